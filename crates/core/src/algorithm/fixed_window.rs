@@ -1,0 +1,186 @@
+//! Fixed window: one counter for each epoch-aligned window.
+
+use super::{Algorithm, judge, refuse_burst};
+use crate::{Cost, MAX_COUNT, Quota, QuotaError, Span, Timestamp, Verdict};
+
+/// Counts requests in windows aligned to the epoch and starts again at zero in each.
+///
+/// The cheapest algorithm, and the one whose flaw is best known: a full quota at the end of one
+/// window and another at the start of the next admit twice the limit within moments.
+///
+/// ```
+/// use tidegate_core::algorithm::{Algorithm, FixedWindow};
+/// use tidegate_core::{Cost, Timestamp};
+///
+/// let limit = FixedWindow::from_quota(&"5/minute".parse()?)?;
+/// let mut state = Default::default();
+/// for second in [59, 61] {
+///     let now = Timestamp::from_secs(second);
+///     assert!(limit.probe(&state, Cost::new(5)?, now).allowed);
+///     assert_eq!(limit.commit(&mut state, Cost::new(5)?, now).remaining, 0);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedWindow {
+    limit: u64,
+    window: Span,
+    counts_denied: bool,
+}
+
+/// The count of one window, known by its end. At the end, it is forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowCount {
+    end: Timestamp,
+    count: u64,
+}
+
+impl FixedWindow {
+    /// Lets denied requests count as well, which no other algorithm here does. It keeps who
+    /// hammers locked out of the rest of the window even for small costs.
+    #[must_use]
+    pub const fn counting_denied(self) -> Self {
+        Self {
+            counts_denied: true,
+            ..self
+        }
+    }
+
+    /// Whether denied requests count.
+    pub const fn counts_denied(&self) -> bool {
+        self.counts_denied
+    }
+
+    /// The state as of `now`: of the window that contains `now`.
+    #[inline]
+    fn current(&self, state: &WindowCount, now: Timestamp) -> WindowCount {
+        if now >= state.end {
+            WindowCount {
+                end: now.window_start(self.window) + self.window,
+                count: 0,
+            }
+        } else if now + self.window >= state.end {
+            *state
+        } else {
+            // The clock went back into an earlier window: the count comes along.
+            WindowCount {
+                end: now.window_start(self.window) + self.window,
+                count: state.count,
+            }
+        }
+    }
+
+    #[inline]
+    fn verdict(&self, current: WindowCount, cost: Cost, now: Timestamp) -> Verdict {
+        let remaining = self.limit.saturating_sub(current.count);
+        let until_end = current.end.since(now);
+        judge(self.limit, remaining, cost, until_end, || until_end)
+    }
+
+    fn count(current: WindowCount, cost: Cost) -> WindowCount {
+        // Counted denials could climb for ever; past this value nothing passes anyway.
+        let count = current.count.saturating_add(cost.get()).min(2 * MAX_COUNT);
+        WindowCount { count, ..current }
+    }
+}
+
+impl Algorithm for FixedWindow {
+    type State = WindowCount;
+
+    fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
+        refuse_burst(quota, "fixed-window")?;
+        Ok(Self {
+            limit: quota.limit(),
+            window: quota.window(),
+            counts_denied: false,
+        })
+    }
+
+    fn quota(&self) -> Quota {
+        Quota::trusted(self.limit, self.window, None)
+    }
+
+    fn period(&self) -> Span {
+        self.window
+    }
+
+    #[inline]
+    fn probe(&self, state: &WindowCount, cost: Cost, now: Timestamp) -> Verdict {
+        self.verdict(self.current(state, now), cost, now)
+    }
+
+    #[inline]
+    fn commit(&self, state: &mut WindowCount, cost: Cost, now: Timestamp) -> Verdict {
+        *state = Self::count(self.current(state, now), cost);
+        self.verdict(*state, Cost::PEEK, now)
+    }
+
+    #[inline]
+    fn deny(&self, state: &mut WindowCount, cost: Cost, now: Timestamp) {
+        if self.counts_denied {
+            *state = Self::count(self.current(state, now), cost);
+        } else if now + self.window < state.end {
+            *state = self.current(state, now);
+        }
+    }
+
+    fn refund(&self, state: &mut WindowCount, amount: Cost, now: Timestamp) {
+        let current = self.current(state, now);
+        *state = WindowCount {
+            count: current.count.saturating_sub(amount.get()),
+            ..current
+        };
+    }
+
+    #[inline]
+    fn forget_at(state: &WindowCount) -> Timestamp {
+        state.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit() -> FixedWindow {
+        FixedWindow::from_quota(&"5/minute".parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_big_denied_request_does_not_poison_the_window_unless_asked_to() {
+        let now = Timestamp::from_secs(30);
+        for (limit, remaining) in [(limit(), 4), (limit().counting_denied(), 0)] {
+            let mut state = WindowCount::default();
+            let _ = limit.commit(&mut state, Cost::ONE, now);
+            let five = Cost::new(5).unwrap();
+            assert!(!limit.probe(&state, five, now).allowed);
+            limit.deny(&mut state, five, now);
+            assert_eq!(limit.probe(&state, Cost::ONE, now).remaining, remaining);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_takes_the_count_along() {
+        let (limit, mut state) = (limit(), WindowCount::default());
+        let _ = limit.commit(
+            &mut state,
+            Cost::new(5).unwrap(),
+            Timestamp::from_secs(7_200),
+        );
+        let earlier = Timestamp::from_secs(30);
+        let verdict = limit.probe(&state, Cost::ONE, earlier);
+        assert_eq!(verdict.retry_after, Some(Span::from_secs(30)));
+        limit.deny(&mut state, Cost::ONE, earlier);
+        assert!(
+            limit
+                .probe(&state, Cost::ONE, Timestamp::from_secs(60))
+                .allowed
+        );
+    }
+
+    #[test]
+    fn a_burst_is_refused() {
+        let error = FixedWindow::from_quota(&"5/minute burst 9".parse().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("use token-bucket"));
+    }
+}

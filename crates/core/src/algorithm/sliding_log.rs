@@ -1,0 +1,200 @@
+//! Sliding log: every request of the last window, remembered.
+
+use super::timeline::{Run, Timeline};
+use super::{Algorithm, judge, refuse_burst};
+use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
+
+/// Remembers each admitted request for one window: never more than the limit in any window,
+/// wherever it begins. The exact one, at the price of memory for every request.
+///
+/// ```
+/// use tidegate_core::algorithm::{Algorithm, SlidingLog};
+/// use tidegate_core::{Cost, Span, Timestamp};
+///
+/// let limit = SlidingLog::from_quota(&"5/minute".parse()?)?;
+/// let mut state = Default::default();
+/// let _ = limit.commit(&mut state, Cost::new(5)?, Timestamp::from_secs(59));
+/// let verdict = limit.probe(&state, Cost::ONE, Timestamp::from_secs(61));
+/// assert_eq!(verdict.retry_after, Some(Span::from_secs(58)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlidingLog {
+    limit: u64,
+    window: Span,
+}
+
+/// The admitted requests that may still matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// When the newest entry leaves the window.
+    until: Timestamp,
+    entries: Timeline,
+}
+
+impl SlidingLog {
+    /// The largest limit: a log costs memory for every request it has admitted.
+    pub const MAX_LIMIT: u64 = 100_000;
+
+    /// Entries at or before this instant have left the window. Before the first window has
+    /// passed since the epoch there is no such instant, so nothing has.
+    fn cutoff(&self, now: Timestamp) -> Option<Timestamp> {
+        now.as_micros()
+            .checked_sub(self.window.as_micros())
+            .map(Timestamp::from_micros)
+    }
+
+    fn verdict(&self, log: &Log, cost: Cost, now: Timestamp) -> Verdict {
+        let entries = &log.entries;
+        let cutoff = self.cutoff(now);
+        let count = entries.units_after(cutoff);
+        let leaves = |at: Timestamp| (at.min(now) + self.window).since(now);
+        let reset_after = if count == 0 {
+            Span::ZERO
+        } else {
+            leaves(entries.newest())
+        };
+        judge(
+            self.limit,
+            self.limit.saturating_sub(count),
+            cost,
+            reset_after,
+            || {
+                let excess = count.saturating_add(cost.get()).saturating_sub(self.limit);
+                entries.nth_after(excess, cutoff).map_or(Span::ZERO, leaves)
+            },
+        )
+    }
+
+    /// Forgets what has left the window; pulls back what lies in the future.
+    fn tidy(&self, log: &mut Log, now: Timestamp) {
+        if let Some(cutoff) = self.cutoff(now) {
+            log.entries.drop_until(cutoff);
+        }
+        if log.entries.newest() > now {
+            log.entries.pull_back_to(now);
+        }
+        self.date(log);
+    }
+
+    fn date(&self, log: &mut Log) {
+        log.until = match log.entries.is_empty() {
+            true => Timestamp::ZERO,
+            false => log.entries.newest() + self.window,
+        };
+    }
+}
+
+impl Algorithm for SlidingLog {
+    type State = Log;
+
+    fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
+        refuse_burst(quota, "sliding-log")?;
+        if quota.limit() > Self::MAX_LIMIT {
+            return Err(QuotaError::new(
+                quota,
+                format!(
+                    "sliding-log remembers every request; expected a limit of 0 to {}, or another algorithm",
+                    Self::MAX_LIMIT
+                ),
+            ));
+        }
+        Ok(Self {
+            limit: quota.limit(),
+            window: quota.window(),
+        })
+    }
+
+    fn quota(&self) -> Quota {
+        Quota::trusted(self.limit, self.window, None)
+    }
+
+    fn period(&self) -> Span {
+        self.window
+    }
+
+    fn probe(&self, state: &Log, cost: Cost, now: Timestamp) -> Verdict {
+        self.verdict(state, cost, now)
+    }
+
+    fn commit(&self, state: &mut Log, cost: Cost, now: Timestamp) -> Verdict {
+        self.tidy(state, now);
+        state.entries.push(Run {
+            at: now,
+            units: cost.get(),
+        });
+        self.date(state);
+        self.verdict(state, Cost::PEEK, now)
+    }
+
+    /// Entries that have left the window are forgotten here too, so that nobody can make us read
+    /// the same dead entries again and again.
+    fn deny(&self, state: &mut Log, _cost: Cost, now: Timestamp) {
+        self.tidy(state, now);
+    }
+
+    fn refund(&self, state: &mut Log, amount: Cost, now: Timestamp) {
+        self.tidy(state, now);
+        state.entries.pop_newest(amount.get());
+        self.date(state);
+    }
+
+    fn forget_at(state: &Log) -> Timestamp {
+        state.until
+    }
+
+    fn heap_bytes(state: &Log) -> usize {
+        state.entries.heap_bytes()
+    }
+
+    fn coarsen(state: &mut Log) {
+        state.entries.join_neighbours();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(quota: &str) -> SlidingLog {
+        SlidingLog::from_quota(&quota.parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_entry_leaves_exactly_one_window_later() {
+        let (limit, mut log) = (limit("1/second"), Log::default());
+        let _ = limit.commit(&mut log, Cost::ONE, Timestamp::from_micros(0));
+        assert!(
+            !limit
+                .probe(&log, Cost::ONE, Timestamp::from_micros(999_999))
+                .allowed
+        );
+        assert!(
+            limit
+                .probe(&log, Cost::ONE, Timestamp::from_micros(1_000_000))
+                .allowed
+        );
+    }
+
+    #[test]
+    fn a_large_cost_waits_for_as_many_entries_as_it_needs() {
+        let (limit, mut log) = (limit("5/minute"), Log::default());
+        for second in [1, 2, 3, 4] {
+            let _ = limit.commit(&mut log, Cost::ONE, Timestamp::from_secs(second));
+        }
+        let wait = |cost| {
+            let cost = Cost::new(cost).unwrap();
+            limit.probe(&log, cost, Timestamp::from_secs(4)).retry_after
+        };
+        assert_eq!(wait(1), None);
+        assert_eq!(wait(2), Some(Span::from_secs(57)));
+        assert_eq!(wait(5), Some(Span::from_secs(60)));
+    }
+
+    #[test]
+    fn a_limit_that_memory_could_not_bear_is_refused() {
+        let quota = "100001/minute".parse().unwrap();
+        let error = SlidingLog::from_quota(&quota).unwrap_err().to_string();
+        assert!(error.contains("expected a limit of 0 to 100000"), "{error}");
+    }
+}

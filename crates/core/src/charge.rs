@@ -1,0 +1,98 @@
+//! What a request owes, as numbers: no key text, no policy, no clock.
+
+use std::fmt;
+use std::ops::BitXor;
+
+use crate::{Cost, Limit, Span};
+
+/// 128 bits that stand for a key or a counter. The same length whatever the key's.
+///
+/// ```
+/// use tidegate_core::Fingerprint;
+///
+/// let (subject, rule) = (Fingerprint::new(7, 9), Fingerprint::new(1, 2));
+/// assert_eq!((subject ^ rule) ^ rule, subject);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint {
+    high: u64,
+    low: u64,
+}
+
+impl Fingerprint {
+    /// From two independent halves.
+    pub const fn new(high: u64, low: u64) -> Self {
+        Self { high, low }
+    }
+
+    /// The upper half.
+    pub const fn high(self) -> u64 {
+        self.high
+    }
+
+    /// The lower half.
+    pub const fn low(self) -> u64 {
+        self.low
+    }
+}
+
+/// Adds a salt. As long as salts are random, different pairs never meet.
+impl BitXor for Fingerprint {
+    type Output = Self;
+
+    fn bitxor(self, salt: Self) -> Self {
+        Self::new(self.high ^ salt.high, self.low ^ salt.low)
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}{:016x}", self.high, self.low)
+    }
+}
+
+/// A limit as one policy applies it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Tells this rule's counters from those of every other rule. It must change with whatever
+    /// makes old counts meaningless (the algorithm, the window), and with nothing else, so that
+    /// a new quota finds the old count.
+    pub id: Fingerprint,
+    /// The limit.
+    pub limit: Limit,
+    /// Whether a denial counts. A shadow limit is watched and never obeyed.
+    pub enforced: bool,
+    /// Whether each key's windows begin at their own time, so that resets do not all come at
+    /// once.
+    pub staggered: bool,
+}
+
+/// One limit, one key, one cost: what a store settles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge<'a> {
+    /// The fingerprint of who asks, the same for every limit of one policy.
+    pub subject: Fingerprint,
+    /// What it takes.
+    pub cost: Cost,
+    /// The limit it is charged to.
+    pub rule: &'a Rule,
+}
+
+impl Charge<'_> {
+    /// Which counter this is.
+    #[inline]
+    pub fn counter(&self) -> Fingerprint {
+        self.subject ^ self.rule.id
+    }
+
+    /// How far this key's clock runs ahead. All answers are relative, so running a key's clock
+    /// ahead by a constant is the same as moving its windows.
+    #[inline]
+    pub fn phase(&self) -> Span {
+        if !self.rule.staggered {
+            return Span::ZERO;
+        }
+        let window = self.rule.limit.quota().window().as_micros();
+        Span::from_micros(self.counter().high().checked_rem(window).unwrap_or(0))
+    }
+}

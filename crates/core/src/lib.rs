@@ -1,0 +1,47 @@
+//! Rate limiting as pure functions: state, cost and time in, a verdict out.
+//!
+//! This crate decides and does nothing else. It reads no clock, opens no socket, knows no key as
+//! text and has no dependency, so that every decision can be replayed, compared with a model and
+//! reproduced in another language. Stores keep the states; see `tidegate-store`.
+//!
+//! | algorithm | most admitted in any span d up to the window W | memory a key |
+//! |---|---|---|
+//! | [`FixedWindow`](algorithm::FixedWindow) | 2 L | constant |
+//! | [`SlidingWindow`](algorithm::SlidingWindow) | L (1 + d/W), below 2 L | constant |
+//! | [`SlidingLog`](algorithm::SlidingLog) | L | grows with the limit |
+//! | [`TokenBucket`](algorithm::TokenBucket) | burst + L d/W | constant |
+//!
+//! No decision uses floating point: times are whole microseconds, and products take 128 bits.
+//!
+//! ```
+//! use tidegate_core::algorithm::{Algorithm, TokenBucket};
+//! use tidegate_core::{Cost, Timestamp};
+//!
+//! let limit = TokenBucket::from_quota(&"10/second burst 20".parse()?)?;
+//! let mut state = Default::default();
+//! let now = Timestamp::from_secs(1_000);
+//!
+//! let verdict = limit.probe(&state, Cost::ONE, now);
+//! assert!(verdict.allowed);
+//! let verdict = limit.commit(&mut state, Cost::ONE, now);
+//! assert_eq!(verdict.remaining, 19);
+//! # Ok::<(), tidegate_core::QuotaError>(())
+//! ```
+
+pub mod algorithm;
+mod charge;
+mod cost;
+mod limit;
+mod parse;
+mod quota;
+mod settle;
+mod time;
+mod verdict;
+
+pub use charge::{Charge, Fingerprint, Rule};
+pub use cost::{Cost, CostTooLarge, MAX_COUNT};
+pub use limit::{AlgorithmKind, Limit};
+pub use quota::{Quota, QuotaError};
+pub use settle::{Accounts, settle};
+pub use time::{Span, Timestamp};
+pub use verdict::Verdict;

@@ -1,0 +1,197 @@
+//! A quota under an algorithm: what a store settles.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::algorithm::{self, Algorithm};
+use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
+
+macro_rules! limits {
+    ($($Name:ident $field:ident $name:literal,)*) => {
+        /// Names one of the algorithms.
+        ///
+        /// ```
+        /// use tidegate_core::AlgorithmKind;
+        ///
+        /// assert_eq!("token-bucket".parse(), Ok(AlgorithmKind::TokenBucket));
+        /// let error = "token-bukcet".parse::<AlgorithmKind>().unwrap_err();
+        /// assert!(error.to_string().contains("fixed-window, sliding-window"));
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum AlgorithmKind {
+            $(#[doc = concat!("`", $name, "`: [`algorithm::", stringify!($Name), "`].")] $Name,)*
+        }
+
+        impl AlgorithmKind {
+            /// All of them, in the order of the register.
+            pub const ALL: &'static [Self] = &[$(Self::$Name),*];
+
+            /// The name in configuration and in answers.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$Name => $name),* }
+            }
+        }
+
+        /// A quota under an algorithm, checked: it cannot fail or overflow any more.
+        ///
+        /// ```
+        /// use tidegate_core::{AlgorithmKind, Limit};
+        ///
+        /// let limit = Limit::new(AlgorithmKind::SlidingLog, &"5/minute".parse()?)?;
+        /// assert_eq!(limit.kind(), AlgorithmKind::SlidingLog);
+        /// assert_eq!(limit.to_string(), "sliding-log 5/1m");
+        /// # Ok::<(), tidegate_core::QuotaError>(())
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "the variants are the algorithms")]
+        pub enum Limit {
+            $($Name(algorithm::$Name),)*
+        }
+
+        impl Limit {
+            /// Refuses what the algorithm could not keep: see [`Algorithm::from_quota`].
+            pub fn new(kind: AlgorithmKind, quota: &Quota) -> Result<Self, QuotaError> {
+                match kind {
+                    $(AlgorithmKind::$Name => {
+                        algorithm::$Name::from_quota(quota).map(Self::$Name)
+                    })*
+                }
+            }
+
+            /// Which algorithm this is.
+            pub const fn kind(&self) -> AlgorithmKind {
+                match self { $(Self::$Name(_) => AlgorithmKind::$Name),* }
+            }
+
+            /// The quota it was made from.
+            pub fn quota(&self) -> Quota {
+                match self { $(Self::$Name(algorithm) => algorithm.quota()),* }
+            }
+
+            /// What a full quota holds; see [`Algorithm::capacity`].
+            pub fn capacity(&self) -> u64 {
+                match self { $(Self::$Name(algorithm) => algorithm.capacity()),* }
+            }
+
+            /// Idle for this long, a key is forgotten; see [`Algorithm::period`].
+            pub fn period(&self) -> Span {
+                match self { $(Self::$Name(algorithm) => algorithm.period()),* }
+            }
+
+            /// What a key never seen would be told.
+            pub fn probe_fresh(&self, cost: Cost, now: Timestamp) -> Verdict {
+                match self {
+                    $(Self::$Name(algorithm) => {
+                        algorithm.probe(&Default::default(), cost, now)
+                    })*
+                }
+            }
+        }
+
+        $(impl From<algorithm::$Name> for Limit {
+            fn from(algorithm: algorithm::$Name) -> Self {
+                Self::$Name(algorithm)
+            }
+        })*
+    };
+}
+
+crate::for_each_algorithm!(limits);
+
+impl AlgorithmKind {
+    /// The algorithm for a quota whose author named none: a burst asks for a bucket, anything
+    /// else gets the sliding window.
+    pub const fn for_quota(quota: &Quota) -> Self {
+        match quota.burst() {
+            Some(_) => Self::TokenBucket,
+            None => Self::SlidingWindow,
+        }
+    }
+}
+
+impl FromStr for AlgorithmKind {
+    type Err = QuotaError;
+
+    fn from_str(text: &str) -> Result<Self, QuotaError> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| {
+                let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+                QuotaError::new(
+                    text,
+                    format!("unknown algorithm; expected {}", names.join(", ")),
+                )
+            })
+    }
+}
+
+impl fmt::Display for AlgorithmKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A quota string under the algorithm that suits it; see [`AlgorithmKind::for_quota`].
+impl FromStr for Limit {
+    type Err = QuotaError;
+
+    fn from_str(text: &str) -> Result<Self, QuotaError> {
+        let quota: Quota = text.parse()?;
+        Self::new(AlgorithmKind::for_quota(&quota), &quota)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind(), self.quota())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_makes_a_limit_that_remembers_its_quota() {
+        let quota: Quota = "100/minute".parse().unwrap();
+        for kind in AlgorithmKind::ALL {
+            let limit = Limit::new(*kind, &quota).unwrap();
+            assert_eq!(
+                (limit.kind(), limit.quota(), limit.capacity()),
+                (*kind, quota, 100)
+            );
+            assert!(limit.period() >= quota.window());
+            assert_eq!(kind.name().parse(), Ok(*kind));
+        }
+    }
+
+    #[test]
+    fn a_burst_asks_for_a_bucket() {
+        let limit: Limit = "100/minute burst 20".parse().unwrap();
+        assert_eq!(
+            (limit.kind(), limit.capacity()),
+            (AlgorithmKind::TokenBucket, 20)
+        );
+        assert_eq!(limit.quota().to_string(), "100/1m burst 20");
+        let limit: Limit = "100/minute".parse().unwrap();
+        assert_eq!(limit.kind(), AlgorithmKind::SlidingWindow);
+    }
+
+    #[test]
+    fn zero_denies_even_a_peek_and_promises_nothing() {
+        let quota: Quota = "0/second".parse().unwrap();
+        for kind in AlgorithmKind::ALL {
+            let limit = Limit::new(*kind, &quota).unwrap();
+            for cost in [Cost::PEEK, Cost::ONE] {
+                assert!(
+                    limit
+                        .probe_fresh(cost, Timestamp::from_secs(9))
+                        .is_hopeless()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What a user asks for: so many, in so long, with such a burst.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::parse;
+use crate::{MAX_COUNT, Span};
+
+/// An amount per span of time, with an optional burst.
+///
+/// Written as people say it: `100/minute`, `5 per 10s`, `1000/1h burst 200`, `7 per 10 s`.
+/// A quota is only numbers; an algorithm turns it into a [`Limit`](crate::Limit).
+///
+/// ```
+/// use tidegate_core::{Quota, Span};
+///
+/// let quota: Quota = "1000/1h burst 200".parse()?;
+/// assert_eq!(quota.limit(), 1000);
+/// assert_eq!(quota.window(), Span::from_secs(3600));
+/// assert_eq!(quota.burst(), Some(200));
+///
+/// let error = "100/fortnight".parse::<Quota>().unwrap_err();
+/// assert!(error.to_string().contains(r#"unknown unit "fortnight""#));
+/// # Ok::<(), tidegate_core::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Quota {
+    limit: u64,
+    window: Span,
+    burst: Option<u64>,
+}
+
+impl Quota {
+    /// The shortest window: below a millisecond, network jitter decides, not the limiter.
+    pub const MIN_WINDOW: Span = Span::from_millis(1);
+    /// The longest window: a leap year and a month.
+    pub const MAX_WINDOW: Span = Span::from_days(400);
+
+    /// `limit` units in every `window`. A limit of 0 is a block list: it denies everything.
+    pub fn new(limit: u64, window: Span) -> Result<Self, QuotaError> {
+        if limit > MAX_COUNT {
+            return Err(QuotaError::new(
+                limit,
+                format!("expected a limit of 0 to {MAX_COUNT}"),
+            ));
+        }
+        if window < Self::MIN_WINDOW || window > Self::MAX_WINDOW {
+            let (min, max) = (Self::MIN_WINDOW, Self::MAX_WINDOW);
+            return Err(QuotaError::new(
+                window,
+                format!("expected a window of {min} to {max}"),
+            ));
+        }
+        Ok(Self {
+            limit,
+            window,
+            burst: None,
+        })
+    }
+
+    /// The most that may come at once. Only a token bucket has one.
+    pub fn with_burst(self, burst: u64) -> Result<Self, QuotaError> {
+        if !(1..=MAX_COUNT).contains(&burst) {
+            return Err(QuotaError::new(
+                burst,
+                format!("expected a burst of 1 to {MAX_COUNT}"),
+            ));
+        }
+        Ok(Self {
+            burst: Some(burst),
+            ..self
+        })
+    }
+
+    /// Puts a quota together again from numbers that an earlier one has checked.
+    pub(crate) const fn trusted(limit: u64, window: Span, burst: Option<u64>) -> Self {
+        Self {
+            limit,
+            window,
+            burst,
+        }
+    }
+
+    /// Units per window.
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The span over which the limit counts.
+    pub const fn window(&self) -> Span {
+        self.window
+    }
+
+    /// The burst, where one was asked for.
+    pub const fn burst(&self) -> Option<u64> {
+        self.burst
+    }
+}
+
+impl FromStr for Quota {
+    type Err = QuotaError;
+
+    fn from_str(text: &str) -> Result<Self, QuotaError> {
+        parse::quota(text)
+    }
+}
+
+impl FromStr for Span {
+    type Err = QuotaError;
+
+    fn from_str(text: &str) -> Result<Self, QuotaError> {
+        parse::span(text)
+    }
+}
+
+/// The shortest form that parses back to the same quota: `100/1m`, `1000/1h burst 200`.
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.limit, self.window)?;
+        match self.burst {
+            Some(burst) => write!(f, " burst {burst}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A quota, span or limit that cannot be had: shows the value and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaError {
+    value: String,
+    problem: String,
+}
+
+impl QuotaError {
+    pub(crate) fn new(value: impl ToString, problem: impl Into<String>) -> Self {
+        Self {
+            value: clip(&value.to_string(), 80),
+            problem: clip(&problem.into(), 240),
+        }
+    }
+
+    /// The text or number that was refused, shortened when it is very long.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+}
+
+impl fmt::Display for QuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.value, self.problem)
+    }
+}
+
+impl std::error::Error for QuotaError {}
+
+/// An error message is for reading: a megabyte of bad input is not quoted back.
+fn clip(text: &str, longest: usize) -> String {
+    if text.chars().count() <= longest {
+        return text.to_owned();
+    }
+    text.chars().take(longest).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_checked_at_construction() {
+        assert!(Quota::new(MAX_COUNT, Quota::MAX_WINDOW).is_ok());
+        assert!(Quota::new(0, Quota::MIN_WINDOW).is_ok());
+        for refused in [
+            Quota::new(MAX_COUNT + 1, Span::from_secs(1)),
+            Quota::new(1, Span::from_micros(999)),
+            Quota::new(1, Span::from_days(401)),
+            Quota::new(1, Span::from_secs(1)).and_then(|quota| quota.with_burst(0)),
+            Quota::new(1, Span::from_secs(1)).and_then(|quota| quota.with_burst(MAX_COUNT + 1)),
+        ] {
+            assert!(refused.unwrap_err().to_string().contains("expected"));
+        }
+    }
+
+    #[test]
+    fn display_parses_back() {
+        for text in [
+            "100/minute",
+            "5 per 10s",
+            "1000/1h burst 200",
+            "1/1ms",
+            "0/400d",
+        ] {
+            let quota: Quota = text.parse().unwrap();
+            assert_eq!(quota.to_string().parse::<Quota>().unwrap(), quota);
+        }
+    }
+
+    #[test]
+    fn a_long_bad_value_is_not_quoted_whole() {
+        let long = "x".repeat(1_000_000);
+        for text in [long.clone(), format!("{long}/s"), format!("1/{long}")] {
+            let error = text.parse::<Quota>().unwrap_err();
+            assert!(error.to_string().len() < 400);
+        }
+    }
+}

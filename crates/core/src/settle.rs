@@ -1,0 +1,218 @@
+//! Several limits on one request: all of them are paid, or none is.
+
+use std::ops::DerefMut;
+
+use crate::{Charge, Cost, Verdict};
+
+/// The states behind a list of charges, at one instant. A store lends them for one settlement;
+/// nobody else may change them meanwhile.
+pub trait Accounts {
+    /// What would charge `index` be told if it cost `cost`?
+    fn probe(&mut self, index: usize, cost: Cost) -> Verdict;
+    /// Takes charge `index`'s own cost, and says what is left.
+    fn commit(&mut self, index: usize) -> Verdict;
+    /// Charge `index` was denied, or the request was.
+    fn deny(&mut self, index: usize);
+}
+
+/// Decides a request: whether every enforced charge passes, with each charge's verdict in `out`.
+///
+/// Either all enforced charges pay or none does. A shadow charge never vetoes; it pays when the
+/// request goes ahead and it would have allowed it, so that its count is what it would be if it
+/// were enforced. Two charges to one counter are judged by their sum.
+///
+/// ```
+/// use tidegate_core::{Accounts, Charge, Cost, Verdict, settle};
+/// # use tidegate_core::{Fingerprint, Limit, Rule, Timestamp};
+///
+/// /// Accounts of keys never seen.
+/// struct Fresh<'a>(&'a [Charge<'a>]);
+///
+/// impl Accounts for Fresh<'_> {
+///     fn probe(&mut self, index: usize, cost: Cost) -> Verdict {
+///         self.0[index].rule.limit.probe_fresh(cost, Timestamp::ZERO)
+///     }
+///     fn commit(&mut self, index: usize) -> Verdict {
+///         self.probe(index, Cost::PEEK)
+///     }
+///     fn deny(&mut self, _: usize) {}
+/// }
+///
+/// # let limit: Limit = "2/minute".parse()?;
+/// # let id = Fingerprint::new(1, 1);
+/// # let rule = Rule { id, limit, enforced: true, staggered: false };
+/// // Twice the same counter: three units do not fit into two.
+/// let charges = [2, 1].map(|cost| Charge { subject: id, cost: Cost::new(cost).unwrap(), rule: &rule });
+/// let mut verdicts = Vec::new();
+/// assert!(!settle(&charges, &mut Fresh(&charges), &mut verdicts));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn settle<V>(charges: &[Charge<'_>], accounts: &mut impl Accounts, out: &mut V) -> bool
+where
+    V: Extend<Verdict> + DerefMut<Target = [Verdict]>,
+{
+    let first = out.len();
+    let mut passes = true;
+    for (index, charge) in charges.iter().enumerate() {
+        let verdict = accounts.probe(index, cumulated_cost(charges, index));
+        passes &= verdict.allowed || !charge.rule.enforced;
+        out.extend([verdict]);
+    }
+    let verdicts = out.get_mut(first..).unwrap_or_default();
+    for (index, (charge, verdict)) in charges.iter().zip(verdicts).enumerate() {
+        if charge.cost.is_peek() {
+            continue;
+        }
+        if passes && verdict.allowed {
+            *verdict = accounts.commit(index);
+        } else {
+            accounts.deny(index);
+        }
+    }
+    passes
+}
+
+/// The cost of a charge together with the earlier ones on the same counter.
+fn cumulated_cost(charges: &[Charge<'_>], index: usize) -> Cost {
+    let Some((charge, earlier)) = charges.get(..=index).and_then(<[_]>::split_last) else {
+        return Cost::PEEK;
+    };
+    let same = earlier
+        .iter()
+        .filter(|other| other.counter() == charge.counter());
+    same.fold(charge.cost, |sum, other| sum.plus(other.cost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fingerprint, Limit, Rule, Span};
+
+    /// One unlimited-time counter for each distinct charge.
+    struct Book<'a> {
+        charges: &'a [Charge<'a>],
+        used: Vec<(Fingerprint, u64)>,
+        denied: Vec<usize>,
+    }
+
+    impl<'a> Book<'a> {
+        fn new(charges: &'a [Charge<'a>]) -> Self {
+            Self {
+                charges,
+                used: Vec::new(),
+                denied: Vec::new(),
+            }
+        }
+
+        fn used(&self, index: usize) -> u64 {
+            let counter = self.charges[index].counter();
+            self.used
+                .iter()
+                .filter(|(id, _)| *id == counter)
+                .map(|(_, units)| units)
+                .sum()
+        }
+    }
+
+    impl Accounts for Book<'_> {
+        fn probe(&mut self, index: usize, cost: Cost) -> Verdict {
+            let limit = self.charges[index].rule.limit.capacity();
+            let remaining = limit.saturating_sub(self.used(index));
+            let allowed = cost.get() <= remaining;
+            let retry_after = (!allowed).then_some(Span::from_secs(1));
+            Verdict {
+                allowed,
+                limit,
+                remaining,
+                retry_after,
+                reset_after: Span::ZERO,
+            }
+        }
+
+        fn commit(&mut self, index: usize) -> Verdict {
+            let charge = self.charges[index];
+            self.used.push((charge.counter(), charge.cost.get()));
+            self.probe(index, Cost::PEEK)
+        }
+
+        fn deny(&mut self, index: usize) {
+            self.denied.push(index);
+        }
+    }
+
+    fn rule(id: u64, quota: &str, enforced: bool) -> Rule {
+        let limit: Limit = quota.parse().unwrap();
+        Rule {
+            id: Fingerprint::new(id, id),
+            limit,
+            enforced,
+            staggered: false,
+        }
+    }
+
+    fn charge(rule: &Rule, cost: u64) -> Charge<'_> {
+        Charge {
+            subject: Fingerprint::new(0, 0),
+            cost: Cost::new(cost).unwrap(),
+            rule,
+        }
+    }
+
+    #[test]
+    fn one_denial_leaves_every_account_unpaid() {
+        let (wide, narrow) = (rule(1, "10/minute", true), rule(2, "1/minute", true));
+        let charges = [charge(&wide, 2), charge(&narrow, 2)];
+        let (mut book, mut out) = (Book::new(&charges), Vec::new());
+        assert!(!settle(&charges, &mut book, &mut out));
+        assert!(book.used.is_empty());
+        assert_eq!(book.denied, [0, 1]);
+        assert_eq!(
+            (out[0].allowed, out[0].remaining, out[1].allowed),
+            (true, 10, false)
+        );
+    }
+
+    #[test]
+    fn a_shadow_never_vetoes_and_pays_only_when_it_would_have_allowed() {
+        let (real, shadow) = (rule(1, "10/minute", true), rule(2, "1/minute", false));
+        for (cost, shadow_pays) in [(1, true), (2, false)] {
+            let charges = [charge(&real, cost), charge(&shadow, cost)];
+            let (mut book, mut out) = (Book::new(&charges), Vec::new());
+            assert!(settle(&charges, &mut book, &mut out));
+            assert_eq!(book.used(0), cost);
+            assert_eq!(book.used(1) == cost, shadow_pays);
+            assert_eq!(out[1].allowed, shadow_pays);
+        }
+    }
+
+    #[test]
+    fn a_shadow_does_not_pay_for_a_request_that_was_denied() {
+        let (real, shadow) = (rule(1, "1/minute", true), rule(2, "10/minute", false));
+        let charges = [charge(&shadow, 2), charge(&real, 2)];
+        let mut book = Book::new(&charges);
+        assert!(!settle(&charges, &mut book, &mut Vec::new()));
+        assert!(book.used.is_empty());
+    }
+
+    #[test]
+    fn the_same_counter_twice_is_charged_for_the_sum() {
+        let rule = rule(1, "3/minute", true);
+        for (second, passes) in [(1, true), (2, false)] {
+            let charges = [charge(&rule, 2), charge(&rule, second)];
+            let mut book = Book::new(&charges);
+            assert_eq!(settle(&charges, &mut book, &mut Vec::new()), passes);
+            assert_eq!(book.used(0), if passes { 3 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn a_peek_touches_nothing_and_earlier_verdicts_are_left_alone() {
+        let rule = rule(1, "3/minute", true);
+        let charges = [charge(&rule, 0)];
+        let (mut book, mut out) = (Book::new(&charges), Vec::new());
+        assert!(settle(&charges, &mut book, &mut out));
+        assert!(settle(&charges, &mut book, &mut out));
+        assert!(book.used.is_empty() && book.denied.is_empty());
+        assert_eq!(out.len(), 2);
+    }
+}

@@ -1,0 +1,225 @@
+//! Time as integers: microseconds, so that Rust and Lua compute the same instants.
+
+use std::fmt;
+use std::time::Duration;
+
+/// An instant: microseconds since the Unix epoch.
+///
+/// Core never reads a clock. Whoever owns the state owns the time and passes it in, so any
+/// trace can be replayed. Values stay below 2^53 (the year 2255), which a Lua number and a JSON
+/// number hold exactly.
+///
+/// ```
+/// use tidegate_core::{Span, Timestamp};
+///
+/// let noon = Timestamp::from_secs(43_200);
+/// assert_eq!(noon + Span::from_secs(60), Timestamp::from_secs(43_260));
+/// // Looking back past the start of something is zero, never an underflow.
+/// assert_eq!(noon.since(Timestamp::from_secs(50_000)), Span::ZERO);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The epoch. States that were never written carry it.
+    pub const ZERO: Self = Self(0);
+    /// The latest instant: 2^53 - 1 microseconds.
+    pub const MAX: Self = Self((1 << 53) - 1);
+
+    /// Clamps to [`Timestamp::MAX`].
+    pub const fn from_micros(micros: u64) -> Self {
+        if micros > Self::MAX.0 {
+            Self::MAX
+        } else {
+            Self(micros)
+        }
+    }
+
+    /// Clamps to [`Timestamp::MAX`].
+    pub const fn from_secs(secs: u64) -> Self {
+        Self::from_micros(secs.saturating_mul(MICROS_PER_SEC))
+    }
+
+    /// Microseconds since the epoch.
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    pub const fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+
+    /// This instant moved back; stops at the epoch.
+    pub const fn before(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+
+    /// The start of the epoch-aligned window of length `window` that contains this instant.
+    pub const fn window_start(self, window: Span) -> Self {
+        match self.0.checked_rem(window.0) {
+            Some(elapsed) => Self(self.0 - elapsed),
+            None => self,
+        }
+    }
+}
+
+impl std::ops::Add<Span> for Timestamp {
+    type Output = Self;
+
+    fn add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+/// A length of time in microseconds.
+///
+/// ```
+/// use tidegate_core::Span;
+///
+/// assert_eq!(Span::from_millis(1_500).as_secs_ceil(), 2);
+/// assert_eq!("90s".parse::<Span>()?, Span::from_secs(90));
+/// assert_eq!(Span::from_secs(90).to_string(), "90s");
+/// # Ok::<(), tidegate_core::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span(u64);
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// A span of microseconds.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    /// A span of milliseconds; saturates.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000))
+    }
+
+    /// A span of seconds; saturates.
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs.saturating_mul(MICROS_PER_SEC))
+    }
+
+    /// A span of 24-hour days; saturates.
+    pub const fn from_days(days: u64) -> Self {
+        Self::from_secs(days.saturating_mul(86_400))
+    }
+
+    /// Whole microseconds.
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// Milliseconds, rounded up: a caller who waits this long has waited long enough.
+    pub const fn as_millis_ceil(self) -> u64 {
+        self.0.div_ceil(1_000)
+    }
+
+    /// Seconds, rounded up, as `Retry-After` wants them.
+    pub const fn as_secs_ceil(self) -> u64 {
+        self.0.div_ceil(MICROS_PER_SEC)
+    }
+
+    /// The rest after `other`; zero when nothing is left.
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// Whether this is no time at all.
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl std::ops::Add for Span {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(span: Span) -> Self {
+        Self::from_micros(span.0)
+    }
+}
+
+/// Rounds up to a whole microsecond; saturates.
+impl From<Duration> for Span {
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX))
+    }
+}
+
+/// The largest unit that divides the span: `90s`, `1h`, `1500us`.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, name) = UNITS
+            .iter()
+            .rev()
+            .find(|(unit, _)| self.0 != 0 && self.0.is_multiple_of(*unit))
+            .unwrap_or(&UNITS[0]);
+        write!(f, "{}{name}", self.0 / unit)
+    }
+}
+
+const MICROS_PER_SEC: u64 = 1_000_000;
+
+/// Microseconds in each unit, smallest first.
+const UNITS: [(u64, &str); 6] = [
+    (1, "us"),
+    (1_000, "ms"),
+    (MICROS_PER_SEC, "s"),
+    (60 * MICROS_PER_SEC, "m"),
+    (3_600 * MICROS_PER_SEC, "h"),
+    (86_400 * MICROS_PER_SEC, "d"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_aligned_to_the_epoch() {
+        let minute = Span::from_secs(60);
+        assert_eq!(
+            Timestamp::from_secs(59).window_start(minute),
+            Timestamp::ZERO
+        );
+        assert_eq!(
+            Timestamp::from_secs(60).window_start(minute),
+            Timestamp::from_secs(60)
+        );
+        assert_eq!(
+            Timestamp::from_secs(7).window_start(Span::ZERO),
+            Timestamp::from_secs(7)
+        );
+    }
+
+    #[test]
+    fn spans_print_in_their_largest_unit() {
+        for (span, text) in [
+            (Span::ZERO, "0us"),
+            (Span::from_micros(1_500), "1500us"),
+            (Span::from_millis(250), "250ms"),
+            (Span::from_secs(90), "90s"),
+            (Span::from_secs(120), "2m"),
+            (Span::from_days(1), "1d"),
+        ] {
+            assert_eq!(span.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn rounding_is_upwards() {
+        assert_eq!(Span::from_micros(1).as_millis_ceil(), 1);
+        assert_eq!(Span::from_micros(1_000_001).as_secs_ceil(), 2);
+        assert_eq!(Span::from(Duration::from_nanos(1)).as_micros(), 1);
+        assert_eq!(Span::from(Duration::MAX).as_micros(), u64::MAX);
+    }
+}
