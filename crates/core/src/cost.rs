@@ -27,11 +27,7 @@ impl Cost {
 
     /// Refuses more than [`MAX_COUNT`].
     pub const fn new(units: u64) -> Result<Self, CostTooLarge> {
-        if units > MAX_COUNT {
-            Err(CostTooLarge(units))
-        } else {
-            Ok(Self(units))
-        }
+        if units > MAX_COUNT { Err(CostTooLarge(units)) } else { Ok(Self(units)) }
     }
 
     /// The number of units.
@@ -47,11 +43,7 @@ impl Cost {
     /// Both together. A sum past [`MAX_COUNT`] is capped just above it, so it fits no limit.
     pub const fn plus(self, other: Self) -> Self {
         let sum = self.0.saturating_add(other.0);
-        if sum > MAX_COUNT {
-            Self(MAX_COUNT + 1)
-        } else {
-            Self(sum)
-        }
+        if sum > MAX_COUNT { Self(MAX_COUNT + 1) } else { Self(sum) }
     }
 }
 
@@ -64,11 +56,7 @@ pub struct CostTooLarge(
 
 impl fmt::Display for CostTooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a cost of {} is too large: expected 0 to {MAX_COUNT}",
-            self.0
-        )
+        write!(f, "a cost of {} is too large: expected 0 to {MAX_COUNT}", self.0)
     }
 }
 

@@ -114,17 +114,10 @@ impl FromStr for AlgorithmKind {
     type Err = QuotaError;
 
     fn from_str(text: &str) -> Result<Self, QuotaError> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|kind| kind.name() == text)
-            .ok_or_else(|| {
-                let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
-                QuotaError::new(
-                    text,
-                    format!("unknown algorithm; expected {}", names.join(", ")),
-                )
-            })
+        Self::ALL.iter().copied().find(|kind| kind.name() == text).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+            QuotaError::new(text, format!("unknown algorithm; expected {}", names.join(", ")))
+        })
     }
 }
 
@@ -159,10 +152,7 @@ mod tests {
         let quota: Quota = "100/minute".parse().unwrap();
         for kind in AlgorithmKind::ALL {
             let limit = Limit::new(*kind, &quota).unwrap();
-            assert_eq!(
-                (limit.kind(), limit.quota(), limit.capacity()),
-                (*kind, quota, 100)
-            );
+            assert_eq!((limit.kind(), limit.quota(), limit.capacity()), (*kind, quota, 100));
             assert!(limit.period() >= quota.window());
             assert_eq!(kind.name().parse(), Ok(*kind));
         }
@@ -171,10 +161,7 @@ mod tests {
     #[test]
     fn a_burst_asks_for_a_bucket() {
         let limit: Limit = "100/minute burst 20".parse().unwrap();
-        assert_eq!(
-            (limit.kind(), limit.capacity()),
-            (AlgorithmKind::TokenBucket, 20)
-        );
+        assert_eq!((limit.kind(), limit.capacity()), (AlgorithmKind::TokenBucket, 20));
         assert_eq!(limit.quota().to_string(), "100/1m burst 20");
         let limit: Limit = "100/minute".parse().unwrap();
         assert_eq!(limit.kind(), AlgorithmKind::SlidingWindow);
@@ -186,11 +173,7 @@ mod tests {
         for kind in AlgorithmKind::ALL {
             let limit = Limit::new(*kind, &quota).unwrap();
             for cost in [Cost::PEEK, Cost::ONE] {
-                assert!(
-                    limit
-                        .probe_fresh(cost, Timestamp::from_secs(9))
-                        .is_hopeless()
-                );
+                assert!(limit.probe_fresh(cost, Timestamp::from_secs(9)).is_hopeless());
             }
         }
     }

@@ -34,15 +34,11 @@ pub(crate) fn span(text: &str) -> Result<Span, QuotaError> {
 
 fn units(text: &str) -> Result<Span, String> {
     let text = text.trim();
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit() && c != '_')
-        .unwrap_or(text.len());
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
     let (count, unit) = text.split_at(digits);
     let count = if count.is_empty() { 1 } else { whole(count)? };
     let micros = micros_per(unit.trim())?;
-    let total = count
-        .checked_mul(micros)
-        .ok_or_else(|| format!("{text:?} is too long"))?;
+    let total = count.checked_mul(micros).ok_or_else(|| format!("{text:?} is too long"))?;
     Ok(Span::from_micros(total))
 }
 
@@ -83,10 +79,7 @@ fn split_word<'a>(text: &'a str, word: &str) -> (&'a str, Option<&'a str>) {
 
 fn split_word_required<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
     let (at, _) = text.match_indices(word).find(|(at, _)| {
-        let around = [
-            text[..*at].chars().next_back(),
-            text[at + word.len()..].chars().next(),
-        ];
+        let around = [text[..*at].chars().next_back(), text[at + word.len()..].chars().next()];
         around.iter().flatten().all(|c| c.is_whitespace())
     })?;
     Some((&text[..at], &text[at + word.len()..]))
@@ -114,10 +107,7 @@ mod tests {
             ("0/second", 0, Span::from_secs(1), None),
         ] {
             let quota = quota(text).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(
-                (quota.limit(), quota.window(), quota.burst()),
-                (limit, window, burst)
-            );
+            assert_eq!((quota.limit(), quota.window(), quota.burst()), (limit, window, burst));
         }
     }
 
@@ -137,10 +127,7 @@ mod tests {
             ("100/401d", "expected a window of 1ms to 400d"),
             ("100/minute burst", "\"\" is not a whole number"),
             ("100/minute burst 0", "expected a burst of 1 to"),
-            (
-                "99999999999999999999/s",
-                "99999999999999999999 is too large",
-            ),
+            ("99999999999999999999/s", "99999999999999999999 is too large"),
             ("9999999999999999/s", "expected a limit of 0 to"),
             ("1/99999999999999999d", "is too long"),
         ] {

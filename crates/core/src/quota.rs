@@ -39,46 +39,26 @@ impl Quota {
     /// `limit` units in every `window`. A limit of 0 is a block list: it denies everything.
     pub fn new(limit: u64, window: Span) -> Result<Self, QuotaError> {
         if limit > MAX_COUNT {
-            return Err(QuotaError::new(
-                limit,
-                format!("expected a limit of 0 to {MAX_COUNT}"),
-            ));
+            return Err(QuotaError::new(limit, format!("expected a limit of 0 to {MAX_COUNT}")));
         }
         if window < Self::MIN_WINDOW || window > Self::MAX_WINDOW {
             let (min, max) = (Self::MIN_WINDOW, Self::MAX_WINDOW);
-            return Err(QuotaError::new(
-                window,
-                format!("expected a window of {min} to {max}"),
-            ));
+            return Err(QuotaError::new(window, format!("expected a window of {min} to {max}")));
         }
-        Ok(Self {
-            limit,
-            window,
-            burst: None,
-        })
+        Ok(Self { limit, window, burst: None })
     }
 
     /// The most that may come at once. Only a token bucket has one.
     pub fn with_burst(self, burst: u64) -> Result<Self, QuotaError> {
         if !(1..=MAX_COUNT).contains(&burst) {
-            return Err(QuotaError::new(
-                burst,
-                format!("expected a burst of 1 to {MAX_COUNT}"),
-            ));
+            return Err(QuotaError::new(burst, format!("expected a burst of 1 to {MAX_COUNT}")));
         }
-        Ok(Self {
-            burst: Some(burst),
-            ..self
-        })
+        Ok(Self { burst: Some(burst), ..self })
     }
 
     /// Puts a quota together again from numbers that an earlier one has checked.
     pub(crate) const fn trusted(limit: u64, window: Span, burst: Option<u64>) -> Self {
-        Self {
-            limit,
-            window,
-            burst,
-        }
+        Self { limit, window, burst }
     }
 
     /// Units per window.
@@ -133,10 +113,7 @@ pub struct QuotaError {
 
 impl QuotaError {
     pub(crate) fn new(value: impl ToString, problem: impl Into<String>) -> Self {
-        Self {
-            value: clip(&value.to_string(), 80),
-            problem: clip(&problem.into(), 240),
-        }
+        Self { value: clip(&value.to_string(), 80), problem: clip(&problem.into(), 240) }
     }
 
     /// The text or number that was refused, shortened when it is very long.
@@ -182,13 +159,7 @@ mod tests {
 
     #[test]
     fn display_parses_back() {
-        for text in [
-            "100/minute",
-            "5 per 10s",
-            "1000/1h burst 200",
-            "1/1ms",
-            "0/400d",
-        ] {
+        for text in ["100/minute", "5 per 10s", "1000/1h burst 200", "1/1ms", "0/400d"] {
             let quota: Quota = text.parse().unwrap();
             assert_eq!(quota.to_string().parse::<Quota>().unwrap(), quota);
         }

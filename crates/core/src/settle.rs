@@ -77,9 +77,7 @@ fn cumulated_cost(charges: &[Charge<'_>], index: usize) -> Cost {
     let Some((charge, earlier)) = charges.get(..=index).and_then(<[_]>::split_last) else {
         return Cost::PEEK;
     };
-    let same = earlier
-        .iter()
-        .filter(|other| other.counter() == charge.counter());
+    let same = earlier.iter().filter(|other| other.counter() == charge.counter());
     same.fold(charge.cost, |sum, other| sum.plus(other.cost))
 }
 
@@ -97,20 +95,12 @@ mod tests {
 
     impl<'a> Book<'a> {
         fn new(charges: &'a [Charge<'a>]) -> Self {
-            Self {
-                charges,
-                used: Vec::new(),
-                denied: Vec::new(),
-            }
+            Self { charges, used: Vec::new(), denied: Vec::new() }
         }
 
         fn used(&self, index: usize) -> u64 {
             let counter = self.charges[index].counter();
-            self.used
-                .iter()
-                .filter(|(id, _)| *id == counter)
-                .map(|(_, units)| units)
-                .sum()
+            self.used.iter().filter(|(id, _)| *id == counter).map(|(_, units)| units).sum()
         }
     }
 
@@ -120,13 +110,7 @@ mod tests {
             let remaining = limit.saturating_sub(self.used(index));
             let allowed = cost.get() <= remaining;
             let retry_after = (!allowed).then_some(Span::from_secs(1));
-            Verdict {
-                allowed,
-                limit,
-                remaining,
-                retry_after,
-                reset_after: Span::ZERO,
-            }
+            Verdict { allowed, limit, remaining, retry_after, reset_after: Span::ZERO }
         }
 
         fn commit(&mut self, index: usize) -> Verdict {
@@ -142,20 +126,11 @@ mod tests {
 
     fn rule(id: u64, quota: &str, enforced: bool) -> Rule {
         let limit: Limit = quota.parse().unwrap();
-        Rule {
-            id: Fingerprint::new(id, id),
-            limit,
-            enforced,
-            staggered: false,
-        }
+        Rule { id: Fingerprint::new(id, id), limit, enforced, staggered: false }
     }
 
     fn charge(rule: &Rule, cost: u64) -> Charge<'_> {
-        Charge {
-            subject: Fingerprint::new(0, 0),
-            cost: Cost::new(cost).unwrap(),
-            rule,
-        }
+        Charge { subject: Fingerprint::new(0, 0), cost: Cost::new(cost).unwrap(), rule }
     }
 
     #[test]
@@ -166,10 +141,7 @@ mod tests {
         assert!(!settle(&charges, &mut book, &mut out));
         assert!(book.used.is_empty());
         assert_eq!(book.denied, [0, 1]);
-        assert_eq!(
-            (out[0].allowed, out[0].remaining, out[1].allowed),
-            (true, 10, false)
-        );
+        assert_eq!((out[0].allowed, out[0].remaining, out[1].allowed), (true, 10, false));
     }
 
     #[test]

@@ -28,11 +28,7 @@ impl Timestamp {
 
     /// Clamps to [`Timestamp::MAX`].
     pub const fn from_micros(micros: u64) -> Self {
-        if micros > Self::MAX.0 {
-            Self::MAX
-        } else {
-            Self(micros)
-        }
+        if micros > Self::MAX.0 { Self::MAX } else { Self(micros) }
     }
 
     /// Clamps to [`Timestamp::MAX`].
@@ -187,18 +183,9 @@ mod tests {
     #[test]
     fn windows_are_aligned_to_the_epoch() {
         let minute = Span::from_secs(60);
-        assert_eq!(
-            Timestamp::from_secs(59).window_start(minute),
-            Timestamp::ZERO
-        );
-        assert_eq!(
-            Timestamp::from_secs(60).window_start(minute),
-            Timestamp::from_secs(60)
-        );
-        assert_eq!(
-            Timestamp::from_secs(7).window_start(Span::ZERO),
-            Timestamp::from_secs(7)
-        );
+        assert_eq!(Timestamp::from_secs(59).window_start(minute), Timestamp::ZERO);
+        assert_eq!(Timestamp::from_secs(60).window_start(minute), Timestamp::from_secs(60));
+        assert_eq!(Timestamp::from_secs(7).window_start(Span::ZERO), Timestamp::from_secs(7));
     }
 
     #[test]

@@ -1,1 +1,35 @@
+//! Where counters live.
+//!
+//! A [`Store`] owns both the states and the clock, and has one important verb: it *settles* a
+//! list of charges, all or nothing. [`MemoryStore`] is the embedded one: sharded, bounded, and
+//! without a background thread.
+//!
+//! ```
+//! use tidegate_core::{Charge, Cost, Fingerprint, Rule};
+//! use tidegate_store::{LocalStore, ManualClock, MemoryStore, Verdicts};
+//!
+//! let clock = ManualClock::default();
+//! let store = MemoryStore::builder().clock(clock.clone()).build();
+//!
+//! let limit = "1/minute".parse()?;
+//! let rule = Rule { id: Fingerprint::new(1, 1), limit, enforced: true, staggered: false };
+//! let charge = Charge { subject: Fingerprint::new(2, 2), cost: Cost::ONE, rule: &rule };
+//!
+//! let mut verdicts = Verdicts::new();
+//! assert!(store.settle_now(&[charge], &mut verdicts));
+//! assert!(!store.settle_now(&[charge], &mut verdicts));
+//! clock.advance(verdicts[1].retry_after.unwrap());
+//! assert!(store.settle_now(&[charge], &mut verdicts));
+//! # Ok::<(), tidegate_core::QuotaError>(())
+//! ```
 
+mod clock;
+mod error;
+mod memory;
+mod store;
+mod sync;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use error::{StoreError, StoreErrorKind};
+pub use memory::{MemoryStats, MemoryStore, MemoryStoreBuilder};
+pub use store::{LocalStore, Store, Verdicts};

@@ -40,10 +40,7 @@ impl FixedWindow {
     /// hammers locked out of the rest of the window even for small costs.
     #[must_use]
     pub const fn counting_denied(self) -> Self {
-        Self {
-            counts_denied: true,
-            ..self
-        }
+        Self { counts_denied: true, ..self }
     }
 
     /// Whether denied requests count.
@@ -55,18 +52,12 @@ impl FixedWindow {
     #[inline]
     fn current(&self, state: &WindowCount, now: Timestamp) -> WindowCount {
         if now >= state.end {
-            WindowCount {
-                end: now.window_start(self.window) + self.window,
-                count: 0,
-            }
+            WindowCount { end: now.window_start(self.window) + self.window, count: 0 }
         } else if now + self.window >= state.end {
             *state
         } else {
             // The clock went back into an earlier window: the count comes along.
-            WindowCount {
-                end: now.window_start(self.window) + self.window,
-                count: state.count,
-            }
+            WindowCount { end: now.window_start(self.window) + self.window, count: state.count }
         }
     }
 
@@ -89,11 +80,7 @@ impl Algorithm for FixedWindow {
 
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         refuse_burst(quota, "fixed-window")?;
-        Ok(Self {
-            limit: quota.limit(),
-            window: quota.window(),
-            counts_denied: false,
-        })
+        Ok(Self { limit: quota.limit(), window: quota.window(), counts_denied: false })
     }
 
     fn quota(&self) -> Quota {
@@ -126,10 +113,7 @@ impl Algorithm for FixedWindow {
 
     fn refund(&self, state: &mut WindowCount, amount: Cost, now: Timestamp) {
         let current = self.current(state, now);
-        *state = WindowCount {
-            count: current.count.saturating_sub(amount.get()),
-            ..current
-        };
+        *state = WindowCount { count: current.count.saturating_sub(amount.get()), ..current };
     }
 
     #[inline]
@@ -162,20 +146,12 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_takes_the_count_along() {
         let (limit, mut state) = (limit(), WindowCount::default());
-        let _ = limit.commit(
-            &mut state,
-            Cost::new(5).unwrap(),
-            Timestamp::from_secs(7_200),
-        );
+        let _ = limit.commit(&mut state, Cost::new(5).unwrap(), Timestamp::from_secs(7_200));
         let earlier = Timestamp::from_secs(30);
         let verdict = limit.probe(&state, Cost::ONE, earlier);
         assert_eq!(verdict.retry_after, Some(Span::from_secs(30)));
         limit.deny(&mut state, Cost::ONE, earlier);
-        assert!(
-            limit
-                .probe(&state, Cost::ONE, Timestamp::from_secs(60))
-                .allowed
-        );
+        assert!(limit.probe(&state, Cost::ONE, Timestamp::from_secs(60)).allowed);
     }
 
     #[test]

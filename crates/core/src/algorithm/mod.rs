@@ -100,18 +100,8 @@ fn judge(
     // A limit of zero denies even a peek: there is nothing to look at.
     let allowed = cost.get() <= remaining && capacity > 0;
     let hopeless = cost.get() > capacity || capacity == 0;
-    let retry_after = if allowed || hopeless {
-        None
-    } else {
-        Some(wait())
-    };
-    Verdict {
-        allowed,
-        limit: capacity,
-        remaining,
-        retry_after,
-        reset_after,
-    }
+    let retry_after = if allowed || hopeless { None } else { Some(wait()) };
+    Verdict { allowed, limit: capacity, remaining, retry_after, reset_after }
 }
 
 /// Refuses a burst where it would be silently ignored.

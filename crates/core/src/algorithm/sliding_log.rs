@@ -39,9 +39,7 @@ impl SlidingLog {
     /// Entries at or before this instant have left the window. Before the first window has
     /// passed since the epoch there is no such instant, so nothing has.
     fn cutoff(&self, now: Timestamp) -> Option<Timestamp> {
-        now.as_micros()
-            .checked_sub(self.window.as_micros())
-            .map(Timestamp::from_micros)
+        now.as_micros().checked_sub(self.window.as_micros()).map(Timestamp::from_micros)
     }
 
     fn verdict(&self, log: &Log, cost: Cost, now: Timestamp) -> Verdict {
@@ -49,21 +47,11 @@ impl SlidingLog {
         let cutoff = self.cutoff(now);
         let count = entries.units_after(cutoff);
         let leaves = |at: Timestamp| (at.min(now) + self.window).since(now);
-        let reset_after = if count == 0 {
-            Span::ZERO
-        } else {
-            leaves(entries.newest())
-        };
-        judge(
-            self.limit,
-            self.limit.saturating_sub(count),
-            cost,
-            reset_after,
-            || {
-                let excess = count.saturating_add(cost.get()).saturating_sub(self.limit);
-                entries.nth_after(excess, cutoff).map_or(Span::ZERO, leaves)
-            },
-        )
+        let reset_after = if count == 0 { Span::ZERO } else { leaves(entries.newest()) };
+        judge(self.limit, self.limit.saturating_sub(count), cost, reset_after, || {
+            let excess = count.saturating_add(cost.get()).saturating_sub(self.limit);
+            entries.nth_after(excess, cutoff).map_or(Span::ZERO, leaves)
+        })
     }
 
     /// Forgets what has left the window; pulls back what lies in the future.
@@ -99,10 +87,7 @@ impl Algorithm for SlidingLog {
                 ),
             ));
         }
-        Ok(Self {
-            limit: quota.limit(),
-            window: quota.window(),
-        })
+        Ok(Self { limit: quota.limit(), window: quota.window() })
     }
 
     fn quota(&self) -> Quota {
@@ -119,10 +104,7 @@ impl Algorithm for SlidingLog {
 
     fn commit(&self, state: &mut Log, cost: Cost, now: Timestamp) -> Verdict {
         self.tidy(state, now);
-        state.entries.push(Run {
-            at: now,
-            units: cost.get(),
-        });
+        state.entries.push(Run { at: now, units: cost.get() });
         self.date(state);
         self.verdict(state, Cost::PEEK, now)
     }
@@ -164,16 +146,8 @@ mod tests {
     fn an_entry_leaves_exactly_one_window_later() {
         let (limit, mut log) = (limit("1/second"), Log::default());
         let _ = limit.commit(&mut log, Cost::ONE, Timestamp::from_micros(0));
-        assert!(
-            !limit
-                .probe(&log, Cost::ONE, Timestamp::from_micros(999_999))
-                .allowed
-        );
-        assert!(
-            limit
-                .probe(&log, Cost::ONE, Timestamp::from_micros(1_000_000))
-                .allowed
-        );
+        assert!(!limit.probe(&log, Cost::ONE, Timestamp::from_micros(999_999)).allowed);
+        assert!(limit.probe(&log, Cost::ONE, Timestamp::from_micros(1_000_000)).allowed);
     }
 
     #[test]

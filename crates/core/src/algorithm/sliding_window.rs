@@ -41,28 +41,16 @@ impl SlidingWindow {
     fn current(&self, state: &WindowPair, now: Timestamp) -> WindowPair {
         let left = state.until.since(now);
         if left.is_zero() {
-            WindowPair {
-                until: self.until(now),
-                previous: 0,
-                current: 0,
-            }
+            WindowPair { until: self.until(now), previous: 0, current: 0 }
         } else if left <= self.window {
-            WindowPair {
-                until: state.until + self.window,
-                previous: state.current,
-                current: 0,
-            }
+            WindowPair { until: state.until + self.window, previous: state.current, current: 0 }
         } else if left <= self.window + self.window {
             *state
         } else {
             // The clock went back. Where in their windows those requests fell is no longer
             // known, so all of them count in full.
             let total = state.previous.saturating_add(state.current);
-            WindowPair {
-                until: self.until(now),
-                previous: 0,
-                current: total.min(self.limit),
-            }
+            WindowPair { until: self.until(now), previous: 0, current: total.min(self.limit) }
         }
     }
 
@@ -82,23 +70,17 @@ impl SlidingWindow {
         let left = self.window_left(&pair, now);
         let carried = match pair.previous {
             0 => 0,
-            previous => narrow(div_ceil(
-                product(previous, left.as_micros()),
-                self.window.as_micros(),
-            )),
+            previous => {
+                narrow(div_ceil(product(previous, left.as_micros()), self.window.as_micros()))
+            }
         };
-        let remaining = self
-            .limit
-            .saturating_sub(pair.current)
-            .saturating_sub(carried);
+        let remaining = self.limit.saturating_sub(pair.current).saturating_sub(carried);
         let reset_after = match (pair.previous, pair.current) {
             (0, 0) => Span::ZERO,
             (_, 0) => left,
             _ => left + self.window,
         };
-        judge(self.limit, remaining, cost, reset_after, || {
-            self.wait(&pair, cost, left)
-        })
+        judge(self.limit, remaining, cost, reset_after, || self.wait(&pair, cost, left))
     }
 
     /// The first instant at which the decaying counts leave room for `cost`.
@@ -124,10 +106,7 @@ impl Algorithm for SlidingWindow {
 
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         refuse_burst(quota, "sliding-window")?;
-        Ok(Self {
-            limit: quota.limit(),
-            window: quota.window(),
-        })
+        Ok(Self { limit: quota.limit(), window: quota.window() })
     }
 
     fn quota(&self) -> Quota {
@@ -146,10 +125,7 @@ impl Algorithm for SlidingWindow {
     #[inline]
     fn commit(&self, state: &mut WindowPair, cost: Cost, now: Timestamp) -> Verdict {
         let pair = self.current(state, now);
-        *state = WindowPair {
-            current: pair.current.saturating_add(cost.get()),
-            ..pair
-        };
+        *state = WindowPair { current: pair.current.saturating_add(cost.get()), ..pair };
         self.verdict(*state, Cost::PEEK, now)
     }
 
@@ -185,38 +161,22 @@ mod tests {
 
     fn at(state: &WindowPair, cost: u64, micros: u64) -> Verdict {
         let limit = SlidingWindow::from_quota(&"10/minute".parse().unwrap()).unwrap();
-        limit.probe(
-            state,
-            Cost::new(cost).unwrap(),
-            Timestamp::from_micros(micros),
-        )
+        limit.probe(state, Cost::new(cost).unwrap(), Timestamp::from_micros(micros))
     }
 
     #[test]
     fn the_previous_window_decays_linearly() {
         // 6 in the first minute, 3 so far in the second: the state of a 10/minute key.
-        let state = WindowPair {
-            until: Timestamp::from_secs(180),
-            previous: 6,
-            current: 3,
-        };
+        let state = WindowPair { until: Timestamp::from_secs(180), previous: 6, current: 3 };
         for (second, remaining) in [(60, 1), (70, 2), (90, 4), (119, 6), (120, 7), (179, 9)] {
-            assert_eq!(
-                at(&state, 1, second * SECOND).remaining,
-                remaining,
-                "at {second} s"
-            );
+            assert_eq!(at(&state, 1, second * SECOND).remaining, remaining, "at {second} s");
         }
         assert_eq!(at(&state, 1, 180 * SECOND).remaining, 10);
     }
 
     #[test]
     fn waiting_crosses_windows_when_it_must() {
-        let state = WindowPair {
-            until: Timestamp::from_secs(180),
-            previous: 6,
-            current: 9,
-        };
+        let state = WindowPair { until: Timestamp::from_secs(180), previous: 6, current: 9 };
         let wait = at(&state, 2, 60 * SECOND).retry_after.unwrap().as_micros();
         assert!(wait > 60 * SECOND);
         assert!(!at(&state, 2, 60 * SECOND + wait - 1).allowed);

@@ -39,22 +39,17 @@ impl Timeline {
 
     /// Units after `cutoff`; all of them when there is none.
     pub(super) fn units_after(&self, cutoff: Option<Timestamp>) -> u64 {
-        let gone = self
-            .runs()
-            .take_while(|run| Some(run.at) <= cutoff)
-            .map(|run| run.units);
+        let gone = self.runs().take_while(|run| Some(run.at) <= cutoff).map(|run| run.units);
         self.units.saturating_sub(gone.fold(0, u64::saturating_add))
     }
 
     /// The instant of the `n`th unit (the first is 1) after `cutoff`.
     pub(super) fn nth_after(&self, n: u64, cutoff: Option<Timestamp>) -> Option<Timestamp> {
         let mut seen = 0_u64;
-        self.runs()
-            .skip_while(|run| Some(run.at) <= cutoff)
-            .find_map(|run| {
-                seen = seen.saturating_add(run.units);
-                (seen >= n).then_some(run.at)
-            })
+        self.runs().skip_while(|run| Some(run.at) <= cutoff).find_map(|run| {
+            seen = seen.saturating_add(run.units);
+            (seen >= n).then_some(run.at)
+        })
     }
 
     /// Adds units at the end. An instant before the newest counts as the newest.
@@ -63,10 +58,7 @@ impl Timeline {
             return;
         }
         if self.is_empty() {
-            *self = Self {
-                bytes: std::mem::take(&mut self.bytes),
-                ..Self::default()
-            };
+            *self = Self { bytes: std::mem::take(&mut self.bytes), ..Self::default() };
             self.bytes.clear();
             (self.oldest, self.newest) = (run.at, run.at);
         }
@@ -106,10 +98,7 @@ impl Timeline {
         let mut keep = self.units.saturating_sub(units);
         self.rebuild(|runs, rebuilt| {
             for run in runs {
-                rebuilt.push(Run {
-                    units: run.units.min(keep),
-                    ..run
-                });
+                rebuilt.push(Run { units: run.units.min(keep), ..run });
                 keep = keep.saturating_sub(run.units);
             }
         });
@@ -119,10 +108,7 @@ impl Timeline {
     pub(super) fn pull_back_to(&mut self, now: Timestamp) {
         self.rebuild(|runs, rebuilt| {
             for run in runs {
-                rebuilt.push(Run {
-                    at: run.at.min(now),
-                    ..run
-                });
+                rebuilt.push(Run { at: run.at.min(now), ..run });
             }
         });
     }
@@ -133,10 +119,7 @@ impl Timeline {
             while let Some(first) = runs.next() {
                 let second = runs.next().unwrap_or(Run { units: 0, ..first });
                 let units = first.units.saturating_add(second.units);
-                rebuilt.push(Run {
-                    at: second.at,
-                    units,
-                });
+                rebuilt.push(Run { at: second.at, units });
             }
         });
         self.bytes.shrink_to_fit();
@@ -149,12 +132,7 @@ impl Timeline {
     }
 
     fn runs(&self) -> Runs<'_> {
-        Runs {
-            bytes: &self.bytes,
-            head: self.head,
-            at: None,
-            oldest: self.oldest,
-        }
+        Runs { bytes: &self.bytes, head: self.head, at: None, oldest: self.oldest }
     }
 }
 
@@ -216,28 +194,20 @@ mod tests {
     fn timeline(runs: &[(u64, u64)]) -> Timeline {
         let mut timeline = Timeline::default();
         for (micros, units) in runs {
-            timeline.push(Run {
-                at: at(*micros),
-                units: *units,
-            });
+            timeline.push(Run { at: at(*micros), units: *units });
         }
         timeline
     }
 
     fn list(timeline: &Timeline) -> Vec<(u64, u64)> {
-        timeline
-            .runs()
-            .map(|run| (run.at.as_micros(), run.units))
-            .collect()
+        timeline.runs().map(|run| (run.at.as_micros(), run.units)).collect()
     }
 
     #[test]
     fn numbers_survive_the_round_trip() {
         let mut bytes = Vec::new();
         let numbers = [0, 1, 127, 128, 300, 1 << 53, u64::MAX];
-        numbers
-            .iter()
-            .for_each(|number| write_number(&mut bytes, *number));
+        numbers.iter().for_each(|number| write_number(&mut bytes, *number));
         let mut head = 0;
         for number in numbers {
             let (read, next) = read_number(&bytes, head).unwrap();
@@ -262,19 +232,13 @@ mod tests {
         assert_eq!(timeline.nth_after(9, Some(at(10))), None);
         timeline.drop_until(at(10));
         assert_eq!(list(&timeline), [(20, 1), (30, 7)]);
-        timeline.push(Run {
-            at: at(25),
-            units: 2,
-        });
+        timeline.push(Run { at: at(25), units: 2 });
         assert_eq!(list(&timeline), [(20, 1), (30, 7), (30, 2)]);
         timeline.pop_newest(5);
         assert_eq!(list(&timeline), [(20, 1), (30, 4)]);
         timeline.drop_until(at(30));
         assert!(timeline.is_empty() && list(&timeline).is_empty());
-        timeline.push(Run {
-            at: at(5),
-            units: 1,
-        });
+        timeline.push(Run { at: at(5), units: 1 });
         assert_eq!((list(&timeline), timeline.newest()), (vec![(5, 1)], at(5)));
     }
 
@@ -292,10 +256,7 @@ mod tests {
         let mut timeline = Timeline::default();
         for micros in (0..1_000_000).step_by(1_000) {
             timeline.drop_until(at(micros).before(Span::from_micros(10_000)));
-            timeline.push(Run {
-                at: at(micros),
-                units: 1,
-            });
+            timeline.push(Run { at: at(micros), units: 1 });
         }
         assert_eq!(timeline.units, 10);
         assert!(timeline.heap_bytes() <= 128, "{}", timeline.heap_bytes());

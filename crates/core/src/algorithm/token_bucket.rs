@@ -72,11 +72,7 @@ impl TokenBucket {
     #[inline]
     fn owing(&self, debt: u128, now: Timestamp) -> Debt {
         let (micros, rest) = div_rem(debt, self.rate);
-        Debt {
-            full_at: now + Span::from_micros(narrow(micros)),
-            rest,
-            rate: self.rate,
-        }
+        Debt { full_at: now + Span::from_micros(narrow(micros)), rest, rate: self.rate }
     }
 
     #[inline]
@@ -98,11 +94,7 @@ impl Algorithm for TokenBucket {
 
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         let burst = quota.burst().unwrap_or(quota.limit());
-        let bucket = Self {
-            rate: quota.limit(),
-            window: quota.window(),
-            burst,
-        };
+        let bucket = Self { rate: quota.limit(), window: quota.window(), burst };
         if bucket.rate == 0 && quota.burst().is_some() {
             return Err(QuotaError::new(
                 quota,
@@ -121,11 +113,7 @@ impl Algorithm for TokenBucket {
     }
 
     fn quota(&self) -> Quota {
-        let burst = if self.burst == self.rate {
-            None
-        } else {
-            Some(self.burst)
-        };
+        let burst = if self.burst == self.rate { None } else { Some(self.burst) };
         Quota::trusted(self.rate, self.window, burst)
     }
 
@@ -158,9 +146,7 @@ impl Algorithm for TokenBucket {
     }
 
     fn refund(&self, state: &mut Debt, amount: Cost, now: Timestamp) {
-        let debt = self
-            .debt(state, now)
-            .saturating_sub(self.worth(amount.get()));
+        let debt = self.debt(state, now).saturating_sub(self.worth(amount.get()));
         *state = self.owing(debt, now);
     }
 
@@ -183,10 +169,9 @@ mod tests {
 
     #[test]
     fn rates_are_exact_for_ever() {
-        for (quota, rate, seconds) in [
-            ("3/second burst 1", 3, 1_000),
-            ("7 per 10s burst 1", 7, 1_000),
-        ] {
+        for (quota, rate, seconds) in
+            [("3/second burst 1", 3, 1_000), ("7 per 10s burst 1", 7, 1_000)]
+        {
             let (limit, mut state, mut now) = (bucket(quota), Debt::default(), Timestamp::ZERO);
             let mut admitted = 0;
             let end = limit.window.as_micros() * seconds;
@@ -208,10 +193,7 @@ mod tests {
         let now = Timestamp::from_secs(100);
         let mut state = Debt::default();
         let _ = bucket("10/day").commit(&mut state, Cost::new(10).unwrap(), now);
-        assert_eq!(
-            bucket("100/day").probe(&state, Cost::ONE, now).remaining,
-            90
-        );
+        assert_eq!(bucket("100/day").probe(&state, Cost::ONE, now).remaining, 90);
     }
 
     #[test]
@@ -229,10 +211,6 @@ mod tests {
             let error = TokenBucket::from_quota(&text.parse().unwrap()).unwrap_err();
             assert!(error.to_string().contains("expected"), "{error}");
         }
-        assert!(
-            !bucket("0/second")
-                .probe(&Debt::default(), Cost::PEEK, Timestamp::ZERO)
-                .allowed
-        );
+        assert!(!bucket("0/second").probe(&Debt::default(), Cost::PEEK, Timestamp::ZERO).allowed);
     }
 }

@@ -1,0 +1,116 @@
+//! The only place that reads the time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use tidegate_core::{Span, Timestamp};
+
+/// Tells the time to a store.
+///
+/// A clock must not go backwards as seen by any one thread, nor between threads that
+/// synchronise. A store that breaks this stays safe (nothing is gained, nobody is denied for
+/// longer than one period), but its answers get stricter than they should be.
+pub trait Clock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+}
+
+/// The system's monotonic clock, anchored to wall time once, when it is made.
+///
+/// Setting the wall clock later moves nothing: neither an operator nor NTP can reopen a window.
+/// It is read through the kernel, not from the processor's counter, because counters of different
+/// cores may disagree, and a limiter that sees time jump back refuses too early.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    anchor: Instant,
+    wall: Timestamp,
+}
+
+impl SystemClock {
+    /// Anchors to the wall clock as it is now.
+    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
+    pub fn new() -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall = Timestamp::ZERO + Span::from(since_epoch);
+        Self { anchor: Instant::now(), wall }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
+    fn now(&self) -> Timestamp {
+        let elapsed = Instant::now().saturating_duration_since(self.anchor);
+        let micros = elapsed.as_secs() * 1_000_000 + u64::from(elapsed.subsec_micros());
+        self.wall + Span::from_micros(micros)
+    }
+}
+
+/// A clock that stands still until it is moved. Clones show the same time.
+///
+/// ```
+/// use tidegate_core::{Span, Timestamp};
+/// use tidegate_store::{Clock, ManualClock};
+///
+/// let clock = ManualClock::at(Timestamp::from_secs(59));
+/// let same = clock.clone();
+/// clock.advance(Span::from_secs(2));
+/// assert_eq!(same.now(), Timestamp::from_secs(61));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock {
+    micros: Arc<AtomicU64>,
+}
+
+impl ManualClock {
+    /// A clock that shows `now`.
+    pub fn at(now: Timestamp) -> Self {
+        let clock = Self::default();
+        clock.set(now);
+        clock
+    }
+
+    /// Moves it, backwards too.
+    pub fn set(&self, now: Timestamp) {
+        self.micros.store(now.as_micros(), Ordering::SeqCst);
+    }
+
+    /// Moves it forwards.
+    pub fn advance(&self, span: Span) {
+        self.micros.fetch_add(span.as_micros(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.micros.load(Ordering::SeqCst))
+    }
+}
+
+/// A shared clock is a clock.
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_clock_shows_wall_time_and_never_goes_back() {
+        let clock = SystemClock::new();
+        let first = clock.now();
+        assert!(first > Timestamp::from_secs(1_600_000_000), "{first:?}");
+        assert!((0..10_000).map(|_| clock.now()).is_sorted());
+    }
+}

@@ -1,0 +1,84 @@
+//! The embedded store's bounds.
+
+use crossbeam_utils::CachePadded;
+
+use super::MemoryStore;
+use super::capacity::Capacity;
+use crate::sync::Mutex;
+use crate::{Clock, SystemClock};
+
+/// Makes a [`MemoryStore`].
+///
+/// ```
+/// use tidegate_store::MemoryStore;
+///
+/// let store = MemoryStore::builder().max_keys(100_000).max_log_bytes(32 << 20).build();
+/// assert_eq!(store.stats().keys, 0);
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct MemoryStoreBuilder<C = SystemClock> {
+    clock: C,
+    max_keys: usize,
+    max_log_bytes: usize,
+    shards: usize,
+}
+
+impl Default for MemoryStoreBuilder {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            clock: SystemClock::new(),
+            max_keys: 1_000_000,
+            max_log_bytes: 256 << 20,
+            shards: cores.saturating_mul(SHARDS_PER_CORE),
+        }
+    }
+}
+
+impl<C: Clock> MemoryStoreBuilder<C> {
+    /// The most keys it may hold; a million unless said. See [`MemoryStore`] for what happens
+    /// then.
+    pub fn max_keys(self, max_keys: usize) -> Self {
+        Self { max_keys, ..self }
+    }
+
+    /// What sliding logs may take besides their slots; 256 MiB unless said. Beyond it they
+    /// remember time less finely, on the strict side.
+    pub fn max_log_bytes(self, max_log_bytes: usize) -> Self {
+        Self { max_log_bytes, ..self }
+    }
+
+    /// How many locks the keys are spread over, rounded up to a power of two; enough for this
+    /// machine's cores unless said.
+    pub fn shards(self, shards: usize) -> Self {
+        Self { shards, ..self }
+    }
+
+    /// Tells the time by another clock.
+    pub fn clock<D: Clock>(self, clock: D) -> MemoryStoreBuilder<D> {
+        let Self { max_keys, max_log_bytes, shards, .. } = self;
+        MemoryStoreBuilder { clock, max_keys, max_log_bytes, shards }
+    }
+
+    /// The store.
+    pub fn build(self) -> MemoryStore<C> {
+        let shards = self.shards.clamp(1, MOST_SHARDS).next_power_of_two();
+        MemoryStore {
+            clock: self.clock,
+            shards: (0..shards).map(|_| CachePadded::new(Mutex::default())).collect(),
+            overflow: Mutex::default(),
+            capacity: Capacity::new(self.max_keys, self.max_log_bytes / shards),
+            overflow_capacity: Capacity::new(OVERFLOW_LIMITS, self.max_log_bytes / shards),
+        }
+    }
+}
+
+/// Two threads on different cores then meet at one lock in one of 64 decisions, and hold it for
+/// less than a decision.
+const SHARDS_PER_CORE: usize = 64;
+const MOST_SHARDS: usize = 4_096;
+
+/// Limits that may have a shared counter while the store is full. Limits come from
+/// configuration, but a protocol may let callers name their own.
+const OVERFLOW_LIMITS: usize = 1_024;

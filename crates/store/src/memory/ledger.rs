@@ -1,0 +1,145 @@
+//! Several charges at once: every shard they need, locked together.
+
+use smallvec::SmallVec;
+use tidegate_core::{Accounts, Charge, Cost, Timestamp, Verdict};
+
+use super::account::Ticket;
+use super::capacity::{Claim, Full};
+use super::shard::Shard;
+use super::{MemoryStore, turned_away};
+use crate::Clock;
+use crate::sync::MutexGuard;
+
+/// The states behind a list of charges, held until the request is settled.
+///
+/// Shards are locked in ascending order and the overflow shard last, so that no two requests
+/// can wait for each other. The clock is read once, when all are locked.
+pub(super) struct Ledger<'a, C> {
+    store: &'a MemoryStore<C>,
+    charges: &'a [Charge<'a>],
+    shards: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>,
+    overflow: Option<MutexGuard<'a, Shard>>,
+    places: SmallVec<[Place; 4]>,
+    /// Room for the new keys among them. Given up with the ledger: by then they are in, or away.
+    claims: SmallVec<[Claim<'a>; 4]>,
+    now: Timestamp,
+}
+
+/// Where a charge's state is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In its shard: known, or with room claimed.
+    Shard,
+    /// New, and the store is full: in the counter that such keys share.
+    Overflow,
+    /// Nowhere: too many limits have shared counters already.
+    Nowhere,
+}
+
+impl<'a, C: Clock> Ledger<'a, C> {
+    pub(super) fn open(store: &'a MemoryStore<C>, charges: &'a [Charge<'a>]) -> Self {
+        let mut indices: SmallVec<[usize; 8]> =
+            charges.iter().map(|charge| store.shard_index(charge.counter())).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let shards = indices.iter().map(|index| (*index, store.shards[*index].lock())).collect();
+        let now = store.clock.now();
+        let mut ledger = Self {
+            store,
+            charges,
+            shards,
+            overflow: None,
+            places: SmallVec::new(),
+            claims: SmallVec::new(),
+            now,
+        };
+        for charge in charges {
+            let place = ledger.place(charge);
+            ledger.places.push(place);
+        }
+        ledger
+    }
+
+    fn place(&mut self, charge: &'a Charge<'a>) -> Place {
+        let earlier = &self.charges[..self.places.len()];
+        let same = earlier.iter().position(|other| other.counter() == charge.counter());
+        if let Some(same) = same {
+            return self.places[same];
+        }
+        let ticket = self.ticket(charge);
+        if self.shard(charge).contains(ticket) {
+            return Place::Shard;
+        }
+        let capacity = &self.store.capacity;
+        let claim = capacity.claim().or_else(|Full| {
+            self.shard(charge).sweep(ticket.now, capacity);
+            capacity.claim()
+        });
+        match claim {
+            Ok(claim) => {
+                self.claims.push(claim);
+                Place::Shard
+            }
+            Err(Full) => self.place_overflow(charge),
+        }
+    }
+
+    fn place_overflow(&mut self, charge: &'a Charge<'a>) -> Place {
+        self.store.capacity.count_overflow();
+        let ticket = self.store.overflow_ticket(charge, self.now);
+        let overflow = self.overflow.get_or_insert_with(|| self.store.overflow.lock());
+        if overflow.contains(ticket) {
+            return Place::Overflow;
+        }
+        match self.store.overflow_capacity.claim() {
+            Ok(claim) => {
+                self.claims.push(claim);
+                Place::Overflow
+            }
+            Err(Full) => Place::Nowhere,
+        }
+    }
+
+    fn ticket(&self, charge: &'a Charge<'a>) -> Ticket<'a> {
+        let now = self.now + charge.phase();
+        Ticket { charge, counter: charge.counter(), now, capacity: &self.store.capacity }
+    }
+
+    fn shard(&mut self, charge: &Charge<'_>) -> &mut Shard {
+        let index = self.store.shard_index(charge.counter());
+        let at = self.shards.partition_point(|(locked, _)| *locked < index);
+        &mut self.shards[at].1
+    }
+
+    /// Works on the state of a charge, wherever it is.
+    fn at<T>(&mut self, index: usize, work: impl FnOnce(&mut Shard, Ticket<'a>) -> T) -> Option<T> {
+        let charge = &self.charges[index];
+        match (self.places[index], &mut self.overflow) {
+            (Place::Shard, _) => {
+                let ticket = self.ticket(charge);
+                Some(work(self.shard(charge), ticket))
+            }
+            (Place::Overflow, Some(overflow)) => {
+                let ticket = self.store.overflow_ticket(charge, self.now);
+                Some(work(overflow, ticket))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<C: Clock> Accounts for Ledger<'_, C> {
+    fn probe(&mut self, index: usize, cost: Cost) -> Verdict {
+        let verdict = self.at(index, |shard, ticket| shard.probe(ticket, cost));
+        verdict.unwrap_or_else(|| turned_away(&self.charges[index]))
+    }
+
+    fn commit(&mut self, index: usize) -> Verdict {
+        let verdict = self.at(index, Shard::commit);
+        verdict.unwrap_or_else(|| turned_away(&self.charges[index]))
+    }
+
+    fn deny(&mut self, index: usize) {
+        self.at(index, Shard::deny);
+    }
+}

@@ -1,0 +1,189 @@
+//! The embedded store.
+
+mod account;
+mod builder;
+mod capacity;
+mod ledger;
+mod shard;
+mod table;
+
+pub use builder::MemoryStoreBuilder;
+
+use crossbeam_utils::CachePadded;
+use tidegate_core::{Charge, Fingerprint, Span, Timestamp, Verdict, settle};
+
+use self::account::Ticket;
+use self::capacity::{Capacity, Full};
+use self::ledger::Ledger;
+use self::shard::Shard;
+use crate::sync::{Mutex, MutexGuard};
+use crate::{Clock, LocalStore, Store, StoreError, SystemClock, Verdicts};
+
+/// Counters in this process: sharded, bounded and exact.
+///
+/// Keys are fingerprints, so one costs the same whatever its length, and a known one is settled
+/// without an allocation. Nothing runs in the background: new keys sweep dead ones out as they
+/// come.
+///
+/// At `max_keys` no live key is evicted to make room, since that would let anyone reset a limit
+/// by flooding the store. Instead all new keys of a limit share one counter until some key dies:
+/// a flood is limited as one caller, and [`MemoryStats::overflowed`] counts it.
+#[derive(Debug)]
+pub struct MemoryStore<C = SystemClock> {
+    clock: C,
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    /// The shared counters of new keys that found no room. Locked after every other shard.
+    overflow: Mutex<Shard>,
+    capacity: Capacity,
+    overflow_capacity: Capacity,
+}
+
+/// What a store holds at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// Keys, including dead ones that nobody has swept out yet.
+    pub keys: usize,
+    /// Decisions that new keys had to share because the store was full.
+    pub overflowed: u64,
+    /// Bytes held by sliding logs.
+    pub log_bytes: usize,
+}
+
+impl MemoryStore {
+    /// A store with the system clock and room for a million keys.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// Chooses bounds and the clock.
+    pub fn builder() -> MemoryStoreBuilder {
+        MemoryStoreBuilder::default()
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C: Clock> MemoryStore<C> {
+    /// The store's clock.
+    pub const fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// What it holds. Looks at every shard: for metrics, not for every request.
+    pub fn stats(&self) -> MemoryStats {
+        MemoryStats {
+            keys: self.capacity.keys(),
+            overflowed: self.capacity.overflowed(),
+            log_bytes: self.shards.iter().map(|shard| shard.lock().heap_bytes()).sum(),
+        }
+    }
+
+    /// How long a counter will still be remembered; `None` when it is not known.
+    pub fn time_to_live(&self, charge: &Charge<'_>) -> Option<Span> {
+        let (shard, ticket) = self.open(charge);
+        let forget_at = shard.forget_at(ticket)?;
+        Some(forget_at.since(ticket.now))
+    }
+
+    fn shard_index(&self, counter: Fingerprint) -> usize {
+        // The number of shards is a power of two. The table inside uses the upper half.
+        counter.low() as usize & (self.shards.len() - 1)
+    }
+
+    /// Locks the charge's shard, then reads the clock: so no shard ever sees time go back.
+    #[inline]
+    fn open<'a>(&'a self, charge: &'a Charge<'a>) -> (MutexGuard<'a, Shard>, Ticket<'a>) {
+        let counter = charge.counter();
+        let shard = self.shards[self.shard_index(counter)].lock();
+        let now = self.clock.now() + charge.phase();
+        (shard, Ticket { charge, counter, now, capacity: &self.capacity })
+    }
+
+    #[inline]
+    fn settle_one(&self, charge: &Charge<'_>) -> Verdict {
+        let (mut shard, ticket) = self.open(charge);
+        match shard.decide(ticket) {
+            Ok(verdict) => verdict,
+            Err(Full) => {
+                shard.sweep(ticket.now, &self.capacity);
+                let retried = shard.decide(ticket);
+                drop(shard);
+                retried.unwrap_or_else(|Full| self.settle_overflow(charge))
+            }
+        }
+    }
+
+    /// Decides by the counter that all new keys of this limit share while the store is full.
+    #[cold]
+    fn settle_overflow(&self, charge: &Charge<'_>) -> Verdict {
+        self.capacity.count_overflow();
+        let mut overflow = self.overflow.lock();
+        let ticket = self.overflow_ticket(charge, self.clock.now());
+        overflow.decide(ticket).unwrap_or_else(|Full| turned_away(charge))
+    }
+
+    fn overflow_ticket<'a>(&'a self, charge: &'a Charge<'a>, now: Timestamp) -> Ticket<'a> {
+        let capacity = &self.overflow_capacity;
+        Ticket { charge, counter: charge.rule.id, now, capacity }
+    }
+
+    fn settle_many(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool {
+        settle(charges, &mut Ledger::open(self, charges), out)
+    }
+}
+
+impl<C: Clock> LocalStore for MemoryStore<C> {
+    #[inline]
+    fn settle_now(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool {
+        let [charge] = charges else {
+            return self.settle_many(charges, out);
+        };
+        let verdict = self.settle_one(charge);
+        out.push(verdict);
+        verdict.allowed || !charge.rule.enforced
+    }
+
+    fn refund_now(&self, charge: &Charge<'_>) {
+        let (mut shard, ticket) = self.open(charge);
+        shard.refund(ticket);
+    }
+
+    fn reset_now(&self, charge: &Charge<'_>) {
+        let (mut shard, ticket) = self.open(charge);
+        shard.reset(ticket);
+    }
+}
+
+impl<C: Clock> Store for MemoryStore<C> {
+    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
+        Ok(self.settle_now(charges, out))
+    }
+
+    async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.refund_now(charge);
+        Ok(())
+    }
+
+    async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.reset_now(charge);
+        Ok(())
+    }
+}
+
+/// Not even the shared counters have room: the limit is one of too many. Denied for a period.
+fn turned_away(charge: &Charge<'_>) -> Verdict {
+    let limit = charge.rule.limit;
+    let wait = limit.period();
+    Verdict {
+        allowed: false,
+        limit: limit.capacity(),
+        remaining: 0,
+        retry_after: (charge.cost.get() <= limit.capacity()).then_some(wait),
+        reset_after: wait,
+    }
+}

@@ -1,0 +1,82 @@
+//! What a store owes.
+
+use std::future::Future;
+
+use smallvec::SmallVec;
+use tidegate_core::{Charge, Verdict};
+
+use crate::StoreError;
+
+/// The verdicts of one settlement, in the order of its charges. No allocation for up to four.
+pub type Verdicts = SmallVec<[Verdict; 4]>;
+
+/// Keeps counters and tells the time.
+///
+/// The contract, which `conformance::suite!` checks:
+///
+/// - **Atomic.** A settlement sees no other one half done: at a frozen clock exactly as many
+///   callers pass as the limit allows. The charges of one settlement all pay, or none does.
+/// - **Exact.** Verdicts are those of `tidegate_core`, to the last unit and microsecond.
+/// - **One clock.** The store's own, read once for each settlement.
+/// - **Forgetful.** Every counter is dropped at some time after it stopped to matter, and none
+///   before.
+///
+/// An error means that the store could not decide; it must not be returned when the charges may
+/// have been paid, except as [`Timeout`](crate::StoreErrorKind::Timeout).
+pub trait Store: Send + Sync {
+    /// Decides one request: whether every enforced charge passes. Appends a verdict for each
+    /// charge to `out`. Charges that cost nothing are peeks, and change nothing.
+    fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        out: &mut Verdicts,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Gives a charge's cost back.
+    fn refund(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Forgets a charge's counter: the key is as if never seen.
+    fn reset(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// A store in this process: it answers at once and cannot fail.
+pub trait LocalStore: Store {
+    /// [`Store::settle`], now.
+    fn settle_now(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool;
+
+    /// [`Store::refund`], now.
+    fn refund_now(&self, charge: &Charge<'_>);
+
+    /// [`Store::reset`], now.
+    fn reset_now(&self, charge: &Charge<'_>);
+}
+
+/// A shared store is a store.
+impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
+    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
+        (**self).settle(charges, out).await
+    }
+
+    async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        (**self).refund(charge).await
+    }
+
+    async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        (**self).reset(charge).await
+    }
+}
+
+impl<S: LocalStore + ?Sized> LocalStore for std::sync::Arc<S> {
+    #[inline]
+    fn settle_now(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool {
+        (**self).settle_now(charges, out)
+    }
+
+    fn refund_now(&self, charge: &Charge<'_>) {
+        (**self).refund_now(charge);
+    }
+
+    fn reset_now(&self, charge: &Charge<'_>) {
+        (**self).reset_now(charge);
+    }
+}

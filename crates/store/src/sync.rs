@@ -1,0 +1,28 @@
+//! The primitives that the shards are built on, so that a scheduler can take their place.
+//!
+//! With `--cfg shuttle` every lock and every atomic is a point where the shuttle scheduler may
+//! switch threads, and the tests below `tests/shuttle.rs` explore the interleavings.
+
+#[cfg(not(shuttle))]
+mod real {
+    pub(crate) use parking_lot::{Mutex, MutexGuard};
+    pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+}
+
+#[cfg(shuttle)]
+mod real {
+    pub(crate) use shuttle::sync::MutexGuard;
+    pub(crate) use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+    /// Shuttle's mutex with parking_lot's signature: a poisoned lock is still a lock.
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+    }
+}
+
+pub(crate) use real::*;
