@@ -1,1 +1,62 @@
+//! Rate limiting that is exact, fast and bounded.
+//!
+//! ```
+//! use tidegate::Limiter;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let limiter = Limiter::builder().limit("3/minute").build()?;
+//!
+//! for _ in 0..3 {
+//!     assert!(limiter.check("alice").await.is_allowed());
+//! }
+//! let decision = limiter.check("alice").await;
+//! assert!(!decision.is_allowed());
+//! println!("try again in {:?}", decision.retry_after());
+//!
+//! assert!(limiter.check("bob").await.is_allowed());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`Limiter`] decides. [`check`](Limiter::check) takes one unit, [`check_n`](Limiter::check_n)
+//!   several, [`peek`](Limiter::peek) none; [`until_ready`](Limiter::until_ready) waits in line
+//!   instead of being refused. With a store in this process, [`check_now`](Limiter::check_now)
+//!   needs no `await`.
+//! - [`Decision`] says allowed or not, and everything a client wants to know.
+//! - [`Key`] tells callers apart: text, numbers, addresses, tuples of them, or your own type.
+//! - [`Quota`] is read from `100/minute`, `5 per 10s` or `1000/1h burst 200`.
+//!
+//! # Choosing an algorithm
+//!
+//! | | admits at most, in any span d up to the window W | memory a key |
+//! |---|---|---|
+//! | [`FixedWindow`](AlgorithmKind::FixedWindow) | 2 L, at a window's edge | constant |
+//! | [`SlidingWindow`](AlgorithmKind::SlidingWindow) (default) | L (1 + d/W); about L on ordinary traffic | constant |
+//! | [`SlidingLog`](AlgorithmKind::SlidingLog) | L, always | about 3 bytes a request |
+//! | [`TokenBucket`](AlgorithmKind::TokenBucket) (with a burst) | burst + L d/W | constant |
+//!
+//! A denied request costs nothing, with every algorithm. Several limits pay together or not at
+//! all.
 
+mod builder;
+mod decision;
+mod limiter;
+mod resolver;
+mod wait;
+
+pub use builder::{BuildError, LimitSpec, LimiterBuilder};
+pub use decision::{Decision, Reason, Source};
+pub use limiter::{Limiter, OnStoreError, RateLimiter};
+pub use resolver::{KeyResolver, Resolved};
+pub use wait::{NotReady, Patience};
+
+pub use tidegate_core::{
+    AlgorithmKind, Charge, Cost, CostTooLarge, Limit, Quota, QuotaError, Rule, Span, Timestamp,
+    Verdict,
+};
+pub use tidegate_policy::{Key, Policy, PolicyError};
+pub use tidegate_store::{
+    Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, Store, StoreError, StoreErrorKind,
+    SystemClock, Verdicts,
+};

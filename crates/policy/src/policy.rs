@@ -1,0 +1,168 @@
+//! A named set of limits on one kind of key.
+
+use smallvec::SmallVec;
+use tidegate_core::{AlgorithmKind, Charge, Cost, Limit, Rule, Span};
+
+use crate::{Key, KeyHasher};
+
+/// The charges of one request. No allocation for up to four.
+pub type Charges<'a> = SmallVec<[Charge<'a>; 4]>;
+
+/// Limits that apply together to each key: all of them pass, or the request is denied.
+///
+/// ```
+/// use tidegate_policy::Policy;
+///
+/// let policy = Policy::new("api", ["100/minute burst 20".parse()?])?.shadowed();
+/// assert_eq!(policy.name(), "api");
+/// assert!(!policy.rules()[0].enforced);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Policy {
+    name: String,
+    rules: Vec<Rule>,
+    hasher: KeyHasher,
+}
+
+impl Policy {
+    /// The most limits that a policy may have.
+    pub const MAX_LIMITS: usize = 32;
+    /// The longest name, in bytes.
+    pub const MAX_NAME: usize = 128;
+
+    /// Counters are told apart by policy, algorithm and window. Another quota finds the count of
+    /// the old one; another algorithm or window begins afresh.
+    pub fn new(
+        name: impl Into<String>,
+        limits: impl IntoIterator<Item = Limit>,
+    ) -> Result<Self, PolicyError> {
+        let name = name.into();
+        if name.is_empty() || name.len() > Self::MAX_NAME {
+            return Err(PolicyError::Name(name.len()));
+        }
+        let limits: Vec<Limit> = limits.into_iter().collect();
+        if !(1..=Self::MAX_LIMITS).contains(&limits.len()) {
+            return Err(PolicyError::Limits { policy: name, count: limits.len() });
+        }
+        let hasher = KeyHasher::random();
+        let rules = limits.iter().enumerate().map(|(index, limit)| {
+            let twins = limits[..index].iter().filter(|other| kind(other) == kind(limit)).count();
+            Rule {
+                id: hasher.fingerprint(&identity(&name, limit, twins)),
+                limit: *limit,
+                enforced: true,
+                staggered: false,
+            }
+        });
+        Ok(Self { rules: rules.collect(), name, hasher })
+    }
+
+    /// Watched, never obeyed: verdicts are given, and every request passes.
+    #[must_use]
+    pub fn shadowed(self) -> Self {
+        self.each_rule(|rule| rule.enforced = false)
+    }
+
+    /// Gives each key's windows their own time to begin, so that resets do not come all at once.
+    #[must_use]
+    pub fn staggered(self) -> Self {
+        self.each_rule(|rule| rule.staggered = true)
+    }
+
+    /// The policy's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its limits, in the order they were given.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// What `key` owes for something that costs `cost`.
+    #[inline]
+    pub fn charges<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Charges<'_> {
+        let subject = self.hasher.fingerprint(key);
+        self.rules.iter().map(|rule| Charge { subject, cost, rule }).collect()
+    }
+
+    fn each_rule(mut self, change: impl FnMut(&mut Rule)) -> Self {
+        self.rules.iter_mut().for_each(change);
+        self
+    }
+}
+
+/// What cannot be a policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// No name, or a very long one.
+    #[error("a policy name of {0} bytes: expected 1 to {max}", max = Policy::MAX_NAME)]
+    Name(usize),
+    /// No limit, or very many.
+    #[error("policy {policy:?} has {count} limits: expected 1 to {max}", max = Policy::MAX_LIMITS)]
+    Limits {
+        /// The policy's name.
+        policy: String,
+        /// How many it has.
+        count: usize,
+    },
+}
+
+/// What makes old counts meaningless when it changes.
+fn kind(limit: &Limit) -> (AlgorithmKind, Span) {
+    (limit.kind(), limit.quota().window())
+}
+
+fn identity<'a>(name: &'a str, limit: &Limit, twins: usize) -> impl Key + use<'a> {
+    let (algorithm, window) = kind(limit);
+    (name, algorithm.name(), window.as_micros(), twins)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn policy(limits: &[&str]) -> Policy {
+        Policy::new("p", limits.iter().map(|limit| limit.parse().unwrap())).unwrap()
+    }
+
+    #[test]
+    fn every_limit_has_counters_of_its_own() {
+        let policy = policy(&["5/minute", "9/minute", "5/hour", "5/minute burst 5"]);
+        let charges = policy.charges("alice", Cost::ONE);
+        let counters: HashSet<_> = charges.iter().map(Charge::counter).collect();
+        assert_eq!(counters.len(), 4);
+    }
+
+    #[test]
+    fn only_what_makes_counts_meaningless_changes_the_identity() {
+        let hasher = KeyHasher::random();
+        let print = |limit: &str| hasher.fingerprint(&identity("p", &limit.parse().unwrap(), 0));
+        assert_eq!(print("5/minute"), print("500/minute"));
+        assert_ne!(print("5/minute"), print("5/hour"));
+        assert_ne!(print("5/minute"), print("5/minute burst 1"));
+    }
+
+    #[test]
+    fn what_cannot_be_a_policy_is_refused() {
+        let limit: Limit = "5/minute".parse().unwrap();
+        let error = Policy::new("", [limit]).unwrap_err();
+        assert_eq!(error.to_string(), "a policy name of 0 bytes: expected 1 to 128");
+        let error = Policy::new("p", []).unwrap_err();
+        assert_eq!(error.to_string(), "policy \"p\" has 0 limits: expected 1 to 32");
+        assert!(Policy::new("p", vec![limit; 33]).is_err());
+        assert!(Policy::new("p".repeat(129), [limit]).is_err());
+    }
+
+    #[test]
+    fn staggered_windows_begin_at_different_times() {
+        let policy = policy(&["5/minute"]).staggered();
+        let phases: HashSet<_> =
+            (0..100_u32).map(|key| policy.charges(&key, Cost::ONE)[0].phase()).collect();
+        assert!(phases.len() > 90);
+        assert!(phases.iter().all(|phase| *phase < Span::from_secs(60)));
+    }
+}

@@ -1,0 +1,228 @@
+//! Puts a limiter together and refuses what cannot work.
+
+use std::sync::OnceLock;
+
+use tidegate_core::{AlgorithmKind, Limit, Quota, QuotaError};
+use tidegate_policy::{Policy, PolicyError};
+use tidegate_store::{MemoryStore, Store};
+
+use crate::wait::{Lines, Patience};
+use crate::{Limiter, OnStoreError};
+
+/// Makes a [`Limiter`].
+///
+/// ```
+/// use tidegate::Limiter;
+///
+/// let error = Limiter::builder().limits(["5/minute", "lots/hour"]).build().unwrap_err();
+/// assert!(error.to_string().contains(r#""lots" is not a whole number"#));
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct LimiterBuilder<S = MemoryStore> {
+    name: String,
+    algorithm: Option<AlgorithmKind>,
+    limits: Vec<LimitSpec>,
+    store: S,
+    shadow: bool,
+    stagger: bool,
+    on_store_error: OnStoreError,
+    patience: Patience,
+}
+
+impl Default for LimiterBuilder {
+    fn default() -> Self {
+        Self {
+            name: "default".to_owned(),
+            algorithm: None,
+            limits: Vec::new(),
+            store: MemoryStore::new(),
+            shadow: false,
+            stagger: false,
+            on_store_error: OnStoreError::default(),
+            patience: Patience::default(),
+        }
+    }
+}
+
+impl<S: Store> LimiterBuilder<S> {
+    /// The policy's name, as decisions and headers show it; `default` unless said.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
+    /// Adds a limit: a quota string, a [`Quota`] or a [`Limit`]. All limits must pass.
+    pub fn limit(mut self, limit: impl Into<LimitSpec>) -> Self {
+        self.limits.push(limit.into());
+        self
+    }
+
+    /// Adds several limits.
+    pub fn limits<L: Into<LimitSpec>>(mut self, limits: impl IntoIterator<Item = L>) -> Self {
+        self.limits.extend(limits.into_iter().map(Into::into));
+        self
+    }
+
+    /// The algorithm of limits given as quotas. Unless said: a token bucket for a quota with a
+    /// burst, a sliding window for any other.
+    pub fn algorithm(self, algorithm: AlgorithmKind) -> Self {
+        Self { algorithm: Some(algorithm), ..self }
+    }
+
+    /// Watches without limiting: verdicts are given, and everything passes.
+    pub fn shadow(self) -> Self {
+        Self { shadow: true, ..self }
+    }
+
+    /// Gives each key's windows their own time to begin, so that resets do not come all at once.
+    pub fn stagger(self) -> Self {
+        Self { stagger: true, ..self }
+    }
+
+    /// What to do when the store does not answer; [`OnStoreError::Local`] unless said.
+    pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
+        Self { on_store_error, ..self }
+    }
+
+    /// How long, and in how long a line, [`Limiter::until_ready`] waits.
+    pub fn patience(self, patience: Patience) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Keeps the counters elsewhere; in a [`MemoryStore`] unless said.
+    pub fn store<T: Store>(self, store: T) -> LimiterBuilder<T> {
+        LimiterBuilder {
+            name: self.name,
+            algorithm: self.algorithm,
+            limits: self.limits,
+            store,
+            shadow: self.shadow,
+            stagger: self.stagger,
+            on_store_error: self.on_store_error,
+            patience: self.patience,
+        }
+    }
+
+    /// The limiter, or everything that is wrong.
+    pub fn build(self) -> Result<Limiter<S>, BuildError> {
+        let (mut limits, mut wrong) = (Vec::new(), Vec::new());
+        for spec in self.limits {
+            match spec.compile(self.algorithm) {
+                Ok(limit) => limits.push(limit),
+                Err(error) => wrong.push(error),
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(BuildError::Limits(wrong));
+        }
+        let mut policy = Policy::new(self.name, limits)?;
+        if self.shadow {
+            policy = policy.shadowed();
+        }
+        if self.stagger {
+            policy = policy.staggered();
+        }
+        Ok(Limiter {
+            policy,
+            store: self.store,
+            on_store_error: self.on_store_error,
+            patience: self.patience,
+            lines: Lines::default(),
+            stand_in: OnceLock::new(),
+        })
+    }
+}
+
+/// A limit as a user may give it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum LimitSpec {
+    /// `100/minute`, `5 per 10s`, `1000/1h burst 200`.
+    Text(String),
+    /// A quota, under the builder's algorithm.
+    Quota(Quota),
+    /// A limit with its own algorithm.
+    Limit(Limit),
+}
+
+impl LimitSpec {
+    fn compile(self, algorithm: Option<AlgorithmKind>) -> Result<Limit, QuotaError> {
+        let quota = match self {
+            Self::Limit(limit) => return Ok(limit),
+            Self::Quota(quota) => quota,
+            Self::Text(text) => text.parse()?,
+        };
+        Limit::new(algorithm.unwrap_or(AlgorithmKind::for_quota(&quota)), &quota)
+    }
+}
+
+impl From<&str> for LimitSpec {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for LimitSpec {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<Quota> for LimitSpec {
+    fn from(quota: Quota) -> Self {
+        Self::Quota(quota)
+    }
+}
+
+impl From<Limit> for LimitSpec {
+    fn from(limit: Limit) -> Self {
+        Self::Limit(limit)
+    }
+}
+
+/// Why there is no limiter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Limits that cannot be had: all of them.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Limits(Vec<QuotaError>),
+    /// A policy that cannot be had.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bad_limit_is_reported() {
+        let error = Limiter::builder().limits(["x/s", "1/s", "1/y"]).build().unwrap_err();
+        let BuildError::Limits(wrong) = &error else { panic!("{error}") };
+        assert_eq!(wrong.iter().map(QuotaError::value).collect::<Vec<_>>(), ["x/s", "1/y"]);
+        assert_eq!(error.to_string().lines().count(), 2);
+    }
+
+    #[test]
+    fn a_limiter_without_limits_is_refused() {
+        let error = Limiter::builder().name("api").build().unwrap_err();
+        assert!(error.to_string().contains(r#""api" has 0 limits: expected 1 to 32"#));
+    }
+
+    #[test]
+    fn the_algorithm_applies_to_quotas_and_not_to_limits() {
+        let limit: Limit = "1/s".parse().unwrap();
+        let quota: Quota = "1/m".parse().unwrap();
+        let limiter = Limiter::builder()
+            .algorithm(AlgorithmKind::FixedWindow)
+            .limit(limit)
+            .limit(quota)
+            .limit("1/h".to_owned())
+            .build()
+            .unwrap();
+        let kinds: Vec<_> = limiter.policy().rules().iter().map(|rule| rule.limit.kind()).collect();
+        use AlgorithmKind::{FixedWindow, SlidingWindow};
+        assert_eq!(kinds, [SlidingWindow, FixedWindow, FixedWindow]);
+    }
+}

@@ -1,0 +1,165 @@
+//! What a limiter answers.
+
+use std::fmt;
+
+use tidegate_core::{Rule, Span, Verdict};
+use tidegate_store::Verdicts;
+
+/// Whether something may happen now, and what to tell whoever asked.
+///
+/// The numbers are those of the tightest enforced limit: of the denying ones the one that takes
+/// longest, else the one with the smallest share left. [`verdicts`](Decision::verdicts) has all
+/// of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a decision that nobody looks at limits nothing"]
+pub struct Decision {
+    allowed: bool,
+    source: Source,
+    verdicts: Verdicts,
+    /// A bit for each verdict that counts: not the shadows'.
+    enforced: u32,
+}
+
+impl Decision {
+    /// From the verdicts of a settlement, one for each rule.
+    #[inline]
+    pub fn settled(allowed: bool, rules: &[Rule], verdicts: Verdicts, source: Source) -> Self {
+        let bits = rules.iter().enumerate().map(|(at, rule)| u32::from(rule.enforced) << (at % 32));
+        Self { allowed, source, verdicts, enforced: bits.fold(0, |all, bit| all | bit) }
+    }
+
+    /// Without verdicts: no limit was asked, or none could answer.
+    pub fn unsettled(allowed: bool, source: Source) -> Self {
+        Self { allowed, source, verdicts: Verdicts::new(), enforced: 0 }
+    }
+
+    /// Whether it may happen.
+    #[inline]
+    pub const fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// What the tightest limit holds when it is full.
+    pub fn limit(&self) -> Option<u64> {
+        self.tightest().map(|verdict| verdict.limit)
+    }
+
+    /// What is left of the tightest limit.
+    pub fn remaining(&self) -> Option<u64> {
+        self.tightest().map(|verdict| verdict.remaining)
+    }
+
+    /// When to try again: exact, if nobody else comes first. `None` when it was allowed, and
+    /// when it never will be.
+    pub fn retry_after(&self) -> Option<Span> {
+        self.tightest().filter(|_| !self.allowed).and_then(|verdict| verdict.retry_after)
+    }
+
+    /// When the tightest limit is full again, if nobody comes.
+    pub fn reset_after(&self) -> Option<Span> {
+        self.tightest().map(|verdict| verdict.reset_after)
+    }
+
+    /// Why.
+    pub fn reason(&self) -> Reason {
+        match (self.allowed, self.source, self.tightest()) {
+            (_, Source::Fallback, None) => Reason::StoreUnavailable,
+            (_, _, None) => Reason::NoPolicy,
+            (true, ..) => Reason::WithinLimit,
+            (false, _, Some(verdict)) if verdict.is_hopeless() => Reason::CostExceedsLimit,
+            (false, ..) => Reason::LimitExceeded,
+        }
+    }
+
+    /// Who decided.
+    pub const fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Each limit's verdict, in the order of the policy's rules, shadows included.
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// The index of the tightest enforced limit.
+    pub fn tightest_index(&self) -> Option<usize> {
+        let is_enforced = |index: usize| self.enforced >> (index % 32) & 1 == 1;
+        let mut enforced =
+            self.verdicts.iter().enumerate().filter(|(index, _)| is_enforced(*index));
+        let (mut tightest, mut verdict) = enforced.next()?;
+        for (index, other) in enforced {
+            if other.is_tighter_than(verdict) {
+                (tightest, verdict) = (index, other);
+            }
+        }
+        Some(tightest)
+    }
+
+    fn tightest(&self) -> Option<&Verdict> {
+        self.tightest_index().and_then(|index| self.verdicts.get(index))
+    }
+}
+
+/// Why a decision fell as it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Every limit had room.
+    WithinLimit,
+    /// A limit had no room; it will have some.
+    LimitExceeded,
+    /// The cost is more than a limit ever holds: waiting does not help.
+    CostExceedsLimit,
+    /// No enforced limit applied.
+    NoPolicy,
+    /// The store did not answer, and nothing stood in for it.
+    StoreUnavailable,
+}
+
+impl Reason {
+    /// The name in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WithinLimit => "within_limit",
+            Self::LimitExceeded => "limit_exceeded",
+            Self::CostExceedsLimit => "cost_exceeds_limit",
+            Self::NoPolicy => "no_policy",
+            Self::StoreUnavailable => "store_unavailable",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Who decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The store.
+    Store,
+    /// What stands in for a store that does not answer.
+    Fallback,
+    /// Nobody: no limit applied.
+    None,
+}
+
+impl Source {
+    /// The name in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Fallback => "fallback",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

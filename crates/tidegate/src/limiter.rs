@@ -1,0 +1,202 @@
+//! The limiter: a policy, a store, and what to do when the store fails.
+
+use std::future::Future;
+use std::sync::OnceLock;
+
+use tidegate_core::{Charge, Cost};
+use tidegate_policy::{Charges, Key, Policy};
+use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store, Verdicts};
+
+use crate::wait::{Lines, Patience};
+use crate::{Decision, LimiterBuilder, Source};
+
+/// Decides whether something may happen now.
+///
+/// A limiter is shared by reference (or in an `Arc`): everything takes `&self`, from any thread.
+///
+/// ```
+/// use tidegate::{AlgorithmKind, Limiter};
+///
+/// let limiter = Limiter::builder()
+///     .name("password-reset")
+///     .algorithm(AlgorithmKind::SlidingLog)
+///     .limits(["5/minute", "20/hour"])
+///     .build()?;
+///
+/// let decision = limiter.check_now(&("203.0.113.9", "alice"));
+/// assert_eq!(decision.remaining(), Some(4));
+/// assert_eq!(decision.verdicts().len(), 2);
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
+#[derive(Debug)]
+pub struct Limiter<S = MemoryStore> {
+    pub(crate) policy: Policy,
+    pub(crate) store: S,
+    pub(crate) on_store_error: OnStoreError,
+    pub(crate) patience: Patience,
+    pub(crate) lines: Lines,
+    /// Made when the store fails for the first time.
+    pub(crate) stand_in: OnceLock<MemoryStore>,
+}
+
+/// What to do when the store does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnStoreError {
+    /// An embedded store with the same limits takes over until the store answers again.
+    #[default]
+    Local,
+    /// Everything is allowed.
+    Open,
+    /// Everything is denied.
+    Closed,
+}
+
+impl Limiter {
+    /// Chooses limits, names and stores.
+    pub fn builder() -> LimiterBuilder {
+        LimiterBuilder::default()
+    }
+}
+
+impl<S: Store> Limiter<S> {
+    /// The policy it applies.
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The store it asks.
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// May `key` do something that costs one unit? Takes the unit if it may.
+    pub async fn check<K: Key + Sync + ?Sized>(&self, key: &K) -> Decision {
+        self.check_n(key, Cost::ONE).await
+    }
+
+    /// May `key` do something that costs this much? Takes all of it, or nothing.
+    pub async fn check_n<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
+        let charges = self.policy.charges(key, cost);
+        self.settle(&charges).await
+    }
+
+    /// How does `key` stand? Takes nothing.
+    pub async fn peek<K: Key + Sync + ?Sized>(&self, key: &K) -> Decision {
+        self.check_n(key, Cost::PEEK).await
+    }
+
+    /// Gives back what an earlier check took, because it was not used after all. Never more than
+    /// was taken has an effect.
+    pub async fn refund<K: Key + Sync + ?Sized>(&self, key: &K, amount: Cost) {
+        for charge in &self.policy.charges(key, amount) {
+            // A store that does not answer has nothing to give back to: erring on the strict side.
+            let _ = self.store.refund(charge).await;
+            if let Some(stand_in) = self.stand_in.get() {
+                stand_in.refund_now(charge);
+            }
+        }
+    }
+
+    /// Forgets `key`: it has its full quota again.
+    pub async fn reset<K: Key + Sync + ?Sized>(&self, key: &K) {
+        for charge in &self.policy.charges(key, Cost::ONE) {
+            let _ = self.store.reset(charge).await;
+            if let Some(stand_in) = self.stand_in.get() {
+                stand_in.reset_now(charge);
+            }
+        }
+    }
+
+    pub(crate) async fn settle(&self, charges: &Charges<'_>) -> Decision {
+        let mut verdicts = Verdicts::new();
+        match self.store.settle(charges, &mut verdicts).await {
+            Ok(allowed) => Decision::settled(allowed, self.policy.rules(), verdicts, Source::Store),
+            Err(_) => self.without_store(charges),
+        }
+    }
+
+    /// The only place that knows what a failed store means.
+    #[cold]
+    fn without_store(&self, charges: &[Charge<'_>]) -> Decision {
+        match self.on_store_error {
+            OnStoreError::Open => Decision::unsettled(true, Source::Fallback),
+            OnStoreError::Closed => Decision::unsettled(false, Source::Fallback),
+            OnStoreError::Local => {
+                let stand_in = self.stand_in.get_or_init(MemoryStore::new);
+                let mut verdicts = Verdicts::new();
+                let allowed = stand_in.settle_now(charges, &mut verdicts);
+                Decision::settled(allowed, self.policy.rules(), verdicts, Source::Fallback)
+            }
+        }
+    }
+}
+
+impl<S: LocalStore> Limiter<S> {
+    /// [`check`](Limiter::check) without `await`: the store is in this process.
+    #[inline]
+    pub fn check_now<K: Key + ?Sized>(&self, key: &K) -> Decision {
+        self.check_n_now(key, Cost::ONE)
+    }
+
+    /// [`check_n`](Limiter::check_n) without `await`.
+    #[inline]
+    pub fn check_n_now<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
+        let mut verdicts = Verdicts::new();
+        let charges = self.policy.charges(key, cost);
+        let allowed = self.store.settle_now(&charges, &mut verdicts);
+        Decision::settled(allowed, self.policy.rules(), verdicts, Source::Store)
+    }
+}
+
+impl<C: tidegate_store::Clock> Limiter<MemoryStore<C>> {
+    /// What the store holds.
+    pub fn stats(&self) -> MemoryStats {
+        self.store.stats()
+    }
+}
+
+/// Anything that decides: a [`Limiter`], or your own in its place.
+///
+/// ```
+/// use tidegate::{Cost, Decision, Key, Limiter, RateLimiter, Source};
+///
+/// /// For tests of code that is limited.
+/// struct Unlimited;
+///
+/// impl RateLimiter for Unlimited {
+///     async fn decide<K: Key + Sync + ?Sized>(&self, _: &K, _: Cost) -> Decision {
+///         Decision::unsettled(true, Source::None)
+///     }
+/// }
+///
+/// async fn send_mail(limiter: &impl RateLimiter, to: &str) -> bool {
+///     limiter.decide(to, Cost::ONE).await.is_allowed()
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tidegate::BuildError> {
+/// assert!(send_mail(&Unlimited, "bob").await);
+/// assert!(send_mail(&Limiter::builder().limit("5/day").build()?, "bob").await);
+/// # Ok(())
+/// # }
+/// ```
+pub trait RateLimiter: Send + Sync {
+    /// May `key` do something that costs this much?
+    fn decide<K: Key + Sync + ?Sized>(
+        &self,
+        key: &K,
+        cost: Cost,
+    ) -> impl Future<Output = Decision> + Send;
+}
+
+impl<S: Store> RateLimiter for Limiter<S> {
+    async fn decide<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
+        self.check_n(key, cost).await
+    }
+}
+
+impl<L: RateLimiter + ?Sized> RateLimiter for std::sync::Arc<L> {
+    async fn decide<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
+        (**self).decide(key, cost).await
+    }
+}

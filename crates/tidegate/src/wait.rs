@@ -1,0 +1,168 @@
+//! Waiting in line: the leaky bucket that smooths instead of refusing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidegate_core::{Cost, Fingerprint};
+use tidegate_policy::{Charges, Key};
+use tidegate_store::Store;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{Limiter, Reason};
+
+/// How long [`Limiter::until_ready`] waits, and in how long a line.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{Limiter, Patience};
+///
+/// let limiter = Limiter::builder()
+///     .limit("10/second burst 1")
+///     .patience(Patience { max_wait: Duration::from_secs(2), max_queue: 50 })
+///     .build()?;
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// The longest that one caller waits; 30 seconds unless said.
+    pub max_wait: Duration,
+    /// The most callers that wait for one key; 1,000 unless said.
+    pub max_queue: usize,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { max_wait: Duration::from_secs(30), max_queue: 1_000 }
+    }
+}
+
+/// Why a caller did not get through.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotReady {
+    /// The line is full.
+    #[error("{0} callers are waiting already")]
+    QueueFull(usize),
+    /// It would take, or has taken, longer than the caller is willing to wait.
+    #[error("not ready within {0:?}")]
+    TooLong(Duration),
+    /// The limiter will not allow it however long one waits.
+    #[error("waiting does not help: {0}")]
+    Never(Reason),
+}
+
+impl<S: Store> Limiter<S> {
+    /// Waits until `key` may do something that costs one unit, and takes it.
+    ///
+    /// Callers of the same key wait in line, first come, first served; nobody overtakes. A caller
+    /// who would have to wait for longer than [`Patience`] allows is told so at once where that
+    /// is known. Callers of [`check`](Limiter::check), and other processes on a shared store, do
+    /// not stand in this line.
+    ///
+    /// Dropping the future leaves the line and takes nothing.
+    ///
+    /// ```
+    /// use tidegate::Limiter;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // A worker that calls a fragile service every ten milliseconds, and never sooner.
+    /// let limiter = Limiter::builder().limit("100/second burst 1").build()?;
+    /// for _ in 0..3 {
+    ///     limiter.until_ready("fragile-service").await?;
+    ///     // ... call it ...
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn until_ready<K: Key + Sync + ?Sized>(&self, key: &K) -> Result<(), NotReady> {
+        self.until_ready_n(key, Cost::ONE).await
+    }
+
+    /// [`until_ready`](Limiter::until_ready) for something that costs this much.
+    pub async fn until_ready_n<K: Key + Sync + ?Sized>(
+        &self,
+        key: &K,
+        cost: Cost,
+    ) -> Result<(), NotReady> {
+        let charges = self.policy.charges(key, cost);
+        let Some(subject) = charges.first().map(|charge| charge.subject) else {
+            return Ok(());
+        };
+        let place = self.lines.join(subject, self.patience.max_queue)?;
+        let Patience { max_wait, .. } = self.patience;
+        let give_up_at = Instant::now() + max_wait;
+        let in_turn = async {
+            // Tokio's mutex is fair: turns come in the order of arrival.
+            let _turn = place.line.turn.lock().await;
+            self.at_the_head(&charges, give_up_at).await
+        };
+        timeout(max_wait, in_turn).await.unwrap_or(Err(NotReady::TooLong(max_wait)))
+    }
+
+    async fn at_the_head(
+        &self,
+        charges: &Charges<'_>,
+        give_up_at: Instant,
+    ) -> Result<(), NotReady> {
+        loop {
+            let decision = self.settle(charges).await;
+            if decision.is_allowed() {
+                return Ok(());
+            }
+            let Some(wait) = decision.retry_after() else {
+                return Err(NotReady::Never(decision.reason()));
+            };
+            if Instant::now() + wait.into() > give_up_at {
+                return Err(NotReady::TooLong(self.patience.max_wait));
+            }
+            sleep(wait.into()).await;
+        }
+    }
+}
+
+/// The lines of all keys that somebody waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    lines: Mutex<HashMap<Fingerprint, Arc<Line>>>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    turn: tokio::sync::Mutex<()>,
+    callers: AtomicUsize,
+}
+
+/// A place in a line. The last one to leave takes the line away.
+struct Place<'a> {
+    lines: &'a Lines,
+    key: Fingerprint,
+    line: Arc<Line>,
+}
+
+impl Lines {
+    fn join(&self, key: Fingerprint, max_queue: usize) -> Result<Place<'_>, NotReady> {
+        let mut lines = self.lines.lock();
+        let line = Arc::clone(lines.entry(key).or_default());
+        // Changed only under the lock of all lines.
+        let callers = line.callers.load(Ordering::Relaxed);
+        // The one at the head is being served; the others queue.
+        if callers > max_queue {
+            return Err(NotReady::QueueFull(callers - 1));
+        }
+        line.callers.store(callers + 1, Ordering::Relaxed);
+        Ok(Place { lines: self, key, line })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut lines = self.lines.lines.lock();
+        if self.line.callers.fetch_sub(1, Ordering::Relaxed) == 1 {
+            lines.remove(&self.key);
+        }
+    }
+}
