@@ -70,19 +70,41 @@ pub struct Rule {
 /// One limit, one key, one cost: what a store settles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge<'a> {
-    /// The fingerprint of who asks, the same for every limit of one policy.
-    pub subject: Fingerprint,
-    /// What it takes.
-    pub cost: Cost,
-    /// The limit it is charged to.
-    pub rule: &'a Rule,
+    counter: Fingerprint,
+    cost: Cost,
+    rule: &'a Rule,
 }
 
-impl Charge<'_> {
+impl<'a> Charge<'a> {
+    /// What `subject` owes to `rule`. A subject is the fingerprint of who asks, and the same for
+    /// every limit of one policy.
+    #[inline]
+    pub fn new(subject: Fingerprint, cost: Cost, rule: &'a Rule) -> Self {
+        Self { counter: subject ^ rule.id, cost, rule }
+    }
+
     /// Which counter this is.
     #[inline]
-    pub fn counter(&self) -> Fingerprint {
-        self.subject ^ self.rule.id
+    pub const fn counter(&self) -> Fingerprint {
+        self.counter
+    }
+
+    /// Who asks.
+    #[inline]
+    pub fn subject(&self) -> Fingerprint {
+        self.counter ^ self.rule.id
+    }
+
+    /// What it takes.
+    #[inline]
+    pub const fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// The limit it is charged to.
+    #[inline]
+    pub const fn rule(&self) -> &'a Rule {
+        self.rule
     }
 
     /// How far this key's clock runs ahead. All answers are relative, so running a key's clock
@@ -93,6 +115,6 @@ impl Charge<'_> {
             return Span::ZERO;
         }
         let window = self.rule.limit.quota().window().as_micros();
-        Span::from_micros(self.counter().high().checked_rem(window).unwrap_or(0))
+        Span::from_micros(self.counter.high().checked_rem(window).unwrap_or(0))
     }
 }

@@ -30,7 +30,7 @@ pub trait Accounts {
 ///
 /// impl Accounts for Fresh<'_> {
 ///     fn probe(&mut self, index: usize, cost: Cost) -> Verdict {
-///         self.0[index].rule.limit.probe_fresh(cost, Timestamp::ZERO)
+///         self.0[index].rule().limit.probe_fresh(cost, Timestamp::ZERO)
 ///     }
 ///     fn commit(&mut self, index: usize) -> Verdict {
 ///         self.probe(index, Cost::PEEK)
@@ -42,7 +42,7 @@ pub trait Accounts {
 /// # let id = Fingerprint::new(1, 1);
 /// # let rule = Rule { id, limit, enforced: true, staggered: false };
 /// // Twice the same counter: three units do not fit into two.
-/// let charges = [2, 1].map(|cost| Charge { subject: id, cost: Cost::new(cost).unwrap(), rule: &rule });
+/// let charges = [2, 1].map(|cost| Charge::new(id, Cost::new(cost).unwrap(), &rule));
 /// let mut verdicts = Vec::new();
 /// assert!(!settle(&charges, &mut Fresh(&charges), &mut verdicts));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -55,12 +55,12 @@ where
     let mut passes = true;
     for (index, charge) in charges.iter().enumerate() {
         let verdict = accounts.probe(index, cumulated_cost(charges, index));
-        passes &= verdict.allowed || !charge.rule.enforced;
+        passes &= verdict.allowed || !charge.rule().enforced;
         out.extend([verdict]);
     }
     let verdicts = out.get_mut(first..).unwrap_or_default();
     for (index, (charge, verdict)) in charges.iter().zip(verdicts).enumerate() {
-        if charge.cost.is_peek() {
+        if charge.cost().is_peek() {
             continue;
         }
         if passes && verdict.allowed {
@@ -78,7 +78,7 @@ fn cumulated_cost(charges: &[Charge<'_>], index: usize) -> Cost {
         return Cost::PEEK;
     };
     let same = earlier.iter().filter(|other| other.counter() == charge.counter());
-    same.fold(charge.cost, |sum, other| sum.plus(other.cost))
+    same.fold(charge.cost(), |sum, other| sum.plus(other.cost()))
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
 
     impl Accounts for Book<'_> {
         fn probe(&mut self, index: usize, cost: Cost) -> Verdict {
-            let limit = self.charges[index].rule.limit.capacity();
+            let limit = self.charges[index].rule().limit.capacity();
             let remaining = limit.saturating_sub(self.used(index));
             let allowed = cost.get() <= remaining;
             let retry_after = (!allowed).then_some(Span::from_secs(1));
@@ -115,7 +115,7 @@ mod tests {
 
         fn commit(&mut self, index: usize) -> Verdict {
             let charge = self.charges[index];
-            self.used.push((charge.counter(), charge.cost.get()));
+            self.used.push((charge.counter(), charge.cost().get()));
             self.probe(index, Cost::PEEK)
         }
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn charge(rule: &Rule, cost: u64) -> Charge<'_> {
-        Charge { subject: Fingerprint::new(0, 0), cost: Cost::new(cost).unwrap(), rule }
+        Charge::new(Fingerprint::new(0, 0), Cost::new(cost).unwrap(), rule)
     }
 
     #[test]

@@ -60,12 +60,15 @@ impl KeyHasher {
     #[inline]
     pub fn fingerprint<K: Key + ?Sized>(&self, key: &K) -> Fingerprint {
         let (mut high, mut low) = (self.high.hasher(), self.low.hasher());
+        let mut previous = None;
         key.each_part(|part| {
-            // The length keeps the parts apart.
-            for hasher in [&mut high, &mut low] {
-                hasher.write(part);
-                hasher.write_usize(part.len());
+            // The length of the part before keeps the two apart.
+            if let Some(length) = previous.replace(part.len()) {
+                high.write_usize(length);
+                low.write_usize(length);
             }
+            high.write(part);
+            low.write(part);
         });
         Fingerprint::new(high.finish(), low.finish())
     }

@@ -81,10 +81,23 @@ impl Policy {
     }
 
     /// What `key` owes for something that costs `cost`.
-    #[inline]
     pub fn charges<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Charges<'_> {
         let subject = self.hasher.fingerprint(key);
-        self.rules.iter().map(|rule| Charge { subject, cost, rule }).collect()
+        self.rules.iter().map(|rule| Charge::new(subject, cost, rule)).collect()
+    }
+
+    /// The same charges, lent to `settle`. A single one, the usual case, needs no list.
+    #[inline]
+    pub fn with_charges<K: Key + ?Sized, T>(
+        &self,
+        key: &K,
+        cost: Cost,
+        settle: impl FnOnce(&[Charge<'_>]) -> T,
+    ) -> T {
+        match &self.rules[..] {
+            [rule] => settle(&[Charge::new(self.hasher.fingerprint(key), cost, rule)]),
+            _ => settle(&self.charges(key, cost)),
+        }
     }
 
     fn each_rule(mut self, change: impl FnMut(&mut Rule)) -> Self {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{Span, Timestamp};
 
@@ -23,17 +23,16 @@ pub trait Clock: Send + Sync {
 /// cores may disagree, and a limiter that sees time jump back refuses too early.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
-    anchor: Instant,
-    wall: Timestamp,
+    /// What the monotonic clock lacks to wall time, in microseconds.
+    ahead: u64,
 }
 
 impl SystemClock {
     /// Anchors to the wall clock as it is now.
     #[allow(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn new() -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let wall = Timestamp::ZERO + Span::from(since_epoch);
-        Self { anchor: Instant::now(), wall }
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { ahead: Span::from(wall).as_micros().saturating_sub(monotonic_micros()) }
     }
 }
 
@@ -45,12 +44,25 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     #[inline]
-    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
     fn now(&self) -> Timestamp {
-        let elapsed = Instant::now().saturating_duration_since(self.anchor);
-        let micros = elapsed.as_secs() * 1_000_000 + u64::from(elapsed.subsec_micros());
-        self.wall + Span::from_micros(micros)
+        Timestamp::from_micros(self.ahead.saturating_add(monotonic_micros()))
     }
+}
+
+/// Straight from the kernel: `Instant` adds an eighth, for arithmetic on durations.
+#[cfg(unix)]
+#[inline]
+fn monotonic_micros() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // Neither is ever negative.
+    (now.tv_sec as u64).wrapping_mul(1_000_000).wrapping_add(now.tv_nsec as u64 / 1_000)
+}
+
+#[cfg(not(unix))]
+#[allow(clippy::disallowed_methods, reason = "this is the clock")]
+fn monotonic_micros() -> u64 {
+    static ANCHOR: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    Span::from(ANCHOR.get_or_init(std::time::Instant::now).elapsed()).as_micros()
 }
 
 /// A clock that stands still until it is moved. Clones show the same time.

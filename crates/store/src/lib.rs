@@ -13,7 +13,7 @@
 //!
 //! let limit = "1/minute".parse()?;
 //! let rule = Rule { id: Fingerprint::new(1, 1), limit, enforced: true, staggered: false };
-//! let charge = Charge { subject: Fingerprint::new(2, 2), cost: Cost::ONE, rule: &rule };
+//! let charge = Charge::new(Fingerprint::new(2, 2), Cost::ONE, &rule);
 //!
 //! let mut verdicts = Verdicts::new();
 //! assert!(store.settle_now(&[charge], &mut verdicts));

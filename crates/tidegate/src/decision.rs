@@ -21,14 +21,24 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// From the verdicts of a settlement, one for each rule.
-    #[inline]
-    pub fn settled(allowed: bool, rules: &[Rule], verdicts: Verdicts, source: Source) -> Self {
-        let bits = rules.iter().enumerate().map(|(at, rule)| u32::from(rule.enforced) << (at % 32));
-        Self { allowed, source, verdicts, enforced: bits.fold(0, |all, bit| all | bit) }
+    /// Settles charges for `rules` by `settle`, which fills in a verdict for each and says
+    /// whether the request passes.
+    #[inline(always)]
+    pub fn settled(
+        rules: &[Rule],
+        source: Source,
+        settle: impl FnOnce(&mut Verdicts) -> bool,
+    ) -> Self {
+        let mut decision = Self::unsettled(false, source);
+        decision.allowed = settle(&mut decision.verdicts);
+        for (index, rule) in rules.iter().enumerate() {
+            decision.enforced |= u32::from(rule.enforced) << (index % 32);
+        }
+        decision
     }
 
     /// Without verdicts: no limit was asked, or none could answer.
+    #[inline]
     pub fn unsettled(allowed: bool, source: Source) -> Self {
         Self { allowed, source, verdicts: Verdicts::new(), enforced: 0 }
     }

@@ -111,7 +111,10 @@ impl<S: Store> Limiter<S> {
     pub(crate) async fn settle(&self, charges: &Charges<'_>) -> Decision {
         let mut verdicts = Verdicts::new();
         match self.store.settle(charges, &mut verdicts).await {
-            Ok(allowed) => Decision::settled(allowed, self.policy.rules(), verdicts, Source::Store),
+            Ok(allowed) => Decision::settled(self.policy.rules(), Source::Store, |out| {
+                *out = verdicts;
+                allowed
+            }),
             Err(_) => self.without_store(charges),
         }
     }
@@ -124,9 +127,9 @@ impl<S: Store> Limiter<S> {
             OnStoreError::Closed => Decision::unsettled(false, Source::Fallback),
             OnStoreError::Local => {
                 let stand_in = self.stand_in.get_or_init(MemoryStore::new);
-                let mut verdicts = Verdicts::new();
-                let allowed = stand_in.settle_now(charges, &mut verdicts);
-                Decision::settled(allowed, self.policy.rules(), verdicts, Source::Fallback)
+                Decision::settled(self.policy.rules(), Source::Fallback, |out| {
+                    stand_in.settle_now(charges, out)
+                })
             }
         }
     }
@@ -134,18 +137,17 @@ impl<S: Store> Limiter<S> {
 
 impl<S: LocalStore> Limiter<S> {
     /// [`check`](Limiter::check) without `await`: the store is in this process.
-    #[inline]
+    #[inline(always)]
     pub fn check_now<K: Key + ?Sized>(&self, key: &K) -> Decision {
         self.check_n_now(key, Cost::ONE)
     }
 
     /// [`check_n`](Limiter::check_n) without `await`.
-    #[inline]
+    #[inline(always)]
     pub fn check_n_now<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
-        let mut verdicts = Verdicts::new();
-        let charges = self.policy.charges(key, cost);
-        let allowed = self.store.settle_now(&charges, &mut verdicts);
-        Decision::settled(allowed, self.policy.rules(), verdicts, Source::Store)
+        Decision::settled(self.policy.rules(), Source::Store, |out| {
+            self.policy.with_charges(key, cost, |charges| self.store.settle_now(charges, out))
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_core::{Cost, Fingerprint};
+use tidegate_core::{Charge, Cost, Fingerprint};
 use tidegate_policy::{Charges, Key};
 use tidegate_store::Store;
 use tokio::time::{Instant, sleep, timeout};
@@ -89,7 +89,7 @@ impl<S: Store> Limiter<S> {
         cost: Cost,
     ) -> Result<(), NotReady> {
         let charges = self.policy.charges(key, cost);
-        let Some(subject) = charges.first().map(|charge| charge.subject) else {
+        let Some(subject) = charges.first().map(Charge::subject) else {
             return Ok(());
         };
         let place = self.lines.join(subject, self.patience.max_queue)?;

@@ -92,6 +92,12 @@ impl Algorithm for FixedWindow {
     }
 
     #[inline]
+    fn admits(&self, state: &WindowCount, cost: Cost, now: Timestamp) -> bool {
+        let count = self.current(state, now).count;
+        self.limit > 0 && cost.get() <= self.limit.saturating_sub(count)
+    }
+
+    #[inline]
     fn probe(&self, state: &WindowCount, cost: Cost, now: Timestamp) -> Verdict {
         self.verdict(self.current(state, now), cost, now)
     }

@@ -60,10 +60,14 @@ pub trait Algorithm: Sized {
     /// Idle for this long, any state is as good as a fresh one.
     fn period(&self) -> Span;
 
-    /// Would `cost` pass now? Reads only: this is also "peek".
+    /// The rule itself: does `cost` fit now? Says what [`probe`](Algorithm::probe) says, without
+    /// the numbers that explain it.
+    fn admits(&self, state: &Self::State, cost: Cost, now: Timestamp) -> bool;
+
+    /// Would `cost` pass now, and what then? Reads only: this is also "peek".
     fn probe(&self, state: &Self::State, cost: Cost, now: Timestamp) -> Verdict;
 
-    /// Takes `cost`, which a probe at the same `now` has allowed, and says what is left.
+    /// Takes `cost`, which was admitted at the same `now`, and says what is left.
     fn commit(&self, state: &mut Self::State, cost: Cost, now: Timestamp) -> Verdict;
 
     /// What a denial, by this limit or another one, leaves behind: nothing that changes a later
@@ -89,7 +93,7 @@ pub trait Algorithm: Sized {
 
 /// Assembles the verdict that every algorithm ends with. `wait` is called only for a denial
 /// that time can heal.
-#[inline]
+#[inline(always)]
 fn judge(
     capacity: u64,
     remaining: u64,

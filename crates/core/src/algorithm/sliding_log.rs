@@ -98,6 +98,11 @@ impl Algorithm for SlidingLog {
         self.window
     }
 
+    fn admits(&self, state: &Log, cost: Cost, now: Timestamp) -> bool {
+        let count = state.entries.units_after(self.cutoff(now));
+        self.limit > 0 && cost.get() <= self.limit.saturating_sub(count)
+    }
+
     fn probe(&self, state: &Log, cost: Cost, now: Timestamp) -> Verdict {
         self.verdict(state, cost, now)
     }

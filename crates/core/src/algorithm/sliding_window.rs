@@ -65,7 +65,7 @@ impl SlidingWindow {
         pair.until.since(now).minus(self.window)
     }
 
-    #[inline]
+    #[inline(always)]
     fn verdict(&self, pair: WindowPair, cost: Cost, now: Timestamp) -> Verdict {
         let left = self.window_left(&pair, now);
         let carried = match pair.previous {
@@ -118,11 +118,23 @@ impl Algorithm for SlidingWindow {
     }
 
     #[inline]
+    fn admits(&self, state: &WindowPair, cost: Cost, now: Timestamp) -> bool {
+        let pair = self.current(state, now);
+        let used = pair.current.saturating_add(cost.get());
+        let fits = self.limit.checked_sub(used).is_some_and(|room| {
+            let left = self.window_left(&pair, now).as_micros();
+            product(pair.previous, left) <= product(room, self.window.as_micros())
+        });
+        // Nothing fits everywhere, even where a clock that went back left too much.
+        self.limit > 0 && (fits || cost.is_peek())
+    }
+
+    #[inline]
     fn probe(&self, state: &WindowPair, cost: Cost, now: Timestamp) -> Verdict {
         self.verdict(self.current(state, now), cost, now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit(&self, state: &mut WindowPair, cost: Cost, now: Timestamp) -> Verdict {
         let pair = self.current(state, now);
         *state = WindowPair { current: pair.current.saturating_add(cost.get()), ..pair };

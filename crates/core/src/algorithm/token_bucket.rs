@@ -80,7 +80,7 @@ impl TokenBucket {
         Span::from_micros(narrow(div_ceil(debt, self.rate)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn verdict(&self, debt: u128, cost: Cost, reset_after: Span) -> Verdict {
         let (tokens, _) = div_rem(self.brim().saturating_sub(debt), self.window.as_micros());
         judge(self.burst, narrow(tokens), cost, reset_after, || {
@@ -95,7 +95,7 @@ impl Algorithm for TokenBucket {
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         let burst = quota.burst().unwrap_or(quota.limit());
         let bucket = Self { rate: quota.limit(), window: quota.window(), burst };
-        if bucket.rate == 0 && quota.burst().is_some() {
+        if quota.limit() == 0 && quota.burst().is_some() {
             return Err(QuotaError::new(
                 quota,
                 "a bucket that never refills; expected a limit of 1 or more",
@@ -126,12 +126,17 @@ impl Algorithm for TokenBucket {
     }
 
     #[inline]
+    fn admits(&self, state: &Debt, cost: Cost, now: Timestamp) -> bool {
+        self.burst > 0 && self.debt(state, now) + self.worth(cost.get()) <= self.brim()
+    }
+
+    #[inline]
     fn probe(&self, state: &Debt, cost: Cost, now: Timestamp) -> Verdict {
         let debt = self.debt(state, now);
         self.verdict(debt, cost, self.paid_in(debt))
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit(&self, state: &mut Debt, cost: Cost, now: Timestamp) -> Verdict {
         let debt = self.debt(state, now) + self.worth(cost.get());
         *state = self.owing(debt, now);

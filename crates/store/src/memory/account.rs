@@ -5,6 +5,7 @@ use tidegate_core::{Charge, Cost, Fingerprint, Timestamp, Verdict};
 
 use super::capacity::{Capacity, Full};
 use super::table::Table;
+use crate::Verdicts;
 
 /// What an operation needs to know, whatever the algorithm.
 #[derive(Clone, Copy)]
@@ -23,29 +24,28 @@ pub(super) struct Account<'a, A: Algorithm> {
 }
 
 impl<A: Algorithm> Account<'_, A> {
-    /// Probes and pays in one go: the path of a request with a single limit.
-    #[inline]
-    pub(super) fn decide(self) -> Result<Verdict, Full> {
+    /// Probes and pays in one go. Says whether it was allowed; the verdict goes to `out`.
+    pub(super) fn decide(self, out: &mut Verdicts) -> Result<bool, Full> {
         let Ticket { charge, counter, now, capacity } = self.ticket;
-        match self.table.decide(self.by, counter, charge.cost, now, capacity.heap_budget) {
-            Some(verdict) => Ok(verdict),
-            None => self.decide_new(),
+        match self.table.decide(self.by, counter, charge.cost(), now, capacity.heap_budget, out) {
+            Some(allowed) => Ok(allowed),
+            None => self.decide_new(out),
         }
     }
 
-    #[cold]
-    fn decide_new(mut self) -> Result<Verdict, Full> {
+    fn decide_new(mut self, out: &mut Verdicts) -> Result<bool, Full> {
         let _claim = self.ticket.capacity.claim()?;
-        let cost = self.ticket.charge.cost;
+        let cost = self.ticket.charge.cost();
         let verdict = self.probe(cost);
         if cost.is_peek() {
-            return Ok(verdict);
+            out.push(verdict);
+        } else if verdict.allowed {
+            out.push(self.commit());
+        } else {
+            self.deny();
+            out.push(verdict);
         }
-        if verdict.allowed {
-            return Ok(self.commit());
-        }
-        self.deny();
-        Ok(verdict)
+        Ok(verdict.allowed)
     }
 
     pub(super) fn probe(&mut self, cost: Cost) -> Verdict {
@@ -55,22 +55,22 @@ impl<A: Algorithm> Account<'_, A> {
     /// Takes the cost. Whoever brings a new key holds a claim for it.
     pub(super) fn commit(self) -> Verdict {
         let Ticket { charge, counter, now, capacity } = self.ticket;
-        self.sized(|table, by| table.commit(by, counter, charge.cost, now, capacity.heap_budget))
+        self.sized(|table, by| table.commit(by, counter, charge.cost(), now, capacity.heap_budget))
     }
 
     /// A denial. A new key leaves nothing behind, unless its algorithm counts denials.
     pub(super) fn deny(self) {
         let Ticket { charge, counter, now, .. } = self.ticket;
         let mut fresh = A::State::default();
-        self.by.deny(&mut fresh, charge.cost, now);
+        self.by.deny(&mut fresh, charge.cost(), now);
         if fresh != A::State::default() || self.table.contains(counter) {
-            self.sized(|table, by| table.deny(by, counter, charge.cost, now));
+            self.sized(|table, by| table.deny(by, counter, charge.cost(), now));
         }
     }
 
     pub(super) fn refund(self) {
         let Ticket { charge, counter, now, .. } = self.ticket;
-        self.table.refund(self.by, counter, charge.cost, now);
+        self.table.refund(self.by, counter, charge.cost(), now);
     }
 
     pub(super) fn reset(self) {

@@ -42,8 +42,12 @@ impl<'a, C: Clock> Ledger<'a, C> {
             charges.iter().map(|charge| store.shard_index(charge.counter())).collect();
         indices.sort_unstable();
         indices.dedup();
-        let shards = indices.iter().map(|index| (*index, store.shards[*index].lock())).collect();
+        let mut shards: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]> =
+            indices.iter().map(|index| (*index, store.shards[*index].lock())).collect();
         let now = store.clock.now();
+        shards.iter_mut().for_each(|(_, shard)| {
+            shard.time(now, &store.clock);
+        });
         let mut ledger = Self {
             store,
             charges,

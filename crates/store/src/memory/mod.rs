@@ -95,41 +95,59 @@ impl<C: Clock> MemoryStore<C> {
         counter.low() as usize & (self.shards.len() - 1)
     }
 
-    /// Locks the charge's shard, then reads the clock: so no shard ever sees time go back.
-    #[inline]
     fn open<'a>(&'a self, charge: &'a Charge<'a>) -> (MutexGuard<'a, Shard>, Ticket<'a>) {
         let counter = charge.counter();
-        let shard = self.shards[self.shard_index(counter)].lock();
-        let now = self.clock.now() + charge.phase();
+        let mut shard = self.shards[self.shard_index(counter)].lock();
+        let now = shard.time(self.clock.now(), &self.clock) + charge.phase();
         (shard, Ticket { charge, counter, now, capacity: &self.capacity })
     }
 
-    #[inline]
-    fn settle_one(&self, charge: &Charge<'_>) -> Verdict {
-        let (mut shard, ticket) = self.open(charge);
-        match shard.decide(ticket) {
-            Ok(verdict) => verdict,
-            Err(Full) => {
-                shard.sweep(ticket.now, &self.capacity);
-                let retried = shard.decide(ticket);
-                drop(shard);
-                retried.unwrap_or_else(|Full| self.settle_overflow(charge))
-            }
+    /// The path of nearly every request: one limit, and a key that is known.
+    #[inline(never)]
+    fn settle_one(&self, charge: &Charge<'_>, out: &mut Verdicts) -> bool {
+        // Before the lock: what follows hides the time that it takes to read a clock.
+        let reading = self.clock.now();
+        let mut shard = self.shards[self.shard_index(charge.counter())].lock();
+        let now = shard.time(reading, &self.clock) + charge.phase();
+        match shard.decide_known(charge, now, self.capacity.heap_budget, out) {
+            Some(allowed) => allowed,
+            None => self.settle_new(shard, charge, now, out),
         }
     }
 
-    /// Decides by the counter that all new keys of this limit share while the store is full.
+    /// A new key that finds no room looks for dead ones before it joins the overflow.
     #[cold]
-    fn settle_overflow(&self, charge: &Charge<'_>) -> Verdict {
+    #[inline(never)]
+    fn settle_new(
+        &self,
+        mut shard: MutexGuard<'_, Shard>,
+        charge: &Charge<'_>,
+        now: Timestamp,
+        out: &mut Verdicts,
+    ) -> bool {
+        let ticket = Ticket { charge, counter: charge.counter(), now, capacity: &self.capacity };
+        let decided = shard.decide(ticket, out).or_else(|Full| {
+            shard.sweep(now, &self.capacity);
+            shard.decide(ticket, out)
+        });
+        drop(shard);
+        decided.unwrap_or_else(|Full| self.settle_overflow(charge, out))
+    }
+
+    /// Decides by the counter that all new keys of this limit share while the store is full.
+    fn settle_overflow(&self, charge: &Charge<'_>, out: &mut Verdicts) -> bool {
         self.capacity.count_overflow();
         let mut overflow = self.overflow.lock();
         let ticket = self.overflow_ticket(charge, self.clock.now());
-        overflow.decide(ticket).unwrap_or_else(|Full| turned_away(charge))
+        overflow.decide(ticket, out).unwrap_or_else(|Full| {
+            out.push(turned_away(charge));
+            false
+        })
     }
 
     fn overflow_ticket<'a>(&'a self, charge: &'a Charge<'a>, now: Timestamp) -> Ticket<'a> {
         let capacity = &self.overflow_capacity;
-        Ticket { charge, counter: charge.rule.id, now, capacity }
+        Ticket { charge, counter: charge.rule().id, now, capacity }
     }
 
     fn settle_many(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool {
@@ -143,9 +161,7 @@ impl<C: Clock> LocalStore for MemoryStore<C> {
         let [charge] = charges else {
             return self.settle_many(charges, out);
         };
-        let verdict = self.settle_one(charge);
-        out.push(verdict);
-        verdict.allowed || !charge.rule.enforced
+        self.settle_one(charge, out) || !charge.rule().enforced
     }
 
     fn refund_now(&self, charge: &Charge<'_>) {
@@ -177,13 +193,13 @@ impl<C: Clock> Store for MemoryStore<C> {
 
 /// Not even the shared counters have room: the limit is one of too many. Denied for a period.
 fn turned_away(charge: &Charge<'_>) -> Verdict {
-    let limit = charge.rule.limit;
+    let limit = charge.rule().limit;
     let wait = limit.period();
     Verdict {
         allowed: false,
         limit: limit.capacity(),
         remaining: 0,
-        retry_after: (charge.cost.get() <= limit.capacity()).then_some(wait),
+        retry_after: (charge.cost().get() <= limit.capacity()).then_some(wait),
         reset_after: wait,
     }
 }

@@ -1,10 +1,11 @@
 //! One shard: a table for each algorithm, behind one lock.
 
-use tidegate_core::{Cost, Limit, Timestamp, Verdict, algorithm, for_each_algorithm};
+use tidegate_core::{Charge, Cost, Limit, Timestamp, Verdict, algorithm, for_each_algorithm};
 
 use super::account::{Account, Ticket};
 use super::capacity::{Capacity, Full};
 use super::table::Table;
+use crate::{Clock, Verdicts};
 
 /// Looked at in each table when a new key finds the store full.
 const SWEPT_WHEN_FULL: usize = 16;
@@ -14,56 +15,89 @@ macro_rules! shard {
         /// States of all algorithms, each in a table of its own type: no tags, no boxes.
         #[derive(Debug, Default)]
         pub(super) struct Shard {
+            /// The latest time that anything here was decided at.
+            latest: Timestamp,
             $($field: Table<algorithm::$Name>,)*
+        }
+
+        impl Shard {
+            /// The time of a decision, given a reading that was taken before the shard was locked.
+            /// Meanwhile others may have decided at a later time. Then the clock is read again, so
+            /// that a shard sees time go back only if the clock does.
+            #[inline(always)]
+            pub(super) fn time(&mut self, reading: Timestamp, clock: &impl Clock) -> Timestamp {
+                let now = if reading >= self.latest { reading } else { clock.now() };
+                self.latest = now;
+                now
+            }
         }
 
         /// Each method finds the table of the charge's algorithm and works on it there.
         impl Shard {
-            #[inline]
-            pub(super) fn decide(&mut self, ticket: Ticket<'_>) -> Result<Verdict, Full> {
-                match &ticket.charge.rule.limit {
-                    $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.decide(),)*
+            /// Decides by a key that is here; `None` when it is not. What the decision needs comes
+            /// in registers: packed into a ticket it would go through memory, and wait for it.
+            #[inline(always)]
+            pub(super) fn decide_known(
+                &mut self,
+                charge: &Charge<'_>,
+                now: Timestamp,
+                heap_budget: usize,
+                out: &mut Verdicts,
+            ) -> Option<bool> {
+                let (counter, cost) = (charge.counter(), charge.cost());
+                match &charge.rule().limit {
+                    $(Limit::$Name(by) => self.$field.decide(by, counter, cost, now, heap_budget, out),)*
+                }
+            }
+
+            pub(super) fn decide(
+                &mut self,
+                ticket: Ticket<'_>,
+                out: &mut Verdicts,
+            ) -> Result<bool, Full> {
+                match &ticket.charge.rule().limit {
+                    $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.decide(out),)*
                 }
             }
 
             pub(super) fn contains(&self, ticket: Ticket<'_>) -> bool {
-                match &ticket.charge.rule.limit {
+                match &ticket.charge.rule().limit {
                     $(Limit::$Name(_) => self.$field.contains(ticket.counter),)*
                 }
             }
 
             pub(super) fn probe(&mut self, ticket: Ticket<'_>, cost: Cost) -> Verdict {
-                match &ticket.charge.rule.limit {
+                match &ticket.charge.rule().limit {
                     $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.probe(cost),)*
                 }
             }
 
             pub(super) fn commit(&mut self, ticket: Ticket<'_>) -> Verdict {
-                match &ticket.charge.rule.limit {
+                match &ticket.charge.rule().limit {
                     $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.commit(),)*
                 }
             }
 
             pub(super) fn deny(&mut self, ticket: Ticket<'_>) {
-                match &ticket.charge.rule.limit {
+                match &ticket.charge.rule().limit {
                     $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.deny(),)*
                 }
             }
 
             pub(super) fn refund(&mut self, ticket: Ticket<'_>) {
-                match &ticket.charge.rule.limit {
+                match &ticket.charge.rule().limit {
                     $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.refund(),)*
                 }
             }
 
             pub(super) fn reset(&mut self, ticket: Ticket<'_>) {
-                match &ticket.charge.rule.limit {
+                match &ticket.charge.rule().limit {
                     $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.reset(),)*
                 }
             }
 
             pub(super) fn forget_at(&self, ticket: Ticket<'_>) -> Option<Timestamp> {
-                match &ticket.charge.rule.limit {
+                match &ticket.charge.rule().limit {
                     $(Limit::$Name(_) => self.$field.forget_at(ticket.counter),)*
                 }
             }
