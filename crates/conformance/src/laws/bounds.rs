@@ -1,0 +1,83 @@
+//! How much passes: never more than the algorithm promises, never less for asking less.
+
+use tidegate_core::{AlgorithmKind, Cost, Limit, Timestamp};
+
+use super::CASES;
+use crate::Subject;
+use crate::trace::{Event, Mix, Play, Trace, for_all, traces};
+
+/// Law 1: in no span, wherever it begins, does more pass than the algorithm's bound.
+pub fn admits_no_more_than_the_bound(subject: &impl Subject) {
+    for_all(CASES, traces(Mix::COSTS), |trace| {
+        let admitted = admitted(subject, &trace);
+        for (first, (start, _)) in admitted.iter().enumerate() {
+            let mut total = 0;
+            for (end, units) in &admitted[first..] {
+                total += u128::from(*units);
+                let span = end.since(*start).as_micros();
+                assert!(
+                    within_bound(&trace.limit, total, span),
+                    "{total} within {span} us of {start:?}"
+                );
+            }
+        }
+    });
+}
+
+fn admitted(subject: &impl Subject, trace: &Trace) -> Vec<(Timestamp, u64)> {
+    let mut play = Play::new(subject, trace.limit, trace.start);
+    let mut admitted = Vec::new();
+    for event in &trace.events {
+        let allowed = play.play(*event).is_some_and(|verdict| verdict.allowed);
+        if let (true, Event::Check(cost)) = (allowed, event) {
+            admitted.push((play.now(), cost.get()));
+        }
+    }
+    admitted
+}
+
+/// The bounds of the table in the README, without division. Spans beyond a window promise
+/// nothing for the window algorithms.
+fn within_bound(limit: &Limit, total: u128, span: u64) -> bool {
+    let quota = limit.quota();
+    let (l, b) = (u128::from(quota.limit()), u128::from(limit.capacity()));
+    let (w, d) = (u128::from(quota.window().as_micros()), u128::from(span));
+    match limit.kind() {
+        AlgorithmKind::FixedWindow => d > w || total <= 2 * l,
+        AlgorithmKind::SlidingWindow => d > w || total * w <= l * (w + d),
+        AlgorithmKind::SlidingLog => d >= w || total <= l,
+        AlgorithmKind::TokenBucket => total * w <= b * w + l * d,
+        other => panic!("{other} has no bound yet"),
+    }
+}
+
+/// Law 6: of those who were admitted, all the others still are when one of them stays away, and
+/// so they are without those who were denied.
+///
+/// Not in the presence of the denied ones: at 1/minute, with requests at 0, 50 and 60 seconds, the
+/// second is denied. Without the first it is admitted, and then the third is not.
+pub fn removing_a_request_never_denies_another(subject: &impl Subject) {
+    for_all(CASES, (traces(Mix::UNITS), 0..60_usize), |(trace, gone)| {
+        let admitted = admitted(subject, &trace);
+        let mut fewer = Play::new(subject, trace.limit, trace.start);
+        for (number, (at, _)) in admitted.iter().enumerate().filter(|(number, _)| *number != gone) {
+            fewer.set_now(*at);
+            assert!(fewer.check(1).allowed, "request {number} without {gone}");
+        }
+    });
+}
+
+/// Law 9: a refund never lifts above full, and nothing that fitted before fails after it.
+pub fn a_refund_never_hurts(subject: &impl Subject) {
+    for_all(CASES, (traces(Mix::STEADY), 0..20_u64), |(trace, amount)| {
+        let mut play = Play::new(subject, trace.limit, trace.start);
+        play.play_all(&trace.events);
+        let before = play.peek();
+        play.refund(Cost::new(amount).unwrap().get());
+        let after = play.peek();
+        assert!(after.remaining <= after.limit);
+        assert!(after.remaining >= before.remaining);
+        assert!(after.reset_after <= before.reset_after);
+        assert!(play.check(before.remaining).allowed);
+    });
+}

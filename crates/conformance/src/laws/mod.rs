@@ -1,0 +1,24 @@
+//! What every decision owes. Each law takes a store and panics when the store breaks it.
+
+mod agreement;
+mod bounds;
+mod concurrency;
+mod exactness;
+mod time;
+
+pub use agreement::{
+    agrees_with_the_model, agrees_with_the_model_when_the_clock_goes_back, counters_are_apart,
+    several_limits_agree_with_the_model, staggered_windows_keep_the_law,
+};
+pub use bounds::{
+    a_refund_never_hurts, admits_no_more_than_the_bound, removing_a_request_never_denies_another,
+};
+pub use concurrency::concurrent_callers_get_exactly_the_limit;
+pub use exactness::{a_denial_or_a_peek_changes_nothing, remaining_is_exact, retry_after_is_exact};
+pub use time::{
+    a_clock_that_goes_back_adds_nothing_and_denies_for_one_period, every_key_expires,
+    what_is_forgotten_is_fresh,
+};
+
+/// Random cases that each law is tried on.
+const CASES: u32 = 2_000;

@@ -1,0 +1,113 @@
+//! The algorithms once more, naively: what happened is kept as a list, and every answer is
+//! worked out from it. What needs no cleverness can have no clever mistake.
+
+mod fixed_window;
+mod sliding_log;
+mod sliding_window;
+mod store;
+mod token_bucket;
+
+pub use store::ModelStore;
+
+use tidegate_core::{AlgorithmKind, Cost, Limit, Quota, Timestamp, Verdict};
+
+/// One key under one limit.
+pub trait Model: Send {
+    /// What would be said.
+    fn probe(&self, cost: Cost, now: Timestamp) -> Verdict;
+    /// An admitted request.
+    fn commit(&mut self, cost: Cost, now: Timestamp);
+    /// A denied one.
+    fn deny(&mut self, cost: Cost, now: Timestamp);
+    /// Units given back.
+    fn refund(&mut self, amount: Cost, now: Timestamp);
+    /// Another quota of the same algorithm and window: what was counted stays.
+    fn adopt(&mut self, quota: &Quota, now: Timestamp);
+    /// From then on, as good as new.
+    fn forget_at(&self) -> Timestamp;
+    /// A copy to try things on.
+    fn copy(&self) -> Box<dyn Model>;
+}
+
+/// The model of a limit, for a key never seen.
+pub fn model(limit: &Limit) -> Box<dyn Model> {
+    let quota = limit.quota();
+    match limit.kind() {
+        AlgorithmKind::FixedWindow => Box::new(fixed_window::FixedWindow::new(limit)),
+        AlgorithmKind::SlidingWindow => Box::new(sliding_window::SlidingWindow::new(&quota)),
+        AlgorithmKind::SlidingLog => Box::new(sliding_log::SlidingLog::new(&quota)),
+        AlgorithmKind::TokenBucket => Box::new(token_bucket::TokenBucket::new(&quota)),
+        other => panic!("{other} has no model yet: add model/{other}.rs"),
+    }
+}
+
+/// A request that was admitted.
+#[derive(Clone, Copy, Debug)]
+struct Hit {
+    at: i128,
+    units: i128,
+}
+
+fn units(hits: &[Hit], keep: impl Fn(&Hit) -> bool) -> i128 {
+    hits.iter().filter(|hit| keep(hit)).map(|hit| hit.units).sum()
+}
+
+/// Takes the newest units away.
+fn take_newest(hits: &mut Vec<Hit>, mut amount: i128) {
+    while let Some(newest) = hits.last_mut() {
+        if newest.units > amount {
+            newest.units -= amount;
+            return;
+        }
+        amount -= newest.units;
+        hits.pop();
+    }
+}
+
+/// What cannot have happened yet, because the clock went back, happened now.
+fn pull_back(hits: &mut [Hit], now: i128) {
+    hits.iter_mut().for_each(|hit| hit.at = hit.at.min(now));
+}
+
+fn micros(at: Timestamp) -> i128 {
+    i128::from(at.as_micros())
+}
+
+fn cost_of(cost: Cost) -> i128 {
+    i128::from(cost.get())
+}
+
+/// The smallest number from `low` to `high` at which `holds` is true, given that it stays true.
+fn first(mut low: i128, mut high: i128, holds: impl Fn(i128) -> bool) -> i128 {
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+/// A verdict from plain numbers. `admits` is the algorithm's rule for waiting that long.
+fn verdict(
+    capacity: i128,
+    remaining: i128,
+    cost: i128,
+    reset: i128,
+    period: i128,
+    admits_after: impl Fn(i128) -> bool,
+) -> Verdict {
+    let span = |micros: i128| tidegate_core::Span::from_micros(u64::try_from(micros).unwrap());
+    // Nothing fits everywhere, also where a lowered limit or a jump of the clock left too much.
+    let allowed = capacity > 0 && (cost == 0 || admits_after(0));
+    let possible = capacity > 0 && cost <= capacity;
+    Verdict {
+        allowed,
+        limit: u64::try_from(capacity).unwrap(),
+        remaining: u64::try_from(remaining.max(0)).unwrap(),
+        retry_after: (!allowed && possible).then(|| span(first(1, period, admits_after))),
+        reset_after: span(reset),
+    }
+}

@@ -1,0 +1,70 @@
+//! A store under test, with its clock in hand.
+
+use tidegate_core::{Charge, Cost, Span, Timestamp, Verdict};
+use tidegate_store::{Clock, LocalStore, ManualClock, MemoryStore, Verdicts};
+
+/// What the suite needs of a store. Blocking: an asynchronous store brings its runtime along.
+pub trait Subject: Sync {
+    /// Moves the store's clock.
+    fn set_now(&self, now: Timestamp);
+
+    /// `Store::settle`.
+    fn settle(&self, charges: &[Charge<'_>]) -> (bool, Verdicts);
+
+    /// `Store::refund`.
+    fn refund(&self, charge: &Charge<'_>);
+
+    /// `Store::reset`.
+    fn reset(&self, charge: &Charge<'_>);
+
+    /// How long the counter will be kept; `None` when there is none.
+    fn time_to_live(&self, charge: &Charge<'_>) -> Option<Span>;
+
+    /// One charge, one verdict.
+    fn check(&self, charge: &Charge<'_>) -> Verdict {
+        self.settle(&[*charge]).1[0]
+    }
+
+    /// The verdict of a peek.
+    fn peek(&self, charge: &Charge<'_>) -> Verdict {
+        self.check(&Charge::new(charge.subject(), Cost::PEEK, charge.rule()))
+    }
+}
+
+/// A store in this process.
+#[derive(Debug)]
+pub struct LocalSubject<S> {
+    store: S,
+    clock: ManualClock,
+}
+
+impl<S: LocalStore> LocalSubject<S> {
+    /// A store and the clock that it reads.
+    pub const fn new(store: S, clock: ManualClock) -> Self {
+        Self { store, clock }
+    }
+}
+
+impl<C: Clock> Subject for LocalSubject<MemoryStore<C>> {
+    fn set_now(&self, now: Timestamp) {
+        self.clock.set(now);
+    }
+
+    fn settle(&self, charges: &[Charge<'_>]) -> (bool, Verdicts) {
+        let mut verdicts = Verdicts::new();
+        let passes = self.store.settle_now(charges, &mut verdicts);
+        (passes, verdicts)
+    }
+
+    fn refund(&self, charge: &Charge<'_>) {
+        self.store.refund_now(charge);
+    }
+
+    fn reset(&self, charge: &Charge<'_>) {
+        self.store.reset_now(charge);
+    }
+
+    fn time_to_live(&self, charge: &Charge<'_>) -> Option<Span> {
+        self.store.time_to_live(charge)
+    }
+}
