@@ -1,0 +1,36 @@
+//! The throttlecrab library. It wants `&mut self`, so callers share it behind a lock, as its
+//! server shares it behind one task.
+
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use throttlecrab::{AdaptiveStore, RateLimiter};
+
+use super::{Contestant, Setting};
+
+pub(super) struct Throttlecrab {
+    limiter: Mutex<RateLimiter<AdaptiveStore>>,
+    burst: i64,
+    count: i64,
+    period: i64,
+}
+
+impl Throttlecrab {
+    pub(super) fn new(setting: Setting) -> Self {
+        let limiter = Mutex::new(RateLimiter::new(AdaptiveStore::new()));
+        match setting {
+            Setting::Generous => Self { limiter, burst: 800_000, count: 1_000, period: 86_400 },
+            Setting::Strict => Self { limiter, burst: 1, count: 1, period: 86_400 },
+        }
+    }
+}
+
+impl Contestant for Throttlecrab {
+    #[allow(clippy::disallowed_methods, reason = "this library takes the wall clock's time")]
+    fn check(&self, key: &String) -> bool {
+        let now = SystemTime::now();
+        let decided =
+            self.limiter.lock().rate_limit(key, self.burst, self.count, self.period, 1, now);
+        decided.is_ok_and(|(allowed, _)| allowed)
+    }
+}

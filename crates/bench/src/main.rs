@@ -1,0 +1,51 @@
+//! Benchmarks: we, our peers and the physical limit, side by side in one run.
+//!
+//! Read the ratios, not the figures: a shared machine is noisy, but everyone in a run suffers
+//! alike. Rounds are interleaved and medians reported for that reason.
+
+#![allow(clippy::float_arithmetic, reason = "statistics are not decisions")]
+
+mod contestant;
+mod memory;
+mod speed;
+mod stopwatch;
+mod table;
+mod workload;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about, version)]
+struct Arguments {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(Subcommand)]
+enum Benchmark {
+    /// Decisions in this process: speed, allocations and memory, beside governor, throttlecrab
+    /// and a bare table.
+    InProcess {
+        /// Rounds of which the median is taken.
+        #[arg(long, default_value_t = 7)]
+        rounds: usize,
+        /// Decisions of each thread in a round.
+        #[arg(long, default_value_t = 1_000_000)]
+        decisions: usize,
+    },
+    /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
+    #[command(hide = true)]
+    Memory { contestant: String, keys: usize },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().benchmark {
+        Benchmark::InProcess { rounds, decisions } => {
+            speed::allowed(rounds, decisions);
+            speed::denied(rounds, decisions);
+            speed::allocations();
+            memory::compare()
+        }
+        Benchmark::Memory { contestant, keys } => memory::measure(&contestant, keys),
+    }
+}

@@ -1,0 +1,93 @@
+//! Nanoseconds and allocations a decision.
+
+use crate::contestant::{self, Contestant, FLOOR, PEER, Setting};
+use crate::stopwatch::Stopwatch;
+use crate::table;
+use crate::workload::{self, Spread, Workload};
+
+const KEY_SETS: [(&str, usize, Spread); 3] = [
+    ("1k keys", 1_000, Spread::Uniform),
+    ("1M keys, zipf", 1_000_000, Spread::Zipf),
+    ("1M keys", 1_000_000, Spread::Uniform),
+];
+
+/// Nobody is denied.
+pub(crate) fn allowed(rounds: usize, decisions: usize) {
+    compare("Allowed, ns a decision", Setting::Generous, rounds, decisions);
+}
+
+/// Everybody is denied.
+pub(crate) fn denied(rounds: usize, decisions: usize) {
+    compare("Denied, ns a decision", Setting::Strict, rounds, decisions);
+}
+
+fn compare(title: &str, setting: Setting, rounds: usize, decisions: usize) {
+    let names = contestant::names();
+    let mut header = vec!["ns (time / governor's, time / bare table's)".to_owned()];
+    let mut rows: Vec<Vec<String>> = names.iter().map(|name| vec![(*name).to_owned()]).collect();
+    for (name, keys, spread) in KEY_SETS {
+        for threads in [1, 2] {
+            let workload = Workload::new(name, keys, spread, threads, decisions);
+            header.push(format!("{name}, {threads}T"));
+            let times = medians(&workload, &names, setting, rounds);
+            let time_of = |wanted| {
+                let at = names.iter().position(|name| *name == wanted);
+                at.and_then(|at| times.get(at)).copied().unwrap_or(f64::NAN)
+            };
+            let (peer, floor) = (time_of(PEER), time_of(FLOOR));
+            for (row, time) in rows.iter_mut().zip(&times) {
+                row.push(format!("{time:.0} ({:.2}, {:.2})", time / peer, time / floor));
+            }
+        }
+    }
+    table::print(title, &header, &rows);
+}
+
+/// Each contestant's median over rounds that everyone runs in turn.
+fn medians(workload: &Workload, names: &[&str], setting: Setting, rounds: usize) -> Vec<f64> {
+    eprintln!("{}, {} thread(s) ...", workload.name, workload.threads);
+    let contestants: Vec<Box<dyn Contestant>> =
+        names.iter().map(|name| contestant::make(name, setting)).collect();
+    contestants.iter().for_each(|contestant| workload.introduce(&**contestant));
+    let mut times = vec![Vec::new(); contestants.len()];
+    for _ in 0..rounds {
+        for (times, contestant) in times.iter_mut().zip(&contestants) {
+            times.push(workload.run(&**contestant));
+        }
+    }
+    times.into_iter().map(median).collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Allocations for decisions on keys that are known.
+pub(crate) fn allocations() {
+    const DECISIONS: usize = 100_000;
+    let keys = workload::keys(1_000);
+    let rows: Vec<Vec<String>> = contestant::names()
+        .iter()
+        .map(|name| {
+            let [allowed, denied] = [Setting::Generous, Setting::Strict].map(|setting| {
+                let contestant = contestant::make(name, setting);
+                let mut decide = || {
+                    for key in keys.iter().cycle().take(DECISIONS) {
+                        std::hint::black_box(contestant.check(key));
+                    }
+                };
+                // Long enough for a log to have all the memory it needs.
+                let warm_up = Stopwatch::start();
+                while warm_up.nanos() < 1.5e9 {
+                    decide();
+                }
+                let counted = allocation_counter::measure(&mut decide);
+                format!("{:.4}", counted.count_total as f64 / DECISIONS as f64)
+            });
+            vec![(*name).to_owned(), allowed, denied]
+        })
+        .collect();
+    let header = ["allocations a decision", "allowed", "denied"].map(str::to_owned);
+    table::print("Allocations on known keys", &header, &rows);
+}

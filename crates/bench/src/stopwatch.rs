@@ -1,0 +1,16 @@
+//! How long something took: the one clock here that measures us, and not a limit.
+
+use std::time::Instant;
+
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    #[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn nanos(&self) -> f64 {
+        self.0.elapsed().as_secs_f64() * 1e9
+    }
+}
