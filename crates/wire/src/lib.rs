@@ -1,1 +1,22 @@
+//! The bodies that travel.
+//!
+//! Types and their JSON, nothing else: what a body means is the server's business, and no other
+//! crate of ours is known here. Requests borrow from the bytes they were read from.
+//!
+//! ```
+//! use tidegate_wire::CheckRequest;
+//!
+//! let body = r#"{"policy": "demo", "key": "alice"}"#;
+//! let request: CheckRequest<'_> = serde_json::from_str(body)?;
+//! assert_eq!(request.key.as_deref(), Some("alice"));
+//! assert_eq!(request.cost, None);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
+mod check;
+mod problem;
+mod text;
+
+pub use check::{CheckRequest, CheckResponse, LimitStatus};
+pub use problem::{Problem, QuotaExceeded, Refused};
+pub use text::Text;

@@ -1,0 +1,41 @@
+//! What a listener puts up with.
+
+use std::time::Duration;
+
+/// The bounds of one listener. A client can exhaust none of them for others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Connections at a time; 10,000 unless said. Others wait to be accepted.
+    pub max_connections: usize,
+    /// From a request's first byte, or from the connection, to the end of its head; 5 seconds
+    /// unless said.
+    pub header_timeout: Duration,
+    /// From the end of a request's head to the end of its body; 5 seconds unless said.
+    pub body_timeout: Duration,
+    /// How long a connection may stay silent between requests; a minute unless said.
+    pub idle_timeout: Duration,
+    /// The largest head in bytes; 16 KiB unless said.
+    pub max_head: usize,
+    /// The largest body in bytes; 64 KiB unless said.
+    pub max_body: usize,
+    /// How long to go on as before once told to stop, with `/readyz` failing, so that a load
+    /// balancer can turn away; not at all unless said.
+    pub drain_delay: Duration,
+    /// How long requests in flight may then take; 10 seconds unless said.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            max_connections: 10_000,
+            header_timeout: Duration::from_secs(5),
+            body_timeout: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(60),
+            max_head: 16 << 10,
+            max_body: 64 << 10,
+            drain_delay: Duration::ZERO,
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}

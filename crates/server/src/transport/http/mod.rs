@@ -1,0 +1,44 @@
+//! HTTP/1.1 with JSON bodies.
+
+mod body;
+mod check;
+mod connection;
+mod headers;
+mod problem;
+mod request;
+mod route;
+mod watch;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use tidegate::Store;
+use tokio::net::TcpListener;
+use tokio::time::sleep;
+
+use crate::{App, Config, accept};
+
+type Response = http::Response<Full<Bytes>>;
+
+/// Answers HTTP on `listener` until `shutdown` resolves, then finishes the requests in flight.
+///
+/// Returns when the last connection is closed, or when the drain has taken as long as it may.
+pub async fn serve<S: Store + 'static>(
+    listener: TcpListener,
+    app: Arc<App<S>>,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) {
+    let config = Arc::new(config);
+    let shutdown = async {
+        shutdown.await;
+        app.start_draining();
+        sleep(config.drain_delay).await;
+    };
+    accept::run(listener, &config, shutdown, |stream, closing| {
+        connection::serve(stream, Arc::clone(&app), Arc::clone(&config), closing)
+    })
+    .await;
+}

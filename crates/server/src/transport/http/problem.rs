@@ -1,0 +1,118 @@
+//! Refusals: requests that are answered with what is wrong with them.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, StatusCode};
+use serde::Serialize;
+use tidegate_wire::{Problem, Refused};
+
+use super::Response;
+
+/// Why a request gets no decision. A denial is a decision, and no refusal.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    detail: String,
+    member: Option<String>,
+    policies: Option<Vec<String>>,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into(), member: None, policies: None }
+    }
+
+    /// A body that makes no sense, because of `member` if it is known.
+    pub(super) fn bad(member: Option<&str>, detail: impl Into<String>) -> Self {
+        let member = member.map(str::to_owned);
+        Self { member, ..Self::new(StatusCode::BAD_REQUEST, detail) }
+    }
+
+    pub(super) fn unknown_policy(name: &str, known: &[&str]) -> Self {
+        let detail = format!("no policy {:?}: expected {}", brief(name), known.join(", "));
+        let policies = known.iter().map(|&name| name.to_owned()).collect();
+        let member = Some("policy".to_owned());
+        Self { member, policies: Some(policies), ..Self::new(StatusCode::NOT_FOUND, detail) }
+    }
+
+    pub(super) fn no_such_path(path: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            format!("no path {:?}: expected /v1/check, /healthz or /readyz", brief(path)),
+        )
+    }
+
+    pub(super) fn wrong_method(method: &Method, path: &str, allow: &str) -> Self {
+        let method = brief(method.as_str());
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            format!("{method} does not work on {path}: expected {allow}"),
+        )
+    }
+
+    pub(super) fn too_large(most: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body is too large: expected at most {most} bytes"),
+        )
+    }
+
+    pub(super) fn timeout(after: Duration) -> Self {
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            format!("the body is not complete: expected all of it within {after:?}"),
+        )
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl From<Refusal> for Response {
+    fn from(refusal: Refusal) -> Self {
+        let policies = refusal.policies.as_ref();
+        let problem = Problem {
+            kind: Problem::BLANK,
+            title: title(refusal.status),
+            status: refusal.status.as_u16(),
+            detail: &refusal.detail,
+            members: Refused {
+                member: refusal.member.as_deref(),
+                policies: policies.map(|names| names.iter().map(String::as_str).collect()),
+            },
+        };
+        json(refusal.status, PROBLEM_JSON, &problem)
+    }
+}
+
+/// The status in words.
+pub(super) fn title(status: StatusCode) -> &'static str {
+    status.canonical_reason().unwrap_or("Error")
+}
+
+pub(super) fn json(status: StatusCode, kind: &'static str, body: &impl Serialize) -> Response {
+    // Our own types always serialise; were one not to, the client gets an empty answer.
+    let body = serde_json::to_vec(body).unwrap_or_default();
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// Enough of a client's text to recognise it by.
+pub(super) fn brief(text: &str) -> String {
+    match text.char_indices().nth(BRIEF) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+pub(super) const JSON: &str = "application/json";
+pub(super) const PROBLEM_JSON: &str = "application/problem+json";
+
+const BRIEF: usize = 64;

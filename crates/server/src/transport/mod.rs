@@ -1,0 +1,3 @@
+//! The doors: each takes a listener, an [`App`](crate::App) and a future that ends it.
+
+pub(crate) mod http;

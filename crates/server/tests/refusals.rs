@@ -1,0 +1,152 @@
+//! Everything that is not a check: refused with the member, the value and what was expected.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
+
+mod support;
+
+use serde_json::json;
+use support::Server;
+
+#[tokio::test]
+async fn a_body_that_makes_no_sense_is_refused_with_the_reason() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let a_cost = "expected a whole number from 0 to 1000000000000000";
+    for (body, member, said) in [
+        ("", None, vec!["not JSON", "expected {"]),
+        ("{", None, vec!["not JSON", "line 1 column 1"]),
+        ("[1]", None, vec!["the body is [1]", "expected {"]),
+        ("null", None, vec!["the body is null", "expected {"]),
+        ("{}", None, vec!["expected policy and key, or attributes"]),
+        (r#"{"cost": 1}"#, None, vec!["expected policy and key, or attributes"]),
+        (r#"{"policy": "demo"}"#, Some("key"), vec!["`key` is missing", "expected a string"]),
+        (r#"{"key": "a"}"#, Some("policy"), vec!["`policy` is missing", "expected a string"]),
+        (r#"{"policy": "demo", "key": 7}"#, Some("key"), vec!["`key` is 7: expected a string"]),
+        (r#"{"policy": ["demo"], "key": "a"}"#, Some("policy"), vec![r#"`policy` is ["demo"]"#]),
+        (r#"{"policy": "demo", "key": "a", "cots": 1}"#, Some("cots"), vec!["unknown", "cost"]),
+        (r#"{"policy": "demo", "key": "a", "cost": -1}"#, Some("cost"), vec!["is -1", a_cost]),
+        (r#"{"policy": "demo", "key": "a", "cost": 1.5}"#, Some("cost"), vec!["is 1.5", a_cost]),
+        (r#"{"policy": "demo", "key": "a", "cost": "1"}"#, Some("cost"), vec![r#"is "1""#, a_cost]),
+        (
+            r#"{"policy": "demo", "key": "a", "cost": 1000000000000001}"#,
+            Some("cost"),
+            vec!["is 1000000000000001", a_cost],
+        ),
+        (r#"{"policy": "demo", "key": "a", "cost": 1e30}"#, Some("cost"), vec!["1e+30", a_cost]),
+        (
+            r#"{"policy": "demo", "key": "a", "attributes": {}}"#,
+            Some("attributes"),
+            vec!["`attributes` came with `policy` or `key`"],
+        ),
+        (r#"{"attributes": "a"}"#, Some("attributes"), vec![r#"is "a": expected an object"#]),
+        (
+            r#"{"attributes": {"key": 7}}"#,
+            Some("attributes.key"),
+            vec!["`attributes.key` is 7: expected a string"],
+        ),
+    ] {
+        let reply = client.check(body).await;
+        let detail = reply.problem(400);
+        assert!(said.iter().all(|part| detail.contains(part)), "{body}: {detail}");
+        assert_eq!(reply.json()["member"], json!(member), "{body}");
+    }
+    assert_eq!(client.check(r#"{"policy": "demo", "key": "a"}"#).await.json()["remaining"], 9);
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_text_are_refused() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    client
+        .send_bytes(b"POST /v1/check HTTP/1.1\r\ncontent-length: 9\r\n\r\n{\"k\":\"\xff\"}")
+        .await;
+    assert!(client.reply().await.problem(400).contains("not JSON"));
+}
+
+#[tokio::test]
+async fn a_long_key_is_refused_and_a_longest_one_is_not() {
+    let server = Server::start().await;
+    let [longest, longer] = [4_096, 4_097].map(|length| "k".repeat(length));
+    let reply = server.check(&format!(r#"{{"policy": "demo", "key": "{longest}"}}"#)).await;
+    assert_eq!(reply.status, 200);
+    let reply = server.check(&format!(r#"{{"policy": "demo", "key": "{longer}"}}"#)).await;
+    assert_eq!(reply.problem(400), "`key` has 4097 bytes: expected at most 4096");
+    let reply = server.check(&format!(r#"{{"attributes": {{"key": "{longer}"}}}}"#)).await;
+    assert_eq!(reply.problem(400), "`attributes.key` has 4097 bytes: expected at most 4096");
+    assert_eq!(reply.json()["member"], "attributes.key");
+}
+
+#[tokio::test]
+async fn an_unknown_policy_is_answered_with_the_known_ones() {
+    let server = Server::start().await;
+    let reply = server.check(r#"{"policy": "dem\"o", "key": "a"}"#).await;
+    assert_eq!(reply.problem(404), r#"no policy "dem\"o": expected demo"#);
+    assert_eq!(reply.json()["policies"], json!(["demo"]));
+    assert_eq!(reply.json()["member"], "policy");
+}
+
+#[tokio::test]
+async fn a_body_past_the_bound_is_refused_however_it_comes() {
+    let server = Server::start().await;
+    let large = "x".repeat(70_000);
+    let reply = server.check(&large).await;
+    assert_eq!(reply.problem(413), "the body is too large: expected at most 65536 bytes");
+
+    let mut client = server.connect().await;
+    let head = "POST /v1/check HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
+    client.send(&format!("{head}{:x}\r\n{large}\r\n0\r\n\r\n", large.len())).await;
+    client.reply().await.problem(413);
+    // All of it was read, so the connection is as good as before.
+    client.check(r#"{"policy": "demo"}"#).await.problem(400);
+}
+
+#[tokio::test]
+async fn a_body_in_pieces_is_put_together() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    client.send("POST /v1/check HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n").await;
+    for piece in [r#"{"policy""#, r#": "demo", "#, r#""key": "a"}"#] {
+        client.send(&format!("{:x}\r\n{piece}\r\n", piece.len())).await;
+        assert!(client.is_silent().await);
+    }
+    client.send("0\r\n\r\n").await;
+    assert_eq!(client.reply().await.status, 200);
+}
+
+#[tokio::test]
+async fn what_is_not_http_is_refused() {
+    let server = Server::start().await;
+    for bytes in ["\0\0\0\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET / HTTP/1.1\r\n:\r\n\r\n"] {
+        let mut client = server.connect().await;
+        client.send(bytes).await;
+        assert_eq!(client.reply().await.status, 400);
+        assert!(client.is_closed().await);
+    }
+}
+
+#[tokio::test]
+async fn an_oversized_head_is_refused() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let large = "x".repeat(20_000);
+    client.send(&format!("GET /healthz HTTP/1.1\r\nlarge: {large}\r\n\r\n")).await;
+    assert_eq!(client.reply().await.status, 431);
+}
+
+#[tokio::test]
+async fn other_paths_and_methods_are_refused() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    for path in ["/healthz", "/readyz"] {
+        let reply = client.get(path).await;
+        assert_eq!((reply.status, &reply.body[..]), (200, "ok\n"));
+    }
+    assert!(client.get("/v2/check?x=1").await.problem(404).contains(r#""/v2/check""#));
+    let reply = client.get("/v1/check").await;
+    assert_eq!(reply.problem(405), "GET does not work on /v1/check: expected POST");
+    assert_eq!(reply.header("allow"), Some("POST"));
+    client.send("DELETE /healthz HTTP/1.1\r\n\r\n").await;
+    let reply = client.reply().await;
+    reply.problem(405);
+    assert_eq!(reply.header("allow"), Some("GET, HEAD"));
+}

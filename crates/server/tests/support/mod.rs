@@ -1,0 +1,156 @@
+//! A real server on a free port, and a client that says exactly what it is told.
+
+#![allow(dead_code, reason = "no test file needs all of it")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate::{ManualClock, MemoryStore, Timestamp};
+use tidegate_server::{App, Config, serve};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// The demo policy on a clock that stands still, at the beginning of a minute.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) clock: ManualClock,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        Self::with(Config::default()).await
+    }
+
+    pub(crate) async fn with(config: Config) -> Self {
+        let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        let app = Arc::new(App::demo(store).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(serve(listener, app, config, async { drop(stopped.await) }));
+        Self { address, clock, stop: Some(stop), task }
+    }
+
+    pub(crate) async fn connect(&self) -> Client {
+        Client(BufStream::new(TcpStream::connect(self.address).await.unwrap()))
+    }
+
+    pub(crate) async fn check(&self, body: &str) -> Reply {
+        self.connect().await.check(body).await
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.stop.take().unwrap().send(()).unwrap();
+    }
+
+    /// Waits until it has returned.
+    pub(crate) async fn stopped(self) {
+        soon(self.task).await.unwrap();
+    }
+}
+
+pub(crate) struct Client(BufStream<TcpStream>);
+
+impl Client {
+    pub(crate) async fn send(&mut self, text: &str) {
+        self.send_bytes(text.as_bytes()).await;
+    }
+
+    pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).await.unwrap();
+        self.0.flush().await.unwrap();
+    }
+
+    pub(crate) async fn check(&mut self, body: &str) -> Reply {
+        self.send(&post(body)).await;
+        self.reply().await
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> Reply {
+        self.send(&format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n")).await;
+        self.reply().await
+    }
+
+    pub(crate) async fn reply(&mut self) -> Reply {
+        soon(self.read_reply()).await
+    }
+
+    /// Whether the server has closed the connection, having said nothing more.
+    pub(crate) async fn is_closed(&mut self) -> bool {
+        // A reset is as closed as an orderly end.
+        soon(self.0.read_u8()).await.is_err()
+    }
+
+    /// Whether the server says nothing for a while.
+    pub(crate) async fn is_silent(&mut self) -> bool {
+        timeout(Duration::from_millis(200), self.0.fill_buf()).await.is_err()
+    }
+
+    async fn read_reply(&mut self) -> Reply {
+        let status = self.line().await.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line().await;
+            let Some((name, value)) = line.split_once(": ") else { break };
+            headers.push((name.to_ascii_lowercase(), value.to_owned()));
+        }
+        let mut reply = Reply { status, headers, body: String::new() };
+        let length = reply.header("content-length").unwrap_or("0").parse().unwrap();
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).await.unwrap();
+        reply.body = String::from_utf8(body).unwrap();
+        reply
+    }
+
+    async fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).await.unwrap();
+        line.trim_end().to_owned()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| &value[..])
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    /// The problem's detail, once it is clear that this is a problem with that status.
+    pub(crate) fn problem(&self, status: u16) -> String {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.header("content-type"), Some("application/problem+json"));
+        let problem = self.json();
+        assert_eq!(problem["type"], "about:blank");
+        assert_eq!(problem["status"], status);
+        assert!(problem["title"].is_string());
+        problem["detail"].as_str().unwrap().to_owned()
+    }
+}
+
+pub(crate) fn post(body: &str) -> String {
+    let length = body.len();
+    format!("POST /v1/check HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n{body}")
+}
+
+/// A test that waits for ever says less than one that fails.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(10), future).await.expect("an answer within 10 s")
+}

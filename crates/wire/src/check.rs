@@ -1,0 +1,107 @@
+//! `POST /v1/check`: the question and the answer.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Text;
+
+/// May this happen? Asked of a policy by name, or of whichever policies the attributes match.
+///
+/// `null` is the same as absent, because many clients write absent members so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRequest<'a> {
+    /// The policy's name.
+    #[serde(borrow)]
+    pub policy: Option<Text<'a>>,
+    /// Who asks: the value of the policy's one key attribute.
+    #[serde(borrow)]
+    pub key: Option<Text<'a>>,
+    /// What is known of the request, instead of a policy and a key.
+    #[serde(borrow)]
+    pub attributes: Option<HashMap<Text<'a>, Option<Text<'a>>>>,
+    /// Units to take; one when absent, and zero peeks.
+    pub cost: Option<u64>,
+}
+
+/// The answer. The numbers at the top are those of the tightest limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckResponse<'a> {
+    /// Whether it may happen.
+    pub allowed: bool,
+    /// The policy of the tightest limit.
+    pub policy: Option<&'a str>,
+    /// Why.
+    pub reason: &'a str,
+    /// What the limit holds when it is full.
+    pub limit: Option<u64>,
+    /// What is left of it.
+    pub remaining: Option<u64>,
+    /// When to try again, in milliseconds. Absent when allowed, and when it never will be.
+    pub retry_after_ms: Option<u64>,
+    /// When the limit is full again, in milliseconds.
+    pub reset_after_ms: Option<u64>,
+    /// Who decided.
+    pub source: &'a str,
+    /// What each limit says.
+    pub limits: Vec<LimitStatus<'a>>,
+}
+
+/// What one limit says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LimitStatus<'a> {
+    /// The policy it belongs to.
+    pub policy: &'a str,
+    /// How it counts.
+    pub algorithm: &'a str,
+    /// What it holds when it is full.
+    pub limit: u64,
+    /// The span it counts over, in milliseconds.
+    pub window_ms: u64,
+    /// Whether the request fits.
+    pub allowed: bool,
+    /// What is left of it.
+    pub remaining: u64,
+    /// When the request would fit, in milliseconds.
+    pub retry_after_ms: Option<u64>,
+    /// When it is full again, in milliseconds.
+    pub reset_after_ms: u64,
+    /// Whether it is obeyed (`enforce`) or only watched (`shadow`).
+    pub mode: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+
+    fn request(body: &str) -> Result<CheckRequest<'_>, serde_json::Error> {
+        serde_json::from_str(body)
+    }
+
+    #[test]
+    fn text_is_borrowed_wherever_it_stands() {
+        let is_borrowed = |text: &Text<'_>| matches!(text.0, Cow::Borrowed(_));
+        let plain = request(r#"{"policy": "p", "attributes": {"user": "42"}}"#).unwrap();
+        assert!(is_borrowed(&plain.policy.unwrap()));
+        let (name, value) = plain.attributes.unwrap().into_iter().next().unwrap();
+        assert!(is_borrowed(&name) && is_borrowed(&value.unwrap()));
+        assert_eq!(&*request(r#"{"key": "a\nb"}"#).unwrap().key.unwrap(), "a\nb");
+    }
+
+    #[test]
+    fn null_is_absent() {
+        let body = r#"{"policy": null, "key": null, "attributes": null, "cost": null}"#;
+        assert_eq!(request(body).unwrap(), CheckRequest::default());
+        assert!(request(r#"{"attributes": {"user": null}}"#).is_ok());
+    }
+
+    #[test]
+    fn what_is_not_a_request_is_refused() {
+        for body in [r#"{"kye": "a"}"#, r#"{"key": 1}"#, r#"{"cost": -1}"#, r#"{"cost": 1.5}"#] {
+            assert!(request(body).is_err(), "{body}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! `application/problem+json`, as RFC 9457 has it.
+
+use serde::Serialize;
+
+use crate::CheckResponse;
+
+/// What went wrong, with members of its own beside the standard ones.
+///
+/// ```
+/// use tidegate_wire::{Problem, Refused};
+///
+/// let problem = Problem {
+///     kind: Problem::BLANK,
+///     title: "Bad Request",
+///     status: 400,
+///     detail: "`cost` is -1: expected a whole number",
+///     members: Refused { member: Some("cost"), ..Refused::default() },
+/// };
+/// assert_eq!(
+///     serde_json::to_string(&problem)?,
+///     r#"{"type":"about:blank","title":"Bad Request","status":400,"#.to_owned()
+///         + r#""detail":"`cost` is -1: expected a whole number","member":"cost"}"#,
+/// );
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem<'a, M> {
+    /// A URI that names the kind of problem.
+    #[serde(rename = "type")]
+    pub kind: &'a str,
+    /// The kind of problem in words.
+    pub title: &'a str,
+    /// The HTTP status.
+    pub status: u16,
+    /// This occurrence in words.
+    pub detail: &'a str,
+    /// Members beyond the standard.
+    #[serde(flatten)]
+    pub members: M,
+}
+
+impl Problem<'_, ()> {
+    /// The kind of a problem that its status says all about.
+    pub const BLANK: &'static str = "about:blank";
+    /// The kind of a denial.
+    pub const QUOTA_EXCEEDED: &'static str =
+        "https://iana.org/assignments/http-problem-types#quota-exceeded";
+}
+
+/// The members of a denial: the whole answer, and which policies were exceeded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QuotaExceeded<'a> {
+    /// The policies that did not have room.
+    #[serde(rename = "violated-policies")]
+    pub violated_policies: Vec<&'a str>,
+    /// What an allowed request is answered with too.
+    #[serde(flatten)]
+    pub answer: CheckResponse<'a>,
+}
+
+/// The members of a request that could not be understood.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Refused<'a> {
+    /// The member of the body at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<&'a str>,
+    /// The policies that exist, when the one asked for does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policies: Option<Vec<&'a str>>,
+}

@@ -1,0 +1,27 @@
+//! Text that is copied only when it has to be.
+
+use std::borrow::{Borrow, Cow};
+use std::ops::Deref;
+
+use serde::Deserialize;
+
+/// A JSON string: borrowed from the body, unless escapes had to be resolved.
+///
+/// A plain `Cow` inside an `Option` or a map would always be copied.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(transparent)]
+pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Text<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
