@@ -7,6 +7,9 @@ use crate::{Cost, Limit, Span};
 
 /// 128 bits that stand for a key or a counter. The same length whatever the key's.
 ///
+/// One bit is always set, so that no key is ever [`Fingerprint::NONE`]: a table may mark what is
+/// vacant by it.
+///
 /// ```
 /// use tidegate_core::Fingerprint;
 ///
@@ -20,9 +23,13 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// From two independent halves.
+    /// No key's.
+    pub const NONE: Self = Self { high: 0, low: 0 };
+
+    /// From two independent halves. The uppermost bit of `low` is set.
+    #[inline]
     pub const fn new(high: u64, low: u64) -> Self {
-        Self { high, low }
+        Self { high, low: low | 1 << 63 }
     }
 
     /// The upper half.
@@ -40,6 +47,7 @@ impl Fingerprint {
 impl BitXor for Fingerprint {
     type Output = Self;
 
+    #[inline]
     fn bitxor(self, salt: Self) -> Self {
         Self::new(self.high ^ salt.high, self.low ^ salt.low)
     }
@@ -116,5 +124,20 @@ impl<'a> Charge<'a> {
         }
         let window = self.rule.limit.quota().window().as_micros();
         Span::from_micros(self.counter.high().checked_rem(window).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_fingerprint_is_none_and_salts_come_off_again() {
+        let [zero, one] = [Fingerprint::new(0, 0), Fingerprint::new(1, 1)];
+        for (a, b) in [(zero, zero), (one, one), (zero, one)] {
+            assert_ne!(a, Fingerprint::NONE);
+            assert_ne!(a ^ b, Fingerprint::NONE);
+            assert_eq!((a ^ b) ^ b, a);
+        }
     }
 }

@@ -35,7 +35,7 @@ const SWEPT_BY_A_NEW_KEY: usize = 4;
 const SMALL: usize = 256;
 
 /// Marks a slot that holds nothing.
-const VACANT: Fingerprint = Fingerprint::new(0, 0);
+const VACANT: Fingerprint = Fingerprint::NONE;
 
 impl<A: Algorithm> Table<A> {
     pub(super) fn contains(&self, key: Fingerprint) -> bool {

@@ -1,0 +1,147 @@
+//! What the embedded store holds is bounded, and a flood buys nobody anything.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use tidegate_core::{AlgorithmKind, Charge, Cost, Fingerprint, Limit, Rule, Span, Timestamp};
+use tidegate_store::{LocalStore, ManualClock, MemoryStore, Verdicts};
+
+const START: Timestamp = Timestamp::from_secs(1_763_000_000);
+
+fn rule(kind: AlgorithmKind, quota: &str) -> Rule {
+    let limit = Limit::new(kind, &quota.parse().unwrap()).unwrap();
+    Rule { id: fingerprint(u64::MAX), limit, enforced: true, staggered: false }
+}
+
+/// Spread like a hash.
+fn fingerprint(n: u64) -> Fingerprint {
+    let mix = |n: u64| {
+        let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        n ^ (n >> 31)
+    };
+    Fingerprint::new(mix(n.wrapping_add(0x9e37_79b9)), mix(n.wrapping_add(0x1234_5678_9abc)))
+}
+
+fn store(max_keys: usize) -> (MemoryStore<ManualClock>, ManualClock) {
+    let clock = ManualClock::at(START);
+    (MemoryStore::builder().clock(clock.clone()).max_keys(max_keys).build(), clock)
+}
+
+fn allowed(store: &MemoryStore<ManualClock>, key: u64, rule: &Rule) -> bool {
+    let charge = Charge::new(fingerprint(key), Cost::ONE, rule);
+    store.settle_now(&[charge], &mut Verdicts::new())
+}
+
+#[test]
+fn ten_million_keys_take_the_room_of_a_hundred_thousand() {
+    for (kind, flood) in
+        AlgorithmKind::ALL.iter().zip([10_000_000, 1_000_000, 1_000_000, 1_000_000])
+    {
+        let rule = rule(*kind, "2/hour");
+        let (store, clock) = store(100_000);
+        let victim = u64::MAX / 2;
+        assert!(allowed(&store, victim, &rule) && allowed(&store, victim, &rule));
+        assert!(!allowed(&store, victim, &rule));
+        (0..100_000).for_each(|key| assert!(key == 99_999 || allowed(&store, key, &rule)));
+        let before = resident_bytes();
+        for key in 100_000..flood {
+            // Time passes, but not so much that anything is forgotten.
+            if key % 1_000 == 0 {
+                clock.advance(Span::from_millis(1));
+            }
+            let _ = allowed(&store, key, &rule);
+        }
+        assert!(resident_bytes() < before + (8 << 20), "{kind}");
+        assert!(store.stats().keys <= 100_000, "{kind}");
+        assert!(store.stats().overflowed > 0, "{kind}");
+        assert!(!allowed(&store, victim, &rule), "{kind}: the flood reset the victim");
+    }
+}
+
+#[test]
+fn new_keys_share_one_strict_counter_while_the_store_is_full() {
+    for kind in AlgorithmKind::ALL {
+        let rule = rule(*kind, "3/minute");
+        let (store, clock) = store(10);
+        assert!((0..10).all(|key| allowed(&store, key, &rule)), "{kind}");
+        let passed = (10..1_000).filter(|key| allowed(&store, *key, &rule)).count();
+        assert_eq!(passed, 3, "{kind}: as one caller");
+        assert_eq!(store.stats().overflowed, 990, "{kind}");
+        assert!((0..10).all(|key| allowed(&store, key, &rule)), "{kind}: known keys go on");
+        clock.advance(Span::from_secs(200));
+        let passed = (2_000..2_010).filter(|key| allowed(&store, *key, &rule)).count();
+        assert!(passed >= 3 && store.stats().keys <= 10, "{kind}: the dead make room");
+    }
+}
+
+#[test]
+fn several_limits_share_the_overflow_too_and_stay_all_or_nothing() {
+    let wide = rule(AlgorithmKind::FixedWindow, "5/minute");
+    let narrow = Rule { id: fingerprint(1 << 40), ..rule(AlgorithmKind::SlidingLog, "3/minute") };
+    let (store, _) = store(4);
+    let settle = |key| {
+        let charges = [&wide, &narrow].map(|rule| Charge::new(fingerprint(key), Cost::ONE, rule));
+        let mut verdicts = Verdicts::new();
+        (store.settle_now(&charges, &mut verdicts), verdicts)
+    };
+    assert!(settle(1).0 && settle(2).0);
+    assert_eq!(store.stats().keys, 4);
+    let passed = (3..50).filter(|key| settle(*key).0).count();
+    assert_eq!(passed, 3);
+    let (_, verdicts) = settle(50);
+    assert_eq!((verdicts[0].remaining, verdicts[1].remaining), (2, 0));
+    assert_eq!(store.stats().keys, 4);
+}
+
+#[test]
+fn keys_are_counted_right_whatever_happens_to_them() {
+    let rules = AlgorithmKind::ALL.iter().map(|kind| rule(*kind, "3/second")).collect::<Vec<_>>();
+    let (store, clock) = store(500);
+    let mut random = 5_u64;
+    for _ in 0..100_000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let charge = |rule| Charge::new(fingerprint(random >> 54), Cost::ONE, rule);
+        match random >> 32 & 15 {
+            0 => store.reset_now(&charge(&rules[0])),
+            1 => store.refund_now(&charge(&rules[1])),
+            2 => clock.advance(Span::from_millis(100)),
+            3..=5 => {
+                let charges: Vec<_> = rules.iter().map(charge).collect();
+                let _ = store.settle_now(&charges, &mut Verdicts::new());
+            }
+            n => {
+                let _ = store.settle_now(&[charge(&rules[n as usize % 4])], &mut Verdicts::new());
+            }
+        }
+        assert!(store.stats().keys <= 500);
+    }
+    for key in 0..1_024 {
+        for rule in &rules {
+            store.reset_now(&Charge::new(fingerprint(key), Cost::ONE, rule));
+        }
+    }
+    assert_eq!(store.stats().keys, 0);
+}
+
+#[test]
+fn logs_stay_within_their_budget_and_never_admit_more() {
+    let rule = rule(AlgorithmKind::SlidingLog, "10000/hour");
+    let clock = ManualClock::at(START);
+    let budget = 1 << 20;
+    let store = MemoryStore::builder().clock(clock.clone()).max_log_bytes(budget).build();
+    let mut admitted = [0_u32; 100];
+    for _ in 0..12_000 {
+        clock.advance(Span::from_millis(100));
+        for (key, admitted) in admitted.iter_mut().enumerate() {
+            *admitted += u32::from(allowed(&store, key as u64, &rule));
+        }
+    }
+    assert!(store.stats().log_bytes <= 2 * budget, "{}", store.stats().log_bytes);
+    assert!(admitted.iter().all(|admitted| *admitted == 10_000));
+}
+
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0)
+        * 4_096
+}

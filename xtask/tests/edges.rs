@@ -1,0 +1,75 @@
+//! Who may depend on whom. The table is the architecture; a new edge must be argued for here.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+/// Each crate and the crates of ours that it may use.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("tidegate-core", &[]),
+    ("tidegate-policy", &["tidegate-core"]),
+    ("tidegate-store", &["tidegate-core"]),
+    ("tidegate", &["tidegate-core", "tidegate-policy", "tidegate-store"]),
+    ("tidegate-wire", &[]),
+    ("tidegate-server", &["tidegate", "tidegate-core", "tidegate-wire"]),
+    ("tidegate-cli", &["tidegate", "tidegate-server"]),
+    ("tidegate-conformance", &["tidegate-core", "tidegate-store"]),
+    ("tidegate-bench", &["tidegate"]),
+    ("xtask", &["tidegate-conformance", "tidegate-core"]),
+];
+
+/// Crates that must not use certain others at all: what they must not know.
+const FORBIDDEN: &[(&str, &[&str])] = &[
+    ("tidegate-policy", &["tokio", "hyper", "http"]),
+    ("tidegate-store", &["tokio", "hyper", "http", "serde"]),
+    ("tidegate", &["hyper", "http", "prost", "serde"]),
+];
+
+/// The direct dependencies of each crate of the workspace, without those of its tests.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    packages
+        .map(|package| {
+            let all = package["dependencies"].as_array().unwrap().iter();
+            let normal = all.filter(|dependency| dependency["kind"].is_null());
+            let names = normal.map(|dependency| dependency["name"].as_str().unwrap().to_owned());
+            (package["name"].as_str().unwrap().to_owned(), names.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn crates_depend_only_on_what_the_architecture_allows() {
+    let dependencies = dependencies();
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    for (name, uses) in &dependencies {
+        let allowed = allowed.get(name.as_str());
+        let allowed = allowed.unwrap_or_else(|| panic!("{name} is new: give it a row in ALLOWED"));
+        let ours = uses.iter().filter(|used| dependencies.contains_key(*used));
+        let unexpected: Vec<_> = ours.filter(|used| !allowed.contains(&used.as_str())).collect();
+        assert!(unexpected.is_empty(), "{name} must not depend on {unexpected:?}");
+    }
+    assert_eq!(dependencies.len(), ALLOWED.len(), "a row in ALLOWED has no crate");
+}
+
+#[test]
+fn core_depends_on_nothing() {
+    assert_eq!(dependencies()["tidegate-core"], BTreeSet::new());
+}
+
+#[test]
+fn nobody_knows_what_is_not_theirs_to_know() {
+    let dependencies = dependencies();
+    for (name, unknown) in FORBIDDEN {
+        let uses = &dependencies[*name];
+        let known: Vec<_> = unknown.iter().filter(|other| uses.contains(**other)).collect();
+        assert!(known.is_empty(), "{name} must not know {known:?}");
+    }
+}
