@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-store", &["tidegate-core"]),
     ("tidegate", &["tidegate-core", "tidegate-policy", "tidegate-store"]),
     ("tidegate-wire", &[]),
-    ("tidegate-server", &["tidegate", "tidegate-core", "tidegate-wire"]),
+    ("tidegate-server", &["tidegate", "tidegate-wire"]),
     ("tidegate-cli", &["tidegate", "tidegate-server"]),
     ("tidegate-conformance", &["tidegate-core", "tidegate-store"]),
     ("tidegate-bench", &["tidegate"]),

@@ -82,7 +82,7 @@ pub(crate) fn allocations() {
                 while warm_up.nanos() < 1.5e9 {
                     decide();
                 }
-                let counted = allocation_counter::measure(&mut decide);
+                let counted = allocation_counter::measure(decide);
                 format!("{:.4}", counted.count_total as f64 / DECISIONS as f64)
             });
             vec![(*name).to_owned(), allowed, denied]

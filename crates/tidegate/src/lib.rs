@@ -52,8 +52,8 @@ pub use resolver::{KeyResolver, Resolved};
 pub use wait::{NotReady, Patience};
 
 pub use tidegate_core::{
-    AlgorithmKind, Charge, Cost, CostTooLarge, Limit, Quota, QuotaError, Rule, Span, Timestamp,
-    Verdict,
+    AlgorithmKind, Charge, Cost, CostTooLarge, Limit, MAX_COUNT, Quota, QuotaError, Rule, Span,
+    Timestamp, Verdict,
 };
 pub use tidegate_policy::{Key, Policy, PolicyError};
 pub use tidegate_store::{

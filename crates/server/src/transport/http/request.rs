@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use tidegate::Cost;
-use tidegate_core::MAX_COUNT;
+use tidegate::{Cost, MAX_COUNT};
 use tidegate_wire::{CheckRequest, Text};
 
 use super::problem::{Refusal, brief};
