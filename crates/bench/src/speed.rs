@@ -72,7 +72,7 @@ pub(crate) fn allocations() {
         .map(|name| {
             let [allowed, denied] = [Setting::Generous, Setting::Strict].map(|setting| {
                 let contestant = contestant::make(name, setting);
-                let mut decide = || {
+                let decide = || {
                     for key in keys.iter().cycle().take(DECISIONS) {
                         std::hint::black_box(contestant.check(key));
                     }

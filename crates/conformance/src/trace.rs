@@ -113,12 +113,15 @@ fn events(limit: Limit, mix: Mix) -> BoxedStrategy<Event> {
     prop::strategy::Union::new_weighted(choices).boxed()
 }
 
-/// Runs a property over many values; panics with the smallest that breaks it.
+/// Runs a property over many values; panics with the smallest that breaks it. The environment
+/// variable `TIDEGATE_CASES` multiplies their number, for a longer search.
 pub fn for_all<V: std::fmt::Debug>(
     cases: u32,
     values: impl Strategy<Value = V>,
     property: impl Fn(V),
 ) {
+    let times = std::env::var("TIDEGATE_CASES").ok().and_then(|times| times.parse().ok());
+    let cases = cases.saturating_mul(times.unwrap_or(1));
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let outcome = TestRunner::new(config).run(&values, |value| {
         property(value);

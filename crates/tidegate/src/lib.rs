@@ -39,6 +39,11 @@
 //! A denied request costs nothing, with every algorithm. Several limits pay together or not at
 //! all.
 
+/// The README's program is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod builder;
 mod decision;
 mod limiter;

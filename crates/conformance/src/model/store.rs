@@ -53,13 +53,12 @@ impl Inner {
             verdicts.push(verdict);
         }
         if passes {
-            self.models.extend(played);
+            played.into_iter().for_each(|(counter, model)| self.keep(counter, model));
         } else {
             for (charge, verdict) in charges.iter().zip(&mut verdicts) {
                 *verdict = self.deny(charge);
             }
         }
-        self.models.retain(|_, model| model.forget_at() > Timestamp::ZERO);
         (passes, verdicts)
     }
 
@@ -69,9 +68,16 @@ impl Inner {
         let verdict = model.probe(charge.cost(), now);
         if charge.cost() > Cost::PEEK {
             model.deny(charge.cost(), now);
-            self.models.insert(charge.counter(), model);
+            self.keep(charge.counter(), model);
         }
         verdict
+    }
+
+    /// A key that was only looked at, or denied, stays unknown.
+    fn keep(&mut self, counter: Fingerprint, model: Box<dyn Model>) {
+        if self.models.contains_key(&counter) || model.forget_at() > Timestamp::ZERO {
+            self.models.insert(counter, model);
+        }
     }
 }
 

@@ -50,7 +50,7 @@ impl Model for TokenBucket {
 
     fn refund(&mut self, amount: Cost, now: Timestamp) {
         let lower = self.arrival(micros(now)) - cost_of(amount) * self.window;
-        self.arrival = lower.max(micros(now) * self.rate);
+        self.arrival = self.arrival.min(lower.max(micros(now) * self.rate));
     }
 
     fn adopt(&mut self, quota: &Quota, now: Timestamp) {

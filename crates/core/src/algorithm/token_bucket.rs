@@ -151,8 +151,11 @@ impl Algorithm for TokenBucket {
     }
 
     fn refund(&self, state: &mut Debt, amount: Cost, now: Timestamp) {
-        let debt = self.debt(state, now).saturating_sub(self.worth(amount.get()));
-        *state = self.owing(debt, now);
+        let debt = self.debt(state, now);
+        // A full bucket stays as it is: dated anew, it would owe something if the clock went back.
+        if debt > 0 {
+            *state = self.owing(debt.saturating_sub(self.worth(amount.get())), now);
+        }
     }
 
     #[inline]
