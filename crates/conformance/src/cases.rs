@@ -153,6 +153,22 @@ pub fn a_changed_limit_keeps_the_count(subject: &impl Subject) {
     }
 }
 
+/// A clock that trembles at the edge of a window gives nobody another quota.
+pub fn a_trembling_clock_resets_nothing(subject: &impl Subject) {
+    let edge = Timestamp::from_secs(60_000);
+    for limit in all("5/minute") {
+        let mut play = Play::new(subject, limit, edge);
+        let mut passed = passing(&play, 10);
+        for _ in 0..4 {
+            play.set_now(edge.before(Span::from_micros(1)));
+            passed += passing(&play, 10);
+            play.set_now(edge);
+            passed += passing(&play, 10);
+        }
+        assert_eq!(passed, 5, "{limit}");
+    }
+}
+
 /// The largest numbers that a constructor accepts, at the latest time there is.
 pub fn extreme_numbers_do_not_overflow(subject: &impl Subject) {
     for kind in AlgorithmKind::ALL {

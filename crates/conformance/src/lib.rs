@@ -42,6 +42,7 @@ macro_rules! suite {
             $make;
             laws {
                 agrees_with_the_model, agrees_with_the_model_when_the_clock_goes_back,
+                agrees_with_the_model_when_limits_change, many_keys_agree_with_the_model,
                 several_limits_agree_with_the_model, admits_no_more_than_the_bound,
                 a_denial_or_a_peek_changes_nothing, remaining_is_exact, retry_after_is_exact,
                 what_is_forgotten_is_fresh, removing_a_request_never_denies_another,
@@ -56,7 +57,7 @@ macro_rules! suite {
                 a_cost_above_the_limit_can_never_pass, a_fast_rate_with_a_large_burst_limits,
                 a_limit_of_one_allows_one, a_limit_of_zero_denies_without_a_trace,
                 the_same_counter_twice_pays_for_both, denied_requests_count_only_when_asked_to,
-                a_changed_limit_keeps_the_count, extreme_numbers_do_not_overflow,
+                a_changed_limit_keeps_the_count, a_trembling_clock_resets_nothing, extreme_numbers_do_not_overflow,
                 rates_do_not_drift,
             }
             vectors { match_the_store }

@@ -23,6 +23,8 @@ pub enum Event {
     Refund(Cost),
     /// The key is forgotten.
     Reset,
+    /// The limit has another quota.
+    Change(Limit),
 }
 
 /// A limit, when it all begins, and what happens.
@@ -45,17 +47,21 @@ pub struct Mix {
     pub returns: bool,
     /// A clock that goes back.
     pub jumps: bool,
+    /// Limits that change.
+    pub changes: bool,
 }
 
 impl Mix {
     /// Requests of one unit and time that passes.
-    pub const UNITS: Self = Self { costs: false, returns: false, jumps: false };
+    pub const UNITS: Self = Self { costs: false, returns: false, jumps: false, changes: false };
     /// Requests of any cost.
     pub const COSTS: Self = Self { costs: true, ..Self::UNITS };
     /// Everything that an honest clock allows.
     pub const STEADY: Self = Self { returns: true, ..Self::COSTS };
-    /// Everything.
-    pub const ALL: Self = Self { jumps: true, ..Self::STEADY };
+    /// A clock that goes back, too.
+    pub const JUMPING: Self = Self { jumps: true, ..Self::STEADY };
+    /// Limits that change, too.
+    pub const CHANGING: Self = Self { changes: true, ..Self::STEADY };
 }
 
 /// Any algorithm with a quota small enough that a short trace reaches it.
@@ -66,14 +72,19 @@ pub fn limits() -> impl Strategy<Value = Limit> {
         Just(Span::from_secs(60)),
         (1_000..10_000_000_u64).prop_map(Span::from_micros),
     ];
-    (prop::sample::select(AlgorithmKind::ALL), 1..12_u64, window, prop::option::of(1..20_u64))
-        .prop_map(|(kind, limit, window, burst)| {
-            let mut quota = Quota::new(limit, window).unwrap();
-            if let (AlgorithmKind::TokenBucket, Some(burst)) = (kind, burst) {
-                quota = quota.with_burst(burst).unwrap();
-            }
-            Limit::new(kind, &quota).unwrap()
-        })
+    (prop::sample::select(AlgorithmKind::ALL), window)
+        .prop_flat_map(|(kind, window)| quotas_of(kind, window))
+}
+
+/// Any quota of an algorithm and a window.
+fn quotas_of(kind: AlgorithmKind, window: Span) -> impl Strategy<Value = Limit> {
+    (1..12_u64, prop::option::of(1..20_u64)).prop_map(move |(limit, burst)| {
+        let mut quota = Quota::new(limit, window).unwrap();
+        if let (AlgorithmKind::TokenBucket, Some(burst)) = (kind, burst) {
+            quota = quota.with_burst(burst).unwrap();
+        }
+        Limit::new(kind, &quota).unwrap()
+    })
 }
 
 /// Any trace of a mix.
@@ -109,6 +120,10 @@ fn events(limit: Limit, mix: Mix) -> BoxedStrategy<Event> {
     }
     if mix.jumps {
         choices.push((1, jump.boxed()));
+    }
+    if mix.changes {
+        let change = quotas_of(limit.kind(), limit.quota().window()).prop_map(Event::Change);
+        choices.push((1, change.boxed()));
     }
     prop::strategy::Union::new_weighted(choices).boxed()
 }
@@ -225,6 +240,7 @@ impl<'a, S: Subject> Play<'a, S> {
             Event::Check(cost) => return Some(self.check(cost.get())),
             Event::Refund(amount) => self.refund(amount.get()),
             Event::Reset => self.subject.reset(&self.charge(1)),
+            Event::Change(limit) => self.rule.limit = limit,
         }
         None
     }

@@ -43,18 +43,13 @@ fn units(text: &str) -> Result<Span, String> {
 }
 
 fn micros_per(unit: &str) -> Result<u64, String> {
-    let unit_lower = unit.to_ascii_lowercase();
-    let singular = match unit_lower.strip_suffix('s') {
-        Some(stem) if stem.len() > 1 && stem != "m" => stem,
-        _ => unit_lower.as_str(),
-    };
-    Ok(match singular {
-        "us" | "microsecond" => 1,
-        "ms" | "msec" | "millisecond" => 1_000,
-        "s" | "sec" | "second" => 1_000_000,
-        "m" | "min" | "minute" => 60_000_000,
-        "h" | "hr" | "hour" => 3_600_000_000,
-        "d" | "day" => 86_400_000_000,
+    Ok(match unit.to_ascii_lowercase().as_str() {
+        "us" | "microsecond" | "microseconds" => 1,
+        "ms" | "msec" | "msecs" | "millisecond" | "milliseconds" => 1_000,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1_000_000,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60_000_000,
+        "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000_000,
+        "d" | "day" | "days" => 86_400_000_000,
         "" => return Err(format!("no unit; {UNITS}")),
         _ => return Err(format!("unknown unit {unit:?}; {UNITS}")),
     })

@@ -54,7 +54,8 @@ where
     let first = out.len();
     let mut passes = true;
     for (index, charge) in charges.iter().enumerate() {
-        let verdict = accounts.probe(index, cumulated_cost(charges, index));
+        let paying = out.get(first..).unwrap_or_default();
+        let verdict = accounts.probe(index, cumulated_cost(charges, index, paying));
         passes &= verdict.allowed || !charge.rule().enforced;
         out.extend([verdict]);
     }
@@ -72,13 +73,12 @@ where
     passes
 }
 
-/// The cost of a charge together with the earlier ones on the same counter.
-fn cumulated_cost(charges: &[Charge<'_>], index: usize) -> Cost {
-    let Some((charge, earlier)) = charges.get(..=index).and_then(<[_]>::split_last) else {
-        return Cost::PEEK;
-    };
-    let same = earlier.iter().filter(|other| other.counter() == charge.counter());
-    same.fold(charge.cost(), |sum, other| sum.plus(other.cost()))
+/// The cost of a charge together with the earlier ones on the same counter that will pay.
+fn cumulated_cost(charges: &[Charge<'_>], index: usize, earlier: &[Verdict]) -> Cost {
+    let Some(charge) = charges.get(index) else { return Cost::PEEK };
+    let paying = charges.iter().zip(earlier).filter(|(_, verdict)| verdict.allowed);
+    let same = paying.filter(|(other, _)| other.counter() == charge.counter());
+    same.fold(charge.cost(), |sum, (other, _)| sum.plus(other.cost()))
 }
 
 #[cfg(test)]
@@ -175,6 +175,16 @@ mod tests {
             assert_eq!(settle(&charges, &mut book, &mut Vec::new()), passes);
             assert_eq!(book.used(0), if passes { 3 } else { 0 });
         }
+    }
+
+    #[test]
+    fn a_shadow_that_does_not_pay_is_no_burden_on_its_counter() {
+        let real = rule(1, "3/minute", true);
+        let shadow = Rule { enforced: false, ..real };
+        let charges = [charge(&shadow, 4), charge(&real, 3)];
+        let mut book = Book::new(&charges);
+        assert!(settle(&charges, &mut book, &mut Vec::new()));
+        assert_eq!(book.used(1), 3);
     }
 
     #[test]

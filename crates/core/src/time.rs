@@ -6,8 +6,8 @@ use std::time::Duration;
 /// An instant: microseconds since the Unix epoch.
 ///
 /// Core never reads a clock. Whoever owns the state owns the time and passes it in, so any
-/// trace can be replayed. Values stay below 2^53 (the year 2255), which a Lua number and a JSON
-/// number hold exactly.
+/// trace can be replayed. A clock's values stay below 2^53 (the year 2255), which a Lua number and
+/// a JSON number hold exactly.
 ///
 /// ```
 /// use tidegate_core::{Span, Timestamp};

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::OnceLock;
 
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
@@ -36,8 +37,8 @@ pub trait Key {
     fn each_part(&self, part: impl FnMut(&[u8]));
 }
 
-/// Turns keys into fingerprints under a secret that nobody outside this process knows, so that
-/// nobody can find two keys that share a counter.
+/// Turns keys into fingerprints under a secret, so that nobody who does not know it can find two
+/// keys that share a counter.
 #[derive(Clone)]
 pub struct KeyHasher {
     high: Secret,
@@ -51,9 +52,23 @@ struct Secret {
 }
 
 impl KeyHasher {
-    /// With a secret from the operating system's randomness.
+    /// With a new secret from the operating system's randomness.
     pub fn random() -> Self {
         Self { high: Secret::random(), low: Secret::random() }
+    }
+
+    /// With this process's secret: the same for everyone in it, so that whatever is made anew (a
+    /// policy after a reload, say) finds the counters it had before.
+    pub fn of_this_process() -> Self {
+        static HASHER: OnceLock<KeyHasher> = OnceLock::new();
+        HASHER.get_or_init(Self::random).clone()
+    }
+
+    /// A hasher under the same secret whose fingerprints have nothing to do with this one's.
+    #[must_use]
+    pub(crate) fn apart(&self) -> Self {
+        let apart = |secret: &Secret| Secret { hasher: !secret.hasher, ..secret.clone() };
+        Self { high: apart(&self.high), low: apart(&self.low) }
     }
 
     /// The fingerprint of a key: 128 bits, whatever its length.
@@ -136,13 +151,34 @@ macro_rules! tuple_keys {
 
 tuple_keys! { A; A B; A B C; A B C D; }
 
-impl Key for IpAddr {
+impl Key for Ipv4Addr {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        part(&self.octets());
+    }
+}
+
+impl Key for Ipv6Addr {
+    #[inline]
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        part(&self.octets());
+    }
+}
+
+impl Key for IpAddr {
+    #[inline]
+    fn each_part(&self, part: impl FnMut(&[u8])) {
         match self {
-            Self::V4(address) => part(&address.octets()),
-            Self::V6(address) => part(&address.octets()),
+            Self::V4(address) => address.each_part(part),
+            Self::V6(address) => address.each_part(part),
         }
+    }
+}
+
+impl<const N: usize> Key for [u8; N] {
+    #[inline]
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        part(self);
     }
 }
 
@@ -153,10 +189,12 @@ impl Key for Cow<'_, str> {
     }
 }
 
-/// Each element is a part, or several.
+/// How many there are, and then each of them: so lists of different lengths stay apart also where
+/// they are parts of something larger.
 impl<K: Key> Key for [K] {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        part(&self.len().to_le_bytes());
         self.iter().for_each(|key| key.each_part(&mut part));
     }
 }
@@ -179,16 +217,12 @@ mod tests {
         prop::collection::vec(part, 0..4)
     }
 
-    fn fingerprint(hasher: &KeyHasher, parts: &[Vec<u8>]) -> Fingerprint {
-        let parts: Vec<Part<'_>> = parts.iter().map(|part| Part(part)).collect();
-        hasher.fingerprint(&parts[..])
-    }
+    /// Parts as they are, without the length that a slice begins with.
+    struct Parts<'a>(&'a [Vec<u8>]);
 
-    struct Part<'a>(&'a [u8]);
-
-    impl Key for Part<'_> {
+    impl Key for Parts<'_> {
         fn each_part(&self, mut part: impl FnMut(&[u8])) {
-            part(self.0);
+            self.0.iter().for_each(|bytes| part(bytes));
         }
     }
 
@@ -199,7 +233,16 @@ mod tests {
         #[test]
         fn encoding_is_injective(a in parts(), b in parts()) {
             let hasher = KeyHasher::random();
-            prop_assert_eq!(a == b, fingerprint(&hasher, &a) == fingerprint(&hasher, &b));
+            let prints = [&a, &b].map(|parts| hasher.fingerprint(&Parts(parts)));
+            prop_assert_eq!(a == b, prints[0] == prints[1]);
+        }
+
+        /// Also of keys that are made of lists.
+        #[test]
+        fn nesting_is_injective(a in (parts(), parts()), b in (parts(), parts())) {
+            let hasher = KeyHasher::random();
+            let print = |(x, y): &(Vec<_>, Vec<_>)| hasher.fingerprint(&(&x[..], &y[..]));
+            prop_assert_eq!(a == b, print(&a) == print(&b));
         }
     }
 
@@ -207,6 +250,9 @@ mod tests {
     fn secrets_differ() {
         let [one, two] = [KeyHasher::random(), KeyHasher::random()];
         assert_ne!(one.fingerprint("alice"), two.fingerprint("alice"));
+        assert_ne!(one.fingerprint("alice"), one.apart().fingerprint("alice"));
+        let [one, two] = [KeyHasher::of_this_process(), KeyHasher::of_this_process()];
+        assert_eq!(one.fingerprint("alice"), two.fingerprint("alice"));
         assert!(!format!("{one:?}").contains("hasher:"));
     }
 

@@ -53,10 +53,17 @@ impl Clock for SystemClock {
 #[cfg(unix)]
 #[inline]
 fn monotonic_micros() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now = rustix::time::clock_gettime(CLOCK);
     // Neither is ever negative.
     (now.tv_sec as u64).wrapping_mul(1_000_000).wrapping_add(now.tv_nsec as u64 / 1_000)
 }
+
+/// Counts the time that the machine sleeps, where there is such a clock: a limit is over in the
+/// morning, also for a laptop.
+#[cfg(target_os = "linux")]
+const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+#[cfg(all(unix, not(target_os = "linux")))]
+const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 
 #[cfg(not(unix))]
 #[allow(clippy::disallowed_methods, reason = "this is the clock")]

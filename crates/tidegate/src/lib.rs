@@ -56,6 +56,7 @@ pub use limiter::{Limiter, OnStoreError, RateLimiter};
 pub use resolver::{KeyResolver, Resolved};
 pub use wait::{NotReady, Patience};
 
+pub use tidegate_core::algorithm;
 pub use tidegate_core::{
     AlgorithmKind, Charge, Cost, CostTooLarge, Limit, MAX_COUNT, Quota, QuotaError, Rule, Span,
     Timestamp, Verdict,

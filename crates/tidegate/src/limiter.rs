@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::OnceLock;
 
-use tidegate_core::{Charge, Cost};
+use tidegate_core::{Charge, Cost, Timestamp};
 use tidegate_policy::{Charges, Key, Policy};
 use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store, Verdicts};
 
@@ -86,8 +86,9 @@ impl<S: Store> Limiter<S> {
         self.check_n(key, Cost::PEEK).await
     }
 
-    /// Gives back what an earlier check took, because it was not used after all. Never more than
-    /// was taken has an effect.
+    /// Gives back what an earlier check took, because it was not used after all. No counter gets
+    /// fuller than full, but it is the caller who knows what was taken, and when: what is given
+    /// back in a later window is given to that window.
     pub async fn refund<K: Key + Sync + ?Sized>(&self, key: &K, amount: Cost) {
         for charge in &self.policy.charges(key, amount) {
             // A store that does not answer has nothing to give back to: erring on the strict side.
@@ -122,6 +123,16 @@ impl<S: Store> Limiter<S> {
     /// The only place that knows what a failed store means.
     #[cold]
     fn without_store(&self, charges: &[Charge<'_>]) -> Decision {
+        if charges.iter().any(can_never_pass) {
+            // Needs no store to know. A block list stays closed whatever fails.
+            return Decision::settled(self.policy.rules(), Source::Fallback, |out| {
+                let fresh = |charge: &Charge<'_>| {
+                    charge.rule().limit.probe_fresh(charge.cost(), Timestamp::ZERO)
+                };
+                out.extend(charges.iter().map(fresh));
+                false
+            });
+        }
         match self.on_store_error {
             OnStoreError::Open => Decision::unsettled(true, Source::Fallback),
             OnStoreError::Closed => Decision::unsettled(false, Source::Fallback),
@@ -133,6 +144,12 @@ impl<S: Store> Limiter<S> {
             }
         }
     }
+}
+
+/// Whether an enforced limit will deny it for ever.
+fn can_never_pass(charge: &Charge<'_>) -> bool {
+    let capacity = charge.rule().limit.capacity();
+    charge.rule().enforced && (capacity == 0 || charge.cost().get() > capacity)
 }
 
 impl<S: LocalStore> Limiter<S> {
@@ -148,6 +165,25 @@ impl<S: LocalStore> Limiter<S> {
         Decision::settled(self.policy.rules(), Source::Store, |out| {
             self.policy.with_charges(key, cost, |charges| self.store.settle_now(charges, out))
         })
+    }
+
+    /// [`peek`](Limiter::peek) without `await`.
+    pub fn peek_now<K: Key + ?Sized>(&self, key: &K) -> Decision {
+        self.check_n_now(key, Cost::PEEK)
+    }
+
+    /// [`refund`](Limiter::refund) without `await`.
+    pub fn refund_now<K: Key + ?Sized>(&self, key: &K, amount: Cost) {
+        for charge in &self.policy.charges(key, amount) {
+            self.store.refund_now(charge);
+        }
+    }
+
+    /// [`reset`](Limiter::reset) without `await`.
+    pub fn reset_now<K: Key + ?Sized>(&self, key: &K) {
+        for charge in &self.policy.charges(key, Cost::ONE) {
+            self.store.reset_now(charge);
+        }
     }
 }
 

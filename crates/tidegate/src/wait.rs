@@ -62,7 +62,8 @@ impl<S: Store> Limiter<S> {
     /// is known. Callers of [`check`](Limiter::check), and other processes on a shared store, do
     /// not stand in this line.
     ///
-    /// Dropping the future leaves the line and takes nothing.
+    /// Dropping the future leaves the line and takes nothing. Timers are tokio's, which tick in
+    /// milliseconds: for more than a thousand a second, allow a burst of a few milliseconds' worth.
     ///
     /// ```
     /// use tidegate::Limiter;
@@ -94,7 +95,8 @@ impl<S: Store> Limiter<S> {
         };
         let place = self.lines.join(subject, self.patience.max_queue)?;
         let Patience { max_wait, .. } = self.patience;
-        let give_up_at = Instant::now() + max_wait;
+        // Past the end of time: never.
+        let give_up_at = Instant::now().checked_add(max_wait);
         let in_turn = async {
             // Tokio's mutex is fair: turns come in the order of arrival.
             let _turn = place.line.turn.lock().await;
@@ -106,7 +108,7 @@ impl<S: Store> Limiter<S> {
     async fn at_the_head(
         &self,
         charges: &Charges<'_>,
-        give_up_at: Instant,
+        give_up_at: Option<Instant>,
     ) -> Result<(), NotReady> {
         loop {
             let decision = self.settle(charges).await;
@@ -116,7 +118,8 @@ impl<S: Store> Limiter<S> {
             let Some(wait) = decision.retry_after() else {
                 return Err(NotReady::Never(decision.reason()));
             };
-            if Instant::now() + wait.into() > give_up_at {
+            let ready_at = Instant::now().checked_add(wait.into());
+            if give_up_at.is_some_and(|give_up_at| ready_at.is_none_or(|at| at > give_up_at)) {
                 return Err(NotReady::TooLong(self.patience.max_wait));
             }
             sleep(wait.into()).await;

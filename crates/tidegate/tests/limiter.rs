@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
+use std::sync::Arc;
+
 use tidegate::{
     AlgorithmKind, Charge, Cost, Decision, Limiter, ManualClock, MemoryStore, OnStoreError, Reason,
     Source, Span, Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
@@ -135,6 +137,35 @@ async fn a_broken_store_fails_as_the_policy_says() {
     }
     let closed = &three_checks(OnStoreError::Closed).await[0];
     assert_eq!(closed.reason(), Reason::StoreUnavailable);
+}
+
+#[tokio::test]
+async fn what_can_never_pass_stays_denied_without_a_store() {
+    for mode in [OnStoreError::Local, OnStoreError::Open, OnStoreError::Closed] {
+        let build = |limit| {
+            let builder = Limiter::builder().limit(limit).store(Broken).on_store_error(mode);
+            builder.build().unwrap()
+        };
+        let blocked = build("0/second").check("alice").await;
+        assert_eq!((blocked.is_allowed(), blocked.reason()), (false, Reason::CostExceedsLimit));
+        assert!(!build("5/minute").check_n("alice", cost(6)).await.is_allowed());
+    }
+}
+
+#[test]
+fn a_policy_made_anew_finds_its_counts() {
+    let store = Arc::new(MemoryStore::new());
+    let limiter = |limit| {
+        Limiter::builder().name("api").limit(limit).store(Arc::clone(&store)).build().unwrap()
+    };
+    let before = limiter("5/day");
+    assert!((0..5).all(|_| before.check_now("alice").is_allowed()));
+    assert_eq!(limiter("9/day").peek_now("alice").remaining(), Some(4));
+    assert_eq!(limiter("9/hour").peek_now("alice").remaining(), Some(9));
+    before.refund_now("alice", cost(2));
+    assert_eq!(before.peek_now("alice").remaining(), Some(2));
+    before.reset_now("alice");
+    assert_eq!(before.peek_now("alice").remaining(), Some(5));
 }
 
 #[tokio::test]

@@ -70,6 +70,14 @@ async fn a_long_wait_is_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn endless_patience_waits() {
+    let patience = Patience { max_wait: Duration::MAX, max_queue: 10 };
+    let limiter = builder("1/day burst 1").patience(patience).build().unwrap();
+    limiter.until_ready("key").await.unwrap();
+    limiter.until_ready("key").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_waits_behind_others_gives_up_in_time() {
     let patience = Patience { max_wait: Duration::from_secs(2), max_queue: 10 };
     let limiter = Arc::new(builder("1/second burst 1").patience(patience).build().unwrap());

@@ -15,7 +15,12 @@ pub fn agrees_with_the_model(subject: &impl Subject) {
 
 /// Also when time jumps.
 pub fn agrees_with_the_model_when_the_clock_goes_back(subject: &impl Subject) {
-    for_all(4 * CASES, traces(Mix::ALL), |trace| compare(subject, &trace, false));
+    for_all(4 * CASES, traces(Mix::JUMPING), |trace| compare(subject, &trace, false));
+}
+
+/// Also when limits change: what was counted stays, and the new limit applies at once.
+pub fn agrees_with_the_model_when_limits_change(subject: &impl Subject) {
+    for_all(2 * CASES, traces(Mix::CHANGING), |trace| compare(subject, &trace, false));
 }
 
 /// A key's own windows are windows too.
@@ -31,6 +36,28 @@ fn compare(subject: &impl Subject, trace: &Trace, staggered: bool) {
     for (step, event) in trace.events.iter().enumerate() {
         assert_eq!(real.play(*event), ideal.play(*event), "step {step}: {event:?}");
     }
+}
+
+/// Many keys of several limits, staggered or not, while time passes and some of them die: nobody
+/// is forgotten early because of somebody else.
+pub fn many_keys_agree_with_the_model(subject: &impl Subject) {
+    let rules = prop::collection::vec((limits(), any::<bool>()), 1..4);
+    let request = (0..200_usize, 0..4_usize, prop_oneof![3 => Just(0), 1 => 0..=500_000_u64]);
+    let requests = prop::collection::vec(request, 1..600);
+    for_all(CASES / 20, (rules, requests), |(limits, requests)| {
+        let model = ModelStore::default();
+        let with = |(limit, staggered)| Rule { staggered, ..rule(limit) };
+        let rules: Vec<Rule> = limits.into_iter().map(with).collect();
+        let keys: Vec<_> = (0..200).map(|_| fresh()).collect();
+        let mut now = Timestamp::from_secs(1_000_000);
+        for (key, rule, wait) in requests {
+            now = now + Span::from_micros(wait);
+            subject.set_now(now);
+            model.set_now(now);
+            let charge = Charge::new(keys[key], Cost::ONE, &rules[rule % rules.len()]);
+            assert_eq!(subject.check(&charge), model.check(&charge));
+        }
+    });
 }
 
 /// Requests that are charged to several limits at once: all of them pay, or none.

@@ -2,13 +2,15 @@
 
 use tidegate_core::{Cost, Limit, Quota, Timestamp, Verdict};
 
-use super::{Hit, Model, cost_of, micros, pull_back, take_newest, units, verdict};
+use super::{Hit, Model, cost_of, micros, take_newest, units, verdict};
 
 #[derive(Clone)]
 pub(super) struct FixedWindow {
     limit: i128,
     window: i128,
     counts_denied: bool,
+    /// When the window of the hits began.
+    start: i128,
     hits: Vec<Hit>,
 }
 
@@ -17,50 +19,52 @@ impl FixedWindow {
         let quota = limit.quota();
         let counts_denied = matches!(limit, Limit::FixedWindow(fixed) if fixed.counts_denied());
         let window = i128::from(quota.window().as_micros());
-        Self { limit: i128::from(quota.limit()), window, counts_denied, hits: Vec::new() }
+        let (limit, hits) = (i128::from(quota.limit()), Vec::new());
+        Self { limit, window, counts_denied, start: i128::MIN / 2, hits }
     }
 
-    /// The hits that count at `now`: those of its window, and of a later one.
-    fn count(&self, now: i128) -> i128 {
-        units(&self.hits, |hit| hit.at / self.window >= now / self.window)
+    /// As it is at `now`. If the clock went back before the window, the window begins now.
+    fn tidied(&self, now: i128) -> Self {
+        let mut tidied = self.clone();
+        if now >= self.start + self.window {
+            tidied.hits.clear();
+            tidied.start = now - now % self.window;
+        } else if now < self.start {
+            tidied.start = now;
+        }
+        tidied
     }
 
-    fn went_back(&self, now: i128) -> bool {
-        self.hits.iter().any(|hit| hit.at / self.window > now / self.window)
-    }
-
-    fn forget_earlier_windows(&mut self, now: i128) {
-        self.hits.retain(|hit| hit.at / self.window >= now / self.window);
-        pull_back(&mut self.hits, now);
+    fn count(&self) -> i128 {
+        units(&self.hits, |_| true)
     }
 }
 
 impl Model for FixedWindow {
     fn probe(&self, cost: Cost, now: Timestamp) -> Verdict {
         let (now, cost) = (micros(now), cost_of(cost));
-        let end = (now / self.window + 1) * self.window;
-        let count = self.count(now);
+        let tidied = self.tidied(now);
+        let (end, count) = (tidied.start + self.window, tidied.count());
         verdict(self.limit, self.limit - count, cost, end - now, self.window, |wait| {
-            let count = if now + wait < end { count } else { 0 };
-            count + cost <= self.limit
+            tidied.tidied(now + wait).count() + cost <= self.limit
         })
     }
 
     fn commit(&mut self, cost: Cost, now: Timestamp) {
-        self.forget_earlier_windows(micros(now));
+        *self = self.tidied(micros(now));
         self.hits.push(Hit { at: micros(now), units: cost_of(cost) });
     }
 
     fn deny(&mut self, cost: Cost, now: Timestamp) {
-        if self.counts_denied {
+        if self.counts_denied && cost_of(cost) <= self.limit {
             self.commit(cost, now);
-        } else if self.went_back(micros(now)) {
-            self.forget_earlier_windows(micros(now));
+        } else if micros(now) < self.start {
+            *self = self.tidied(micros(now));
         }
     }
 
     fn refund(&mut self, amount: Cost, now: Timestamp) {
-        self.forget_earlier_windows(micros(now));
+        *self = self.tidied(micros(now));
         take_newest(&mut self.hits, cost_of(amount));
     }
 
@@ -69,9 +73,7 @@ impl Model for FixedWindow {
     }
 
     fn forget_at(&self) -> Timestamp {
-        let newest = self.hits.iter().map(|hit| hit.at).max();
-        let end = newest.map_or(0, |at| (at / self.window + 1) * self.window);
-        Timestamp::from_micros(u64::try_from(end).unwrap())
+        Timestamp::from_micros(u64::try_from(self.start + self.window).unwrap_or(0))
     }
 
     fn copy(&self) -> Box<dyn Model> {

@@ -36,19 +36,23 @@ impl Inner {
 
     /// Plays the request on copies, one charge after the other, and keeps them if all passed.
     fn settle(&mut self, charges: &[Charge<'_>]) -> (bool, Verdicts) {
-        let mut played = HashMap::new();
+        let mut played: HashMap<Fingerprint, Box<dyn Model>> = HashMap::new();
         let (mut passes, mut verdicts) = (true, Verdicts::new());
         for charge in charges {
             let now = self.time(charge);
-            let model = played.entry(charge.counter()).or_insert_with(|| self.copy_of(charge));
+            let known = played.get(&charge.counter()).map(|model| model.copy());
+            let mut model = known.unwrap_or_else(|| self.copy_of(charge));
             let mut verdict = model.probe(charge.cost(), now);
             passes &= verdict.allowed || !charge.rule().enforced;
-            if charge.cost() > Cost::PEEK && verdict.allowed {
-                model.commit(charge.cost(), now);
-                let left = model.probe(Cost::PEEK, now);
-                verdict = Verdict { allowed: true, retry_after: None, ..left };
-            } else if charge.cost() > Cost::PEEK {
-                model.deny(charge.cost(), now);
+            if charge.cost() > Cost::PEEK {
+                if verdict.allowed {
+                    model.commit(charge.cost(), now);
+                    let left = model.probe(Cost::PEEK, now);
+                    verdict = Verdict { allowed: true, retry_after: None, ..left };
+                } else {
+                    model.deny(charge.cost(), now);
+                }
+                played.insert(charge.counter(), model);
             }
             verdicts.push(verdict);
         }
@@ -106,6 +110,7 @@ impl Subject for ModelStore {
         self.with(|inner| {
             let now = inner.time(charge);
             if let Some(model) = inner.models.get_mut(&charge.counter()) {
+                model.adopt(&charge.rule().limit.quota(), now);
                 model.refund(charge.cost(), now);
             }
         });

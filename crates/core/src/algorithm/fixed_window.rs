@@ -37,7 +37,8 @@ pub struct WindowCount {
 
 impl FixedWindow {
     /// Lets denied requests count as well, which no other algorithm here does. It keeps who
-    /// hammers locked out of the rest of the window even for small costs.
+    /// hammers locked out of the rest of the window even for small costs. A cost that could never
+    /// pass does not count.
     #[must_use]
     pub const fn counting_denied(self) -> Self {
         Self { counts_denied: true, ..self }
@@ -56,8 +57,9 @@ impl FixedWindow {
         } else if now + self.window >= state.end {
             *state
         } else {
-            // The clock went back into an earlier window: the count comes along.
-            WindowCount { end: now.window_start(self.window) + self.window, count: state.count }
+            // The clock went back before the window began: the count comes along, and stays for a
+            // whole window. Until the next edge only, a clock that trembles there would reset it.
+            WindowCount { end: now + self.window, count: state.count }
         }
     }
 
@@ -110,7 +112,7 @@ impl Algorithm for FixedWindow {
 
     #[inline]
     fn deny(&self, state: &mut WindowCount, cost: Cost, now: Timestamp) {
-        if self.counts_denied {
+        if self.counts_denied && cost.get() <= self.limit {
             *state = Self::count(self.current(state, now), cost);
         } else if now + self.window < state.end {
             *state = self.current(state, now);
@@ -155,9 +157,10 @@ mod tests {
         let _ = limit.commit(&mut state, Cost::new(5).unwrap(), Timestamp::from_secs(7_200));
         let earlier = Timestamp::from_secs(30);
         let verdict = limit.probe(&state, Cost::ONE, earlier);
-        assert_eq!(verdict.retry_after, Some(Span::from_secs(30)));
+        assert_eq!(verdict.retry_after, Some(Span::from_secs(60)));
         limit.deny(&mut state, Cost::ONE, earlier);
-        assert!(limit.probe(&state, Cost::ONE, Timestamp::from_secs(60)).allowed);
+        assert!(!limit.probe(&state, Cost::ONE, Timestamp::from_secs(89)).allowed);
+        assert!(limit.probe(&state, Cost::ONE, Timestamp::from_secs(90)).allowed);
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub trait Algorithm: Sized {
     }
 
     /// Gives up precision for memory, on the strict side: may deny more, never admits more.
-    fn coarsen(_state: &mut Self::State) {}
+    fn coarsen(&self, _state: &mut Self::State) {}
 }
 
 /// Assembles the verdict that every algorithm ends with. `wait` is called only for a denial

@@ -134,8 +134,9 @@ impl Algorithm for SlidingLog {
         state.entries.heap_bytes()
     }
 
-    fn coarsen(state: &mut Log) {
-        state.entries.join_neighbours();
+    /// Entries of the same 64th of a window become one, at the latest of their times.
+    fn coarsen(&self, state: &mut Log) {
+        state.entries.join_within(Span::from_micros(self.window.as_micros().div_ceil(64)));
     }
 }
 
@@ -168,6 +169,26 @@ mod tests {
         assert_eq!(wait(1), None);
         assert_eq!(wait(2), Some(Span::from_secs(57)));
         assert_eq!(wait(5), Some(Span::from_secs(60)));
+    }
+
+    #[test]
+    fn a_coarse_log_forgets_late_and_by_little() {
+        let (limit, mut fine) = (limit("1000/minute"), Log::default());
+        for millis in (0..60_000).step_by(100) {
+            let _ = limit.commit(&mut fine, Cost::ONE, Timestamp::from_micros(millis * 1_000));
+        }
+        let mut coarse = fine.clone();
+        limit.coarsen(&mut coarse);
+        assert!(coarse.entries.heap_bytes() <= 64 * 8);
+        let remaining =
+            |log: &Log, secs| limit.probe(log, Cost::ONE, Timestamp::from_secs(secs)).remaining;
+        for secs in 60..121 {
+            let (exact, late) = (remaining(&fine, secs), remaining(&coarse, secs));
+            assert!(late <= exact && exact - late <= 10, "{secs}: {exact} {late}");
+        }
+        let again = coarse.clone();
+        limit.coarsen(&mut coarse);
+        assert_eq!(coarse, again);
     }
 
     #[test]

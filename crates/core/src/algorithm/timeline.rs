@@ -113,14 +113,20 @@ impl Timeline {
         });
     }
 
-    /// Joins neighbours at the later of their instants: half the entries, none forgotten early.
-    pub(super) fn join_neighbours(&mut self) {
+    /// Joins what falls into the same cell of a grid, at the latest of its instants: fewer
+    /// entries, none forgotten early, and none later by more than a cell.
+    pub(super) fn join_within(&mut self, cell: Span) {
         self.rebuild(|mut runs, rebuilt| {
-            while let Some(first) = runs.next() {
-                let second = runs.next().unwrap_or(Run { units: 0, ..first });
-                let units = first.units.saturating_add(second.units);
-                rebuilt.push(Run { at: second.at, units });
+            let Some(mut joined) = runs.next() else { return };
+            for run in runs {
+                if run.at.window_start(cell) == joined.at.window_start(cell) {
+                    joined = Run { at: run.at, units: joined.units.saturating_add(run.units) };
+                } else {
+                    rebuilt.push(joined);
+                    joined = run;
+                }
             }
+            rebuilt.push(joined);
         });
         self.bytes.shrink_to_fit();
     }
@@ -244,11 +250,11 @@ mod tests {
 
     #[test]
     fn joining_never_forgets_early() {
-        let mut timeline = timeline(&[(10, 1), (20, 2), (30, 3)]);
-        timeline.join_neighbours();
-        assert_eq!(list(&timeline), [(20, 3), (30, 3)]);
+        let mut timeline = timeline(&[(10, 1), (19, 2), (20, 3), (45, 4)]);
+        timeline.join_within(Span::from_micros(10));
+        assert_eq!(list(&timeline), [(19, 3), (20, 3), (45, 4)]);
         timeline.pull_back_to(at(25));
-        assert_eq!(list(&timeline), [(20, 3), (25, 3)]);
+        assert_eq!(list(&timeline), [(19, 3), (20, 3), (25, 4)]);
     }
 
     #[test]

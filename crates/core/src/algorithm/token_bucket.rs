@@ -145,8 +145,10 @@ impl Algorithm for TokenBucket {
 
     #[inline]
     fn deny(&self, state: &mut Debt, _cost: Cost, now: Timestamp) {
-        if state.at(now) > self.brim() {
-            *state = self.owing(self.brim(), now);
+        // Also when the limit has changed: from now on the debt is repaid at the new rate.
+        let (stored, debt) = (state.at(now), self.debt(state, now));
+        if stored > debt || (debt > 0 && state.rate != self.rate) {
+            *state = self.owing(debt, now);
         }
     }
 

@@ -4,7 +4,7 @@ use crossbeam_utils::CachePadded;
 
 use super::MemoryStore;
 use super::capacity::Capacity;
-use crate::sync::Mutex;
+use crate::sync::{AtomicUsize, Mutex};
 use crate::{Clock, SystemClock};
 
 /// Makes a [`MemoryStore`].
@@ -44,7 +44,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     }
 
     /// What sliding logs may take besides their slots; 256 MiB unless said. Beyond it they
-    /// remember time less finely, on the strict side.
+    /// remember time less finely, on the strict side: to a 64th of their window.
     pub fn max_log_bytes(self, max_log_bytes: usize) -> Self {
         Self { max_log_bytes, ..self }
     }
@@ -63,13 +63,16 @@ impl<C: Clock> MemoryStoreBuilder<C> {
 
     /// The store.
     pub fn build(self) -> MemoryStore<C> {
-        let shards = self.shards.clamp(1, MOST_SHARDS).next_power_of_two();
+        // A shard of a full store should have keys enough for a new one to find dead ones among.
+        let most = (self.max_keys / KEYS_PER_SHARD).clamp(1, MOST_SHARDS);
+        let shards = self.shards.clamp(1, most).next_power_of_two();
         MemoryStore {
             clock: self.clock,
             shards: (0..shards).map(|_| CachePadded::new(Mutex::default())).collect(),
             overflow: Mutex::default(),
-            capacity: Capacity::new(self.max_keys, self.max_log_bytes / shards),
-            overflow_capacity: Capacity::new(OVERFLOW_LIMITS, self.max_log_bytes / shards),
+            capacity: Capacity::new(self.max_keys, self.max_log_bytes),
+            overflow_capacity: Capacity::new(OVERFLOW_LIMITS, self.max_log_bytes),
+            hand: AtomicUsize::new(0),
         }
     }
 }
@@ -78,6 +81,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
 /// less than a decision.
 const SHARDS_PER_CORE: usize = 64;
 const MOST_SHARDS: usize = 4_096;
+const KEYS_PER_SHARD: usize = 64;
 
 /// Limits that may have a shared counter while the store is full. Limits come from
 /// configuration, but a protocol may let callers name their own.

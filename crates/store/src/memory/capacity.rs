@@ -9,14 +9,20 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 pub(super) struct Capacity {
     max_keys: usize,
     keys: AtomicUsize,
+    max_log_bytes: usize,
+    log_bytes: AtomicUsize,
     overflowed: AtomicU64,
-    /// What the logs of one shard may take.
-    pub(super) heap_budget: usize,
 }
 
 impl Capacity {
-    pub(super) fn new(max_keys: usize, heap_budget: usize) -> Self {
-        Self { max_keys, keys: AtomicUsize::new(0), overflowed: AtomicU64::new(0), heap_budget }
+    pub(super) fn new(max_keys: usize, max_log_bytes: usize) -> Self {
+        Self {
+            max_keys,
+            keys: AtomicUsize::new(0),
+            max_log_bytes,
+            log_bytes: AtomicUsize::new(0),
+            overflowed: AtomicU64::new(0),
+        }
     }
 
     /// Claims a place for one more key, for as long as the claim is held.
@@ -26,13 +32,18 @@ impl Capacity {
         if before < self.max_keys { Ok(claim) } else { Err(Full) }
     }
 
-    /// Notes that a table has grown or shrunk.
-    pub(super) fn resized(&self, before: usize, after: usize) {
-        if after > before {
-            self.keys.fetch_add(after - before, Ordering::Relaxed);
-        } else if after < before {
-            self.keys.fetch_sub(before - after, Ordering::Relaxed);
-        }
+    /// Notes that a table has more keys, or fewer.
+    pub(super) fn keys_changed(&self, before: usize, after: usize) {
+        change(&self.keys, before, after);
+    }
+
+    /// Notes that logs have grown or shrunk.
+    pub(super) fn logs_changed(&self, before: usize, after: usize) {
+        change(&self.log_bytes, before, after);
+    }
+
+    pub(super) fn logs_are_too_large(&self) -> bool {
+        self.log_bytes() > self.max_log_bytes
     }
 
     pub(super) fn count_overflow(&self) {
@@ -40,12 +51,23 @@ impl Capacity {
     }
 
     pub(super) fn keys(&self) -> usize {
-        // A claim that found no place is not a key.
-        self.keys.load(Ordering::Relaxed).min(self.max_keys)
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn log_bytes(&self) -> usize {
+        self.log_bytes.load(Ordering::Relaxed)
     }
 
     pub(super) fn overflowed(&self) -> u64 {
         self.overflowed.load(Ordering::Relaxed)
+    }
+}
+
+fn change(counter: &AtomicUsize, before: usize, after: usize) {
+    if after > before {
+        counter.fetch_add(after - before, Ordering::Relaxed);
+    } else if after < before {
+        counter.fetch_sub(before - after, Ordering::Relaxed);
     }
 }
 
@@ -59,6 +81,6 @@ pub(super) struct Claim<'a>(&'a Capacity);
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.0.resized(1, 0);
+        self.0.keys_changed(1, 0);
     }
 }

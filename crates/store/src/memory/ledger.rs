@@ -22,7 +22,7 @@ pub(super) struct Ledger<'a, C> {
     places: SmallVec<[Place; 4]>,
     /// Room for the new keys among them. Given up with the ledger: by then they are in, or away.
     claims: SmallVec<[Claim<'a>; 4]>,
-    now: Timestamp,
+    time: Timestamp,
 }
 
 /// Where a charge's state is.
@@ -44,9 +44,9 @@ impl<'a, C: Clock> Ledger<'a, C> {
         indices.dedup();
         let mut shards: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]> =
             indices.iter().map(|index| (*index, store.shards[*index].lock())).collect();
-        let now = store.clock.now();
+        let time = store.clock.now();
         shards.iter_mut().for_each(|(_, shard)| {
-            shard.time(now, &store.clock);
+            shard.time(time, &store.clock);
         });
         let mut ledger = Self {
             store,
@@ -55,7 +55,7 @@ impl<'a, C: Clock> Ledger<'a, C> {
             overflow: None,
             places: SmallVec::new(),
             claims: SmallVec::new(),
-            now,
+            time,
         };
         for charge in charges {
             let place = ledger.place(charge);
@@ -70,13 +70,16 @@ impl<'a, C: Clock> Ledger<'a, C> {
         if let Some(same) = same {
             return self.places[same];
         }
-        let ticket = self.ticket(charge);
-        if self.shard(charge).contains(ticket) {
+        let ticket = self.store.ticket(charge, self.time);
+        let shard = self.shard(charge);
+        if shard.is_settled(ticket) {
             return Place::Shard;
         }
+        // A dead key is as good as none, and its place may be wanted.
+        shard.reset(ticket);
         let capacity = &self.store.capacity;
         let claim = capacity.claim().or_else(|Full| {
-            self.shard(charge).sweep(ticket.now, capacity);
+            self.shard(charge).sweep(ticket.upkeep);
             capacity.claim()
         });
         match claim {
@@ -89,24 +92,25 @@ impl<'a, C: Clock> Ledger<'a, C> {
     }
 
     fn place_overflow(&mut self, charge: &'a Charge<'a>) -> Place {
-        self.store.capacity.count_overflow();
-        let ticket = self.store.overflow_ticket(charge, self.now);
-        let overflow = self.overflow.get_or_insert_with(|| self.store.overflow.lock());
-        if overflow.contains(ticket) {
+        let store = self.store;
+        store.capacity.count_overflow();
+        let overflow = self.overflow.get_or_insert_with(|| store.overflow.lock());
+        let ticket = store.overflow_ticket(charge, overflow.time(self.time, &store.clock));
+        if overflow.is_settled(ticket) {
             return Place::Overflow;
         }
-        match self.store.overflow_capacity.claim() {
+        overflow.reset(ticket);
+        let claim = store.overflow_capacity.claim().or_else(|Full| {
+            overflow.sweep(ticket.upkeep);
+            store.overflow_capacity.claim()
+        });
+        match claim {
             Ok(claim) => {
                 self.claims.push(claim);
                 Place::Overflow
             }
             Err(Full) => Place::Nowhere,
         }
-    }
-
-    fn ticket(&self, charge: &'a Charge<'a>) -> Ticket<'a> {
-        let now = self.now + charge.phase();
-        Ticket { charge, counter: charge.counter(), now, capacity: &self.store.capacity }
     }
 
     fn shard(&mut self, charge: &Charge<'_>) -> &mut Shard {
@@ -120,12 +124,12 @@ impl<'a, C: Clock> Ledger<'a, C> {
         let charge = &self.charges[index];
         match (self.places[index], &mut self.overflow) {
             (Place::Shard, _) => {
-                let ticket = self.ticket(charge);
+                let ticket = self.store.ticket(charge, self.time);
                 Some(work(self.shard(charge), ticket))
             }
             (Place::Overflow, Some(overflow)) => {
-                let ticket = self.store.overflow_ticket(charge, self.now);
-                Some(work(overflow, ticket))
+                let time = overflow.time(self.time, &self.store.clock);
+                Some(work(overflow, self.store.overflow_ticket(charge, time)))
             }
             _ => None,
         }

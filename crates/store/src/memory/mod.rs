@@ -16,7 +16,8 @@ use self::account::Ticket;
 use self::capacity::{Capacity, Full};
 use self::ledger::Ledger;
 use self::shard::Shard;
-use crate::sync::{Mutex, MutexGuard};
+use self::table::Upkeep;
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::{Clock, LocalStore, Store, StoreError, SystemClock, Verdicts};
 
 /// Counters in this process: sharded, bounded and exact.
@@ -26,7 +27,7 @@ use crate::{Clock, LocalStore, Store, StoreError, SystemClock, Verdicts};
 /// come.
 ///
 /// At `max_keys` no live key is evicted to make room, since that would let anyone reset a limit
-/// by flooding the store. Instead all new keys of a limit share one counter until some key dies:
+/// by flooding the store. Instead all new keys of a limit share one counter until dead keys are found:
 /// a flood is limited as one caller, and [`MemoryStats::overflowed`] counts it.
 #[derive(Debug)]
 pub struct MemoryStore<C = SystemClock> {
@@ -36,15 +37,17 @@ pub struct MemoryStore<C = SystemClock> {
     overflow: Mutex<Shard>,
     capacity: Capacity,
     overflow_capacity: Capacity,
+    /// Which shard is looked at next when another one is full.
+    hand: AtomicUsize,
 }
 
 /// What a store holds at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// Keys, including dead ones that nobody has swept out yet.
+    /// Keys, including dead ones that nobody has swept out yet and those that are coming in.
     pub keys: usize,
-    /// Decisions that new keys had to share because the store was full.
+    /// Charges of new keys that had to share a counter because the store was full.
     pub overflowed: u64,
     /// Bytes held by sliding logs.
     pub log_bytes: usize,
@@ -74,12 +77,12 @@ impl<C: Clock> MemoryStore<C> {
         &self.clock
     }
 
-    /// What it holds. Looks at every shard: for metrics, not for every request.
+    /// What it holds.
     pub fn stats(&self) -> MemoryStats {
         MemoryStats {
             keys: self.capacity.keys(),
             overflowed: self.capacity.overflowed(),
-            log_bytes: self.shards.iter().map(|shard| shard.lock().heap_bytes()).sum(),
+            log_bytes: self.capacity.log_bytes() + self.overflow_capacity.log_bytes(),
         }
     }
 
@@ -96,10 +99,20 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     fn open<'a>(&'a self, charge: &'a Charge<'a>) -> (MutexGuard<'a, Shard>, Ticket<'a>) {
-        let counter = charge.counter();
-        let mut shard = self.shards[self.shard_index(counter)].lock();
-        let now = shard.time(self.clock.now(), &self.clock) + charge.phase();
-        (shard, Ticket { charge, counter, now, capacity: &self.capacity })
+        let mut shard = self.shards[self.shard_index(charge.counter())].lock();
+        let time = shard.time(self.clock.now(), &self.clock);
+        (shard, self.ticket(charge, time))
+    }
+
+    fn ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> Ticket<'a> {
+        let upkeep = Upkeep { time, capacity: &self.capacity };
+        Ticket { charge, counter: charge.counter(), now: time + charge.phase(), upkeep }
+    }
+
+    /// A ticket for the counter that all new keys of a limit share while the store is full.
+    fn overflow_ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> Ticket<'a> {
+        let upkeep = Upkeep { time, capacity: &self.overflow_capacity };
+        Ticket { charge, counter: charge.rule().id, now: time, upkeep }
     }
 
     /// The path of nearly every request: one limit, and a key that is known.
@@ -108,46 +121,57 @@ impl<C: Clock> MemoryStore<C> {
         // Before the lock: what follows hides the time that it takes to read a clock.
         let reading = self.clock.now();
         let mut shard = self.shards[self.shard_index(charge.counter())].lock();
-        let now = shard.time(reading, &self.clock) + charge.phase();
-        match shard.decide_known(charge, now, self.capacity.heap_budget, out) {
+        let time = shard.time(reading, &self.clock);
+        match shard.decide_known(charge, time + charge.phase(), &self.capacity, out) {
             Some(allowed) => allowed,
-            None => self.settle_new(shard, charge, now, out),
+            None => self.settle_new(shard, self.ticket(charge, time), out),
         }
     }
 
-    /// A new key that finds no room looks for dead ones before it joins the overflow.
+    /// A new key that finds no room looks for dead ones, at home and in one more shard, before it
+    /// joins the overflow.
     #[cold]
     #[inline(never)]
     fn settle_new(
         &self,
         mut shard: MutexGuard<'_, Shard>,
-        charge: &Charge<'_>,
-        now: Timestamp,
+        ticket: Ticket<'_>,
         out: &mut Verdicts,
     ) -> bool {
-        let ticket = Ticket { charge, counter: charge.counter(), now, capacity: &self.capacity };
         let decided = shard.decide(ticket, out).or_else(|Full| {
-            shard.sweep(now, &self.capacity);
+            shard.sweep(ticket.upkeep);
             shard.decide(ticket, out)
         });
+        // One lock at a time: only `Ledger` may hold several.
         drop(shard);
-        decided.unwrap_or_else(|Full| self.settle_overflow(charge, out))
+        decided
+            .or_else(|Full| {
+                self.sweep_elsewhere(ticket.upkeep);
+                let (mut shard, ticket) = self.open(ticket.charge);
+                shard.decide(ticket, out)
+            })
+            .unwrap_or_else(|Full| self.settle_overflow(ticket.charge, out))
     }
 
-    /// Decides by the counter that all new keys of this limit share while the store is full.
+    /// Each call looks at another shard, so that dead keys anywhere make room everywhere.
+    fn sweep_elsewhere(&self, upkeep: Upkeep<'_>) {
+        let turn = self.hand.fetch_add(1, Ordering::Relaxed);
+        self.shards[turn & (self.shards.len() - 1)].lock().sweep(upkeep);
+    }
+
     fn settle_overflow(&self, charge: &Charge<'_>, out: &mut Verdicts) -> bool {
         self.capacity.count_overflow();
         let mut overflow = self.overflow.lock();
-        let ticket = self.overflow_ticket(charge, self.clock.now());
-        overflow.decide(ticket, out).unwrap_or_else(|Full| {
+        let time = overflow.time(self.clock.now(), &self.clock);
+        let ticket = self.overflow_ticket(charge, time);
+        let decided = overflow.decide(ticket, out).or_else(|Full| {
+            overflow.sweep(ticket.upkeep);
+            overflow.decide(ticket, out)
+        });
+        decided.unwrap_or_else(|Full| {
             out.push(turned_away(charge));
             false
         })
-    }
-
-    fn overflow_ticket<'a>(&'a self, charge: &'a Charge<'a>, now: Timestamp) -> Ticket<'a> {
-        let capacity = &self.overflow_capacity;
-        Ticket { charge, counter: charge.rule().id, now, capacity }
     }
 
     fn settle_many(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool {

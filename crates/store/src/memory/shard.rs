@@ -4,7 +4,7 @@ use tidegate_core::{Charge, Cost, Limit, Timestamp, Verdict, algorithm, for_each
 
 use super::account::{Account, Ticket};
 use super::capacity::{Capacity, Full};
-use super::table::Table;
+use super::table::{Table, Upkeep};
 use crate::{Clock, Verdicts};
 
 /// Looked at in each table when a new key finds the store full.
@@ -41,12 +41,12 @@ macro_rules! shard {
                 &mut self,
                 charge: &Charge<'_>,
                 now: Timestamp,
-                heap_budget: usize,
+                capacity: &Capacity,
                 out: &mut Verdicts,
             ) -> Option<bool> {
                 let (counter, cost) = (charge.counter(), charge.cost());
                 match &charge.rule().limit {
-                    $(Limit::$Name(by) => self.$field.decide(by, counter, cost, now, heap_budget, out),)*
+                    $(Limit::$Name(by) => self.$field.decide(by, counter, cost, now, capacity, out),)*
                 }
             }
 
@@ -60,9 +60,9 @@ macro_rules! shard {
                 }
             }
 
-            pub(super) fn contains(&self, ticket: Ticket<'_>) -> bool {
+            pub(super) fn is_settled(&mut self, ticket: Ticket<'_>) -> bool {
                 match &ticket.charge.rule().limit {
-                    $(Limit::$Name(_) => self.$field.contains(ticket.counter),)*
+                    $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.is_settled(),)*
                 }
             }
 
@@ -104,17 +104,8 @@ macro_rules! shard {
 
             /// Looks for dead keys of any algorithm, to make room for a new one.
             #[cold]
-            pub(super) fn sweep(&mut self, now: Timestamp, capacity: &Capacity) {
-                $(
-                    let before = self.$field.len();
-                    self.$field.sweep(SWEPT_WHEN_FULL, now);
-                    capacity.resized(before, self.$field.len());
-                )*
-            }
-
-            /// Bytes outside the tables: the logs.
-            pub(super) fn heap_bytes(&self) -> usize {
-                0 $(+ self.$field.heap_bytes())*
+            pub(super) fn sweep(&mut self, upkeep: Upkeep<'_>) {
+                $(self.$field.sweep(SWEPT_WHEN_FULL, upkeep);)*
             }
         }
     };
