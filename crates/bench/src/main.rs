@@ -32,6 +32,9 @@ enum Benchmark {
         /// Decisions of each thread in a round.
         #[arg(long, default_value_t = 1_000_000)]
         decisions: usize,
+        /// Only the speed of workloads whose name contains this, such as "1k keys".
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
     },
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
@@ -40,9 +43,13 @@ enum Benchmark {
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().benchmark {
-        Benchmark::InProcess { rounds, decisions } => {
-            speed::allowed(rounds, decisions);
-            speed::denied(rounds, decisions);
+        Benchmark::InProcess { rounds, decisions, only } => {
+            let workloads = only.as_deref().unwrap_or_default();
+            speed::allowed(rounds, decisions, workloads);
+            speed::denied(rounds, decisions, workloads);
+            if only.is_some() {
+                return Ok(());
+            }
             speed::allocations();
             memory::compare()
         }

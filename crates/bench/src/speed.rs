@@ -12,20 +12,20 @@ const KEY_SETS: [(&str, usize, Spread); 3] = [
 ];
 
 /// Nobody is denied.
-pub(crate) fn allowed(rounds: usize, decisions: usize) {
-    compare("Allowed, ns a decision", Setting::Generous, rounds, decisions);
+pub(crate) fn allowed(rounds: usize, decisions: usize, only: &str) {
+    compare("Allowed, ns a decision", Setting::Generous, rounds, decisions, only);
 }
 
 /// Everybody is denied.
-pub(crate) fn denied(rounds: usize, decisions: usize) {
-    compare("Denied, ns a decision", Setting::Strict, rounds, decisions);
+pub(crate) fn denied(rounds: usize, decisions: usize, only: &str) {
+    compare("Denied, ns a decision", Setting::Strict, rounds, decisions, only);
 }
 
-fn compare(title: &str, setting: Setting, rounds: usize, decisions: usize) {
+fn compare(title: &str, setting: Setting, rounds: usize, decisions: usize, only: &str) {
     let names = contestant::names();
     let mut header = vec!["ns (time / governor's, time / bare table's)".to_owned()];
     let mut rows: Vec<Vec<String>> = names.iter().map(|name| vec![(*name).to_owned()]).collect();
-    for (name, keys, spread) in KEY_SETS {
+    for (name, keys, spread) in KEY_SETS.into_iter().filter(|(name, ..)| name.contains(only)) {
         for threads in [1, 2] {
             let workload = Workload::new(name, keys, spread, threads, decisions);
             header.push(format!("{name}, {threads}T"));

@@ -1,15 +1,16 @@
 //! The throttlecrab library. It wants `&mut self`, so callers share it behind a lock, as its
-//! server shares it behind one task.
+//! server shares it behind one task. With its periodic store: the adaptive one scans all keys
+//! again and again when a million of them are alive.
 
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
-use throttlecrab::{AdaptiveStore, RateLimiter};
+use throttlecrab::{PeriodicStore, RateLimiter};
 
 use super::{Contestant, Setting};
 
 pub(super) struct Throttlecrab {
-    limiter: Mutex<RateLimiter<AdaptiveStore>>,
+    limiter: Mutex<RateLimiter<PeriodicStore>>,
     burst: i64,
     count: i64,
     period: i64,
@@ -17,7 +18,7 @@ pub(super) struct Throttlecrab {
 
 impl Throttlecrab {
     pub(super) fn new(setting: Setting) -> Self {
-        let limiter = Mutex::new(RateLimiter::new(AdaptiveStore::new()));
+        let limiter = Mutex::new(RateLimiter::new(PeriodicStore::new()));
         match setting {
             Setting::Generous => Self { limiter, burst: 800_000, count: 1_000, period: 86_400 },
             Setting::Strict => Self { limiter, burst: 1, count: 1, period: 86_400 },

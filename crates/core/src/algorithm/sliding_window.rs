@@ -96,6 +96,9 @@ impl SlidingWindow {
 
     /// How much of a window is left when a count that is its predecessor's weighs `room`.
     fn decays_at(&self, room: u64, count: u64) -> Span {
+        if room == 0 {
+            return Span::ZERO;
+        }
         let (left, _) = div_rem(product(room, self.window.as_micros()), count);
         Span::from_micros(narrow(left)).min(self.window)
     }

@@ -132,8 +132,13 @@ impl Algorithm for TokenBucket {
 
     #[inline]
     fn probe(&self, state: &Debt, cost: Cost, now: Timestamp) -> Verdict {
-        let debt = self.debt(state, now);
-        self.verdict(debt, cost, self.paid_in(debt))
+        let (stored, debt) = (state.at(now), self.debt(state, now));
+        // The state says when it is full, unless it was reckoned by another limit.
+        let reset_after = match stored == debt && state.rate == self.rate {
+            true => Self::forget_at(state).since(now),
+            false => self.paid_in(debt),
+        };
+        self.verdict(debt, cost, reset_after)
     }
 
     #[inline(always)]
