@@ -138,6 +138,70 @@ fn several_limits_share_the_overflow_too_and_stay_all_or_nothing() {
     assert_eq!(store.stats().keys, 4);
 }
 
+/// Rules that differ in nothing but their counters.
+fn twins(from: u64, count: u64, quota: &str) -> Vec<Rule> {
+    let twin = |n| Rule { id: fingerprint(n), ..rule(AlgorithmKind::FixedWindow, quota) };
+    (from..from + count).map(twin).collect()
+}
+
+fn settle_all(store: &MemoryStore<ManualClock>, key: u64, rules: &[Rule]) -> bool {
+    let charge = |rule| Charge::new(fingerprint(key), Cost::ONE, rule);
+    let charges: Vec<_> = rules.iter().map(charge).collect();
+    store.settle_now(&charges, &mut Verdicts::new())
+}
+
+#[test]
+fn dead_keys_among_several_limits_do_not_lift_the_bound() {
+    let (store, clock) = store(3);
+    let rules = twins(1 << 42, 5, "1/second");
+    assert!(settle_all(&store, 1, &rules[..3]));
+    clock.advance(Span::from_secs(5));
+    assert!(settle_all(&store, 1, &rules));
+    assert_eq!(store.stats().keys, 3);
+}
+
+#[test]
+fn the_shared_counters_make_room_for_several_limits_too() {
+    let (store, clock) = store(0);
+    for number in 0..600 {
+        let rules = twins((1 << 43) + 2 * number, 2, "1/second");
+        if number >= 512 {
+            clock.advance(Span::from_secs(2));
+        }
+        assert!(settle_all(&store, 1, &rules), "{number}");
+    }
+}
+
+#[test]
+fn a_shard_without_dead_keys_looks_into_another() {
+    let clock = ManualClock::at(START);
+    let store = MemoryStore::builder().clock(clock.clone()).max_keys(128).shards(2).build();
+    let lasting = rule(AlgorithmKind::FixedWindow, "1/day");
+    let passing = Rule { limit: rule(AlgorithmKind::FixedWindow, "1/second").limit, ..lasting };
+    // Keys whose counters are in one shard, or in the other.
+    let in_shard = |shard: u64| {
+        let counter = move |key| Charge::new(fingerprint(key), Cost::ONE, &lasting).counter();
+        (0_u64..).filter(move |key| counter(*key).low() & 1 == shard)
+    };
+    in_shard(0).take(64).for_each(|key| assert!(allowed(&store, key, &lasting)));
+    in_shard(1).take(64).for_each(|key| assert!(allowed(&store, key, &passing)));
+    clock.advance(Span::from_secs(5));
+    in_shard(0).skip(64).take(20).for_each(|key| drop(allowed(&store, key, &lasting)));
+    assert!(store.stats().overflowed < 10, "{}", store.stats().overflowed);
+}
+
+#[test]
+fn a_short_log_stays_exact_however_full_the_budget_is() {
+    let rule = rule(AlgorithmKind::SlidingLog, "2/minute");
+    let clock = ManualClock::at(START);
+    let store = MemoryStore::builder().clock(clock.clone()).max_log_bytes(0).build();
+    assert!(allowed(&store, 1, &rule));
+    clock.advance(Span::from_micros(1));
+    assert!(allowed(&store, 1, &rule));
+    clock.set(START + Span::from_secs(60));
+    assert!(allowed(&store, 1, &rule), "the first is one minute old");
+}
+
 #[test]
 fn keys_are_counted_right_whatever_happens_to_them() {
     let rules = AlgorithmKind::ALL.iter().map(|kind| rule(*kind, "3/second")).collect::<Vec<_>>();

@@ -152,6 +152,13 @@ mod tests {
     }
 
     #[test]
+    fn a_cost_that_could_never_pass_is_not_counted_even_when_asked_to() {
+        let (limit, mut state) = (limit().counting_denied(), WindowCount::default());
+        limit.deny(&mut state, Cost::new(6).unwrap(), Timestamp::from_secs(30));
+        assert_eq!(state, WindowCount::default());
+    }
+
+    #[test]
     fn a_clock_that_goes_back_takes_the_count_along() {
         let (limit, mut state) = (limit(), WindowCount::default());
         let _ = limit.commit(&mut state, Cost::new(5).unwrap(), Timestamp::from_secs(7_200));
