@@ -69,6 +69,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         MemoryStore {
             clock: self.clock,
             shards: (0..shards).map(|_| CachePadded::new(Mutex::default())).collect(),
+            signposts: (0..shards).map(|_| CachePadded::default()).collect(),
             overflow: Mutex::default(),
             capacity: Capacity::new(self.max_keys, self.max_log_bytes),
             overflow_capacity: Capacity::new(OVERFLOW_LIMITS, self.max_log_bytes),

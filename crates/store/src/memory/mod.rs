@@ -5,17 +5,19 @@ mod builder;
 mod capacity;
 mod ledger;
 mod shard;
+mod signpost;
 mod table;
 
 pub use builder::MemoryStoreBuilder;
 
 use crossbeam_utils::CachePadded;
-use tidegate_core::{Charge, Fingerprint, Span, Timestamp, Verdict, settle};
+use tidegate_core::{AlgorithmKind, Charge, Fingerprint, Span, Timestamp, Verdict, settle};
 
 use self::account::Ticket;
 use self::capacity::{Capacity, Full};
 use self::ledger::Ledger;
 use self::shard::Shard;
+use self::signpost::Signpost;
 use self::table::Upkeep;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::{Clock, LocalStore, Store, StoreError, SystemClock, Verdicts};
@@ -33,6 +35,8 @@ use crate::{Clock, LocalStore, Store, StoreError, SystemClock, Verdicts};
 pub struct MemoryStore<C = SystemClock> {
     clock: C,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
+    /// One for each table of each shard, outside of its lock.
+    signposts: Box<[CachePadded<[Signpost; AlgorithmKind::ALL.len()]>]>,
     /// The shared counters of new keys that found no room. Locked after every other shard.
     overflow: Mutex<Shard>,
     capacity: Capacity,
@@ -98,6 +102,11 @@ impl<C: Clock> MemoryStore<C> {
         counter.low() as usize & (self.shards.len() - 1)
     }
 
+    fn signpost(&self, charge: &Charge<'_>) -> &Signpost {
+        let algorithm = charge.rule().limit.kind() as usize;
+        &self.signposts[self.shard_index(charge.counter())][algorithm]
+    }
+
     fn open<'a>(&'a self, charge: &'a Charge<'a>) -> (MutexGuard<'a, Shard>, Ticket<'a>) {
         let mut shard = self.shards[self.shard_index(charge.counter())].lock();
         let time = shard.time(self.clock.now(), &self.clock);
@@ -105,22 +114,28 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     fn ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> Ticket<'a> {
-        let upkeep = Upkeep { time, capacity: &self.capacity };
+        let signpost = Some(self.signpost(charge));
+        let upkeep = Upkeep { time, capacity: &self.capacity, signpost };
         Ticket { charge, counter: charge.counter(), now: time + charge.phase(), upkeep }
     }
 
     /// A ticket for the counter that all new keys of a limit share while the store is full.
     fn overflow_ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> Ticket<'a> {
-        let upkeep = Upkeep { time, capacity: &self.overflow_capacity };
+        let upkeep = Upkeep { time, capacity: &self.overflow_capacity, signpost: None };
         Ticket { charge, counter: charge.rule().id, now: time, upkeep }
     }
 
     /// The path of nearly every request: one limit, and a key that is known.
     #[inline(never)]
     fn settle_one(&self, charge: &Charge<'_>, out: &mut Verdicts) -> bool {
-        // Before the lock: what follows hides the time that it takes to read a clock.
+        let shard = &*self.shards[self.shard_index(charge.counter())];
+        // The clock before the lock, which is held for less time then. The lock's memory comes
+        // while the clock is read. The slot's is asked for behind it: where that is takes a moment
+        // to work out, and a clock waits for all that came before it.
+        signpost::fetch(shard);
         let reading = self.clock.now();
-        let mut shard = self.shards[self.shard_index(charge.counter())].lock();
+        self.signpost(charge).fetch(charge.counter());
+        let mut shard = shard.lock();
         let time = shard.time(reading, &self.clock);
         match shard.decide_known(charge, time + charge.phase(), &self.capacity, out) {
             Some(allowed) => allowed,

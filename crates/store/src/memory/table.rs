@@ -4,6 +4,7 @@ use tidegate_core::algorithm::Algorithm;
 use tidegate_core::{Cost, Fingerprint, Timestamp, Verdict};
 
 use super::capacity::Capacity;
+use super::signpost::{self, Signpost};
 use crate::Verdicts;
 
 /// States by fingerprint, in slots that are probed one after the other.
@@ -34,6 +35,8 @@ pub(super) struct Upkeep<'a> {
     /// others judged by that, they would be forgotten early.
     pub(super) time: Timestamp,
     pub(super) capacity: &'a Capacity,
+    /// Is told where the slots are; the shared counters of a full store have none.
+    pub(super) signpost: Option<&'a Signpost>,
 }
 
 /// Slots that a new key looks at: more than one, so that a table of dead keys shrinks faster than
@@ -196,6 +199,9 @@ impl<A: Algorithm> Table<A> {
             }
         }
         upkeep.capacity.keys_changed(before, self.occupied);
+        if let Some(signpost) = upkeep.signpost {
+            signpost.point_to(&self.slots);
+        }
     }
 
     #[inline(always)]
@@ -278,10 +284,9 @@ impl<A: Algorithm> Table<A> {
         }
     }
 
-    /// The fingerprint's upper half, scaled from 2^64 to the number of slots.
     #[inline]
     fn home(&self, key: Fingerprint) -> usize {
-        ((u128::from(key.high()) * self.slots.len() as u128) >> 64) as usize
+        signpost::home(key, self.slots.len())
     }
 
     fn after(&self, place: usize) -> usize {

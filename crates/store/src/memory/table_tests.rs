@@ -30,7 +30,7 @@ impl<A: Algorithm> Fixture<A> {
     }
 
     fn commit(&mut self, n: u64) {
-        let upkeep = Upkeep { time: self.now, capacity: &self.capacity };
+        let upkeep = Upkeep { time: self.now, capacity: &self.capacity, signpost: None };
         let _ = self.table.commit(&self.by, key(n), Cost::ONE, self.now, upkeep);
     }
 
@@ -79,7 +79,7 @@ fn a_table_of_any_size_is_not_rebuilt_for_every_new_key() {
     for live in 0..2_000 {
         let mut fixture = Fixture::<FixedWindow>::new("5/day", 0);
         (0..live).for_each(|n| fixture.commit(n));
-        let upkeep = Upkeep { time: fixture.now, capacity: &fixture.capacity };
+        let upkeep = Upkeep { time: fixture.now, capacity: &fixture.capacity, signpost: None };
         fixture.table.rebuild(upkeep);
         assert!(!fixture.table.is_crowded() && !fixture.table.is_deserted(), "{live}");
     }
@@ -96,7 +96,10 @@ fn new_keys_sweep_the_dead_ones_out_and_the_memory_goes_with_them() {
     }
     // New keys have swept some of the table. What is left takes two more rounds of the hand.
     for _ in 0..2 {
-        fixture.table.sweep(usize::MAX, Upkeep { time: fixture.now, capacity: &fixture.capacity });
+        fixture.table.sweep(
+            usize::MAX,
+            Upkeep { time: fixture.now, capacity: &fixture.capacity, signpost: None },
+        );
     }
     fixture.commit(10_500);
     assert_eq!((fixture.table.occupied, fixture.capacity.keys()), (501, 501));
