@@ -1,25 +1,17 @@
 //! The algorithms: each one a file, each one registered by one line.
 
 mod arithmetic;
-mod fixed_window;
-mod sliding_log;
-mod sliding_window;
 mod timeline;
-mod token_bucket;
-
-pub use fixed_window::FixedWindow;
-pub use sliding_log::SlidingLog;
-pub use sliding_window::SlidingWindow;
-pub use token_bucket::TokenBucket;
 
 use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
-/// The register of algorithms. A line here gives an algorithm its variant of
-/// [`Limit`](crate::Limit) and [`AlgorithmKind`](crate::AlgorithmKind), a table in the embedded
+/// The register of algorithms. A line here brings in the algorithm's file, and gives it a variant
+/// of [`Limit`](crate::Limit) and [`AlgorithmKind`](crate::AlgorithmKind), a table in the embedded
 /// store, and a place in every law, vector and benchmark.
 ///
-/// Calls `$callback!` with a list of `Type field "name"`: the type in
-/// [`algorithm`](crate::algorithm), the name of a field for it, and its name in configuration.
+/// Calls `$callback!` with a list of `Type file "name"`: the type in
+/// [`algorithm`](crate::algorithm), the file it is in (and the name of a field for it), and its
+/// name in configuration.
 #[macro_export]
 macro_rules! for_each_algorithm {
     ($callback:ident) => {
@@ -31,6 +23,14 @@ macro_rules! for_each_algorithm {
         }
     };
 }
+
+macro_rules! modules {
+    ($($Name:ident $file:ident $name:literal,)*) => {
+        $(mod $file; pub use $file::$Name;)*
+    };
+}
+
+for_each_algorithm!(modules);
 
 /// A rate limiting algorithm: a pure function of state, cost and time.
 ///
