@@ -10,6 +10,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-core", &[]),
     ("tidegate-policy", &["tidegate-core"]),
     ("tidegate-store", &["tidegate-core"]),
+    ("tidegate-store-redis", &["tidegate-core", "tidegate-store"]),
+    ("tidegate-testkit", &[]),
     ("tidegate", &["tidegate-core", "tidegate-policy", "tidegate-store"]),
     ("tidegate-wire", &[]),
     ("tidegate-server", &["tidegate", "tidegate-wire"]),

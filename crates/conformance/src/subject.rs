@@ -20,6 +20,12 @@ pub trait Subject: Sync {
     /// How long the counter will be kept; `None` when there is none.
     fn time_to_live(&self, charge: &Charge<'_>) -> Option<Span>;
 
+    /// How many of so many cases to try: a store at the other end of a wire cannot do all of them in
+    /// the time of a test.
+    fn share_of(&self, cases: u32) -> u32 {
+        cases
+    }
+
     /// One charge, one verdict.
     fn check(&self, charge: &Charge<'_>) -> Verdict {
         self.settle(&[*charge]).1[0]

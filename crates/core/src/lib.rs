@@ -35,6 +35,7 @@ mod limit;
 mod parse;
 mod quota;
 mod settle;
+mod state;
 mod time;
 mod verdict;
 
@@ -43,5 +44,6 @@ pub use cost::{Cost, CostTooLarge, MAX_COUNT};
 pub use limit::{AlgorithmKind, Limit};
 pub use quota::{Quota, QuotaError};
 pub use settle::{Accounts, settle};
+pub use state::State;
 pub use time::{Span, Timestamp};
 pub use verdict::Verdict;

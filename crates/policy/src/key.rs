@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
+use siphasher::sip128::{Hasher128, SipHasher13};
 use tidegate_core::Fingerprint;
 
 /// One or more parts that together name a caller.
@@ -40,9 +41,14 @@ pub trait Key {
 /// Turns keys into fingerprints under a secret, so that nobody who does not know it can find two
 /// keys that share a counter.
 #[derive(Clone)]
-pub struct KeyHasher {
-    high: Secret,
-    low: Secret,
+pub struct KeyHasher(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    /// Fast, and good for this process only: it may differ between versions and machines.
+    Local { high: Secret, low: Secret },
+    /// The same everywhere: SipHash with an output of 128 bits.
+    Shared(SipHasher13),
 }
 
 #[derive(Clone)]
@@ -54,7 +60,13 @@ struct Secret {
 impl KeyHasher {
     /// With a new secret from the operating system's randomness.
     pub fn random() -> Self {
-        Self { high: Secret::random(), low: Secret::random() }
+        Self(Kind::Local { high: Secret::random(), low: Secret::random() })
+    }
+
+    /// With a secret that others know too: whoever has it finds the same counters, in any process on
+    /// any machine.
+    pub fn shared(secret: [u8; 16]) -> Self {
+        Self(Kind::Shared(SipHasher13::new_with_key(&secret)))
     }
 
     /// With this process's secret: the same for everyone in it, so that whatever is made anew (a
@@ -68,24 +80,47 @@ impl KeyHasher {
     #[must_use]
     pub(crate) fn apart(&self) -> Self {
         let apart = |secret: &Secret| Secret { hasher: !secret.hasher, ..secret.clone() };
-        Self { high: apart(&self.high), low: apart(&self.low) }
+        Self(match &self.0 {
+            Kind::Local { high, low } => Kind::Local { high: apart(high), low: apart(low) },
+            Kind::Shared(hasher) => {
+                let (first, second) = hasher.keys();
+                Kind::Shared(SipHasher13::new_with_keys(!first, !second))
+            }
+        })
     }
 
     /// The fingerprint of a key: 128 bits, whatever its length.
     #[inline]
     pub fn fingerprint<K: Key + ?Sized>(&self, key: &K) -> Fingerprint {
-        let (mut high, mut low) = (self.high.hasher(), self.low.hasher());
-        let mut previous = None;
-        key.each_part(|part| {
-            // The length of the part before keeps the two apart.
-            if let Some(length) = previous.replace(part.len()) {
-                high.write_usize(length);
-                low.write_usize(length);
+        match &self.0 {
+            Kind::Local { high, low } => {
+                let (mut high, mut low) = (high.hasher(), low.hasher());
+                let mut previous = None;
+                key.each_part(|part| {
+                    // The length of the part before keeps the two apart.
+                    if let Some(length) = previous.replace(part.len()) {
+                        high.write_usize(length);
+                        low.write_usize(length);
+                    }
+                    high.write(part);
+                    low.write(part);
+                });
+                Fingerprint::new(high.finish(), low.finish())
             }
-            high.write(part);
-            low.write(part);
-        });
-        Fingerprint::new(high.finish(), low.finish())
+            Kind::Shared(hasher) => {
+                // A stream of bytes, so it is told from its end: how many parts there are, and
+                // before that each one's length.
+                let (mut hasher, mut parts) = (*hasher, 0_u64);
+                key.each_part(|part| {
+                    hasher.write(part);
+                    hasher.write(&(part.len() as u64).to_le_bytes());
+                    parts += 1;
+                });
+                hasher.write(&parts.to_le_bytes());
+                let hash = hasher.finish128();
+                Fingerprint::new(hash.h1, hash.h2)
+            }
+        }
     }
 }
 
@@ -232,9 +267,10 @@ mod tests {
         /// Law 10: different keys never share a counter.
         #[test]
         fn encoding_is_injective(a in parts(), b in parts()) {
-            let hasher = KeyHasher::random();
-            let prints = [&a, &b].map(|parts| hasher.fingerprint(&Parts(parts)));
-            prop_assert_eq!(a == b, prints[0] == prints[1]);
+            for hasher in [KeyHasher::random(), KeyHasher::shared([7; 16])] {
+                let prints = [&a, &b].map(|parts| hasher.fingerprint(&Parts(parts)));
+                prop_assert_eq!(a == b, prints[0] == prints[1]);
+            }
         }
 
         /// Also of keys that are made of lists.
@@ -244,6 +280,22 @@ mod tests {
             let print = |(x, y): &(Vec<_>, Vec<_>)| hasher.fingerprint(&(&x[..], &y[..]));
             prop_assert_eq!(a == b, print(&a) == print(&b));
         }
+    }
+
+    #[test]
+    fn a_key_that_contains_lengths_is_no_list() {
+        let hasher = KeyHasher::shared([7; 16]);
+        let lengths = [b"a".as_slice(), &1_u64.to_le_bytes(), b"b"].concat();
+        assert_ne!(hasher.fingerprint(&lengths), hasher.fingerprint(&("a", "b")));
+    }
+
+    #[test]
+    fn a_shared_secret_gives_the_same_fingerprints_for_ever() {
+        // Counters in Redis are found by these: a change here forgets all of them.
+        let print = KeyHasher::shared(*b"sixteen bytes it").fingerprint(&("alice", 7_u64));
+        assert_eq!(format!("{print:?}"), "a35bd5bbddc2b444f002f7bab28e4e17");
+        let others = KeyHasher::shared(*b"sixteen bytes ok").fingerprint(&("alice", 7_u64));
+        assert_ne!(print, others);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::fmt;
 /// assert_eq!(error.kind(), StoreErrorKind::Timeout);
 /// assert_eq!(error.to_string(), "store timed out: no answer within 10ms");
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("store {kind}: {message}")]
 pub struct StoreError {
     kind: StoreErrorKind,
@@ -30,24 +30,68 @@ impl StoreError {
     }
 }
 
-/// What went wrong.
+/// What went wrong: to act on, to count, to alarm by. Never a text to match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// It could not be reached.
-    Unavailable,
+    /// Nobody could be connected to.
+    Unreachable,
     /// It did not answer in time. Whether it settled is unknown.
     Timeout,
+    /// The connection broke before the answer came. Whether it settled is unknown.
+    Lost,
+    /// It refuses to write: a replica, or a primary that was demoted.
+    ReadOnly,
+    /// It is busy or starting, or too much is under way already.
+    Overloaded,
+    /// It has no memory left.
+    Full,
+    /// It refuses us: credentials, rights or its own configuration.
+    Misconfigured,
+    /// Something that is not ours is kept where our counter should be.
+    WrongType,
     /// It answered something that we do not understand.
     Protocol,
+    /// Anything else that it may say.
+    Other,
+}
+
+impl StoreErrorKind {
+    /// The name in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Timeout => "timeout",
+            Self::Lost => "lost",
+            Self::ReadOnly => "readonly",
+            Self::Overloaded => "overloaded",
+            Self::Full => "full",
+            Self::Misconfigured => "misconfigured",
+            Self::WrongType => "wrong_type",
+            Self::Protocol => "protocol",
+            Self::Other => "other",
+        }
+    }
+
+    /// Whether the charges may have been paid all the same.
+    pub const fn leaves_outcome_unknown(self) -> bool {
+        matches!(self, Self::Timeout | Self::Lost)
+    }
 }
 
 impl fmt::Display for StoreErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unavailable => "unavailable",
+            Self::Unreachable => "unreachable",
             Self::Timeout => "timed out",
+            Self::Lost => "connection lost",
+            Self::ReadOnly => "read-only",
+            Self::Overloaded => "overloaded",
+            Self::Full => "full",
+            Self::Misconfigured => "misconfigured",
+            Self::WrongType => "holds something else",
             Self::Protocol => "misunderstood",
+            Self::Other => "failed",
         })
     }
 }

@@ -22,7 +22,8 @@ pub type Verdicts = SmallVec<[Verdict; 4]>;
 ///   before.
 ///
 /// An error means that the store could not decide; it must not be returned when the charges may
-/// have been paid, except as [`Timeout`](crate::StoreErrorKind::Timeout).
+/// have been paid, except where its kind
+/// [leaves that open](crate::StoreErrorKind::leaves_outcome_unknown).
 pub trait Store: Send + Sync {
     /// Decides one request: whether every enforced charge passes. Appends a verdict for each
     /// charge to `out`. Charges that cost nothing are peeks, and change nothing.
@@ -37,6 +38,12 @@ pub trait Store: Send + Sync {
 
     /// Forgets a charge's counter: the key is as if never seen.
     fn reset(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The secret under which keys become fingerprints, where other processes must find the same
+    /// counters. `None` where nobody else ever sees them: then each process has its own.
+    fn shared_secret(&self) -> Option<[u8; 16]> {
+        None
+    }
 }
 
 /// A store in this process: it answers at once and cannot fail.
@@ -63,6 +70,10 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 
     async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         (**self).reset(charge).await
+    }
+
+    fn shared_secret(&self) -> Option<[u8; 16]> {
+        (**self).shared_secret()
     }
 }
 

@@ -100,15 +100,15 @@ struct Broken;
 
 impl Store for Broken {
     async fn settle(&self, _: &[Charge<'_>], _: &mut Verdicts) -> Result<bool, StoreError> {
-        Err(StoreError::new(StoreErrorKind::Unavailable, "gone"))
+        Err(StoreError::new(StoreErrorKind::Unreachable, "gone"))
     }
 
     async fn refund(&self, _: &Charge<'_>) -> Result<(), StoreError> {
-        Err(StoreError::new(StoreErrorKind::Unavailable, "gone"))
+        Err(StoreError::new(StoreErrorKind::Unreachable, "gone"))
     }
 
     async fn reset(&self, _: &Charge<'_>) -> Result<(), StoreError> {
-        Err(StoreError::new(StoreErrorKind::Unavailable, "gone"))
+        Err(StoreError::new(StoreErrorKind::Unreachable, "gone"))
     }
 }
 

@@ -10,22 +10,28 @@ use crate::trace::{Mix, Play, Trace, for_all, fresh, limits, rule, traces};
 
 /// Every verdict of every trace is the model's.
 pub fn agrees_with_the_model(subject: &impl Subject) {
-    for_all(4 * CASES, traces(Mix::STEADY), |trace| compare(subject, &trace, false));
+    for_all(subject.share_of(4 * CASES), traces(Mix::STEADY), |trace| {
+        compare(subject, &trace, false)
+    });
 }
 
 /// Also when time jumps.
 pub fn agrees_with_the_model_when_the_clock_goes_back(subject: &impl Subject) {
-    for_all(4 * CASES, traces(Mix::JUMPING), |trace| compare(subject, &trace, false));
+    for_all(subject.share_of(4 * CASES), traces(Mix::JUMPING), |trace| {
+        compare(subject, &trace, false)
+    });
 }
 
 /// Also when limits change: what was counted stays, and the new limit applies at once.
 pub fn agrees_with_the_model_when_limits_change(subject: &impl Subject) {
-    for_all(2 * CASES, traces(Mix::CHANGING), |trace| compare(subject, &trace, false));
+    for_all(subject.share_of(2 * CASES), traces(Mix::CHANGING), |trace| {
+        compare(subject, &trace, false)
+    });
 }
 
 /// A key's own windows are windows too.
 pub fn staggered_windows_keep_the_law(subject: &impl Subject) {
-    for_all(CASES, traces(Mix::STEADY), |trace| compare(subject, &trace, true));
+    for_all(subject.share_of(CASES), traces(Mix::STEADY), |trace| compare(subject, &trace, true));
 }
 
 fn compare(subject: &impl Subject, trace: &Trace, staggered: bool) {
@@ -44,7 +50,7 @@ pub fn many_keys_agree_with_the_model(subject: &impl Subject) {
     let rules = prop::collection::vec((limits(), any::<bool>()), 1..4);
     let request = (0..200_usize, 0..4_usize, prop_oneof![3 => Just(0), 1 => 0..=500_000_u64]);
     let requests = prop::collection::vec(request, 1..600);
-    for_all(CASES / 20, (rules, requests), |(limits, requests)| {
+    for_all(subject.share_of(CASES / 20).max(8), (rules, requests), |(limits, requests)| {
         let model = ModelStore::default();
         let with = |(limit, staggered)| Rule { staggered, ..rule(limit) };
         let rules: Vec<Rule> = limits.into_iter().map(with).collect();
@@ -65,35 +71,45 @@ pub fn several_limits_agree_with_the_model(subject: &impl Subject) {
     let limit = (limits(), prop::bool::weighted(0.8));
     let request = (0..4_u64, prop_oneof![Just(0), 0..=1_000_000_u64], 0..3_usize);
     let requests = prop::collection::vec(request, 1..40);
-    for_all(CASES, (prop::collection::vec(limit, 1..6), requests), |(limits, requests)| {
-        let model = ModelStore::default();
-        let rules: Vec<Rule> =
-            limits.into_iter().map(|(limit, enforced)| Rule { enforced, ..rule(limit) }).collect();
-        let keys = [fresh(), fresh(), fresh()];
-        let mut now = Timestamp::from_secs(1_000_000);
-        for (cost, wait, key) in requests {
-            now = now + Span::from_micros(wait);
-            subject.set_now(now);
-            model.set_now(now);
-            let cost = Cost::new(cost).unwrap();
-            let charges: Vec<_> =
-                rules.iter().map(|rule| Charge::new(keys[key], cost, rule)).collect();
-            assert_eq!(subject.settle(&charges), model.settle(&charges));
-        }
-    });
+    for_all(
+        subject.share_of(CASES),
+        (prop::collection::vec(limit, 1..6), requests),
+        |(limits, requests)| {
+            let model = ModelStore::default();
+            let rules: Vec<Rule> = limits
+                .into_iter()
+                .map(|(limit, enforced)| Rule { enforced, ..rule(limit) })
+                .collect();
+            let keys = [fresh(), fresh(), fresh()];
+            let mut now = Timestamp::from_secs(1_000_000);
+            for (cost, wait, key) in requests {
+                now = now + Span::from_micros(wait);
+                subject.set_now(now);
+                model.set_now(now);
+                let cost = Cost::new(cost).unwrap();
+                let charges: Vec<_> =
+                    rules.iter().map(|rule| Charge::new(keys[key], cost, rule)).collect();
+                assert_eq!(subject.settle(&charges), model.settle(&charges));
+            }
+        },
+    );
 }
 
 /// What one key does, or one rule, no other key and no other rule can see.
 pub fn counters_are_apart(subject: &impl Subject) {
-    for_all(CASES / 4, (traces(Mix::STEADY), limits()), |(trace, other)| {
-        let mut busy = Play::new(subject, trace.limit, trace.start);
-        let idle = Play::new(subject, trace.limit, trace.start);
-        let elsewhere = Play::new(subject, other, trace.start);
-        busy.play_all(&trace.events);
-        for untouched in [&idle, &elsewhere] {
-            let verdict = untouched.peek();
-            assert_eq!(verdict.remaining, verdict.limit);
-            assert_eq!(untouched.time_to_live(), None);
-        }
-    });
+    for_all(
+        subject.share_of(CASES / 4).max(8),
+        (traces(Mix::STEADY), limits()),
+        |(trace, other)| {
+            let mut busy = Play::new(subject, trace.limit, trace.start);
+            let idle = Play::new(subject, trace.limit, trace.start);
+            let elsewhere = Play::new(subject, other, trace.start);
+            busy.play_all(&trace.events);
+            for untouched in [&idle, &elsewhere] {
+                let verdict = untouched.peek();
+                assert_eq!(verdict.remaining, verdict.limit);
+                assert_eq!(untouched.time_to_live(), None);
+            }
+        },
+    );
 }

@@ -8,7 +8,7 @@ use crate::trace::{Event, Mix, Play, Trace, for_all, traces};
 
 /// Law 1: in no span, wherever it begins, does more pass than the algorithm's bound.
 pub fn admits_no_more_than_the_bound(subject: &impl Subject) {
-    for_all(CASES, traces(Mix::COSTS), |trace| {
+    for_all(subject.share_of(CASES), traces(Mix::COSTS), |trace| {
         let admitted = admitted(subject, &trace);
         for (first, (start, _)) in admitted.iter().enumerate() {
             let mut total = 0;
@@ -57,7 +57,7 @@ fn within_bound(limit: &Limit, total: u128, span: u64) -> bool {
 /// Not in the presence of the denied ones: at 1/minute, with requests at 0, 50 and 60 seconds, the
 /// second is denied. Without the first it is admitted, and then the third is not.
 pub fn removing_a_request_never_denies_another(subject: &impl Subject) {
-    for_all(CASES, (traces(Mix::UNITS), 0..60_usize), |(trace, gone)| {
+    for_all(subject.share_of(CASES), (traces(Mix::UNITS), 0..60_usize), |(trace, gone)| {
         let admitted = admitted(subject, &trace);
         let mut fewer = Play::new(subject, trace.limit, trace.start);
         for (number, (at, _)) in admitted.iter().enumerate().filter(|(number, _)| *number != gone) {
@@ -69,7 +69,7 @@ pub fn removing_a_request_never_denies_another(subject: &impl Subject) {
 
 /// Law 9: a refund never lifts above full, and nothing that fitted before fails after it.
 pub fn a_refund_never_hurts(subject: &impl Subject) {
-    for_all(CASES, (traces(Mix::STEADY), 0..20_u64), |(trace, amount)| {
+    for_all(subject.share_of(CASES), (traces(Mix::STEADY), 0..20_u64), |(trace, amount)| {
         let mut play = Play::new(subject, trace.limit, trace.start);
         play.play_all(&trace.events);
         let before = play.peek();

@@ -8,7 +8,7 @@ use crate::trace::{Mix, Play, for_all, traces};
 
 /// Law 2: after a denial or a peek, everything is as it was.
 pub fn a_denial_or_a_peek_changes_nothing(subject: &impl Subject) {
-    for_all(CASES, traces(Mix::STEADY), |trace| {
+    for_all(subject.share_of(CASES), traces(Mix::STEADY), |trace| {
         let mut play = Play::new(subject, trace.limit, trace.start);
         play.play_all(&trace.events);
         let lifetime = play.time_to_live();
@@ -30,7 +30,7 @@ fn profile(play: &Play<'_, impl Subject>) -> Vec<Verdict> {
 
 /// Law 3: what remains passes, and one more does not.
 pub fn remaining_is_exact(subject: &impl Subject) {
-    for_all(CASES, traces(Mix::STEADY), |trace| {
+    for_all(subject.share_of(CASES), traces(Mix::STEADY), |trace| {
         let mut play = Play::new(subject, trace.limit, trace.start);
         for event in &trace.events {
             if let Some(verdict) = play.play(*event) {
@@ -47,7 +47,7 @@ pub fn remaining_is_exact(subject: &impl Subject) {
 
 /// Law 4: one microsecond before `retry_after` it is refused, and then admitted.
 pub fn retry_after_is_exact(subject: &impl Subject) {
-    for_all(CASES, traces(Mix::STEADY), |trace| {
+    for_all(subject.share_of(CASES), traces(Mix::STEADY), |trace| {
         for before in [1, 0] {
             let mut play = Play::new(subject, trace.limit, trace.start);
             play.play_all(&trace.events);

@@ -10,7 +10,7 @@ use crate::trace::{Mix, Play, for_all, traces};
 /// Law 5: what may be forgotten decides like a key never seen, and after one idle period the
 /// full quota is there.
 pub fn what_is_forgotten_is_fresh(subject: &impl Subject) {
-    for_all(CASES, (traces(Mix::STEADY), 0..20_u64), |(trace, cost)| {
+    for_all(subject.share_of(CASES), (traces(Mix::STEADY), 0..20_u64), |(trace, cost)| {
         let mut play = Play::new(subject, trace.limit, trace.start);
         play.play_all(&trace.events);
         let period = trace.limit.period();
@@ -27,7 +27,7 @@ pub fn what_is_forgotten_is_fresh(subject: &impl Subject) {
 
 /// Law 8: every counter has a time to live, and it is at most one period.
 pub fn every_key_expires(subject: &impl Subject) {
-    for_all(CASES, traces(Mix::COSTS), |trace| {
+    for_all(subject.share_of(CASES), traces(Mix::COSTS), |trace| {
         let mut play = Play::new(subject, trace.limit, trace.start);
         for event in &trace.events {
             let verdict = play.play(*event);
@@ -43,7 +43,7 @@ pub fn every_key_expires(subject: &impl Subject) {
 /// A clock that goes back gives nobody anything, and denies nobody for longer than one period.
 pub fn a_clock_that_goes_back_adds_nothing_and_denies_for_one_period(subject: &impl Subject) {
     let jump = prop_oneof![0..1_000_000_u64, 0..10_u64.pow(11)];
-    for_all(CASES, (traces(Mix::COSTS), jump), |(trace, jump)| {
+    for_all(subject.share_of(CASES), (traces(Mix::COSTS), jump), |(trace, jump)| {
         let mut play = Play::new(subject, trace.limit, trace.start);
         play.play_all(&trace.events);
         let before = play.peek().remaining;

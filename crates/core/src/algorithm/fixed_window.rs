@@ -44,6 +44,11 @@ impl FixedWindow {
         Self { counts_denied: true, ..self }
     }
 
+    /// The state of a store that keeps a window's end and its count.
+    pub const fn state(end: Timestamp, count: u64) -> WindowCount {
+        WindowCount { end, count }
+    }
+
     /// Whether denied requests count.
     pub const fn counts_denied(&self) -> bool {
         self.counts_denied

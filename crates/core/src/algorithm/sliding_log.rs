@@ -36,6 +36,14 @@ impl SlidingLog {
     /// The largest limit: a log costs memory for every request it has admitted.
     pub const MAX_LIMIT: u64 = 100_000;
 
+    /// The state of a store that keeps instants, the oldest first, each with its units.
+    pub fn state(&self, entries: impl IntoIterator<Item = (Timestamp, u64)>) -> Log {
+        let mut log = Log::default();
+        entries.into_iter().for_each(|(at, units)| log.entries.push(Run { at, units }));
+        self.date(&mut log);
+        log
+    }
+
     /// Entries at or before this instant have left the window. Before the first window has
     /// passed since the epoch there is no such instant, so nothing has.
     fn cutoff(&self, now: Timestamp) -> Option<Timestamp> {

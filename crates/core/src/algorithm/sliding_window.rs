@@ -36,6 +36,12 @@ pub struct WindowPair {
 }
 
 impl SlidingWindow {
+    /// The state of a store that keeps the counts of two windows, and when the later one stops to
+    /// matter: two windows after it began.
+    pub const fn state(until: Timestamp, previous: u64, current: u64) -> WindowPair {
+        WindowPair { until, previous, current }
+    }
+
     /// The state as of `now`: its later window contains `now`.
     #[inline]
     fn current(&self, state: &WindowPair, now: Timestamp) -> WindowPair {

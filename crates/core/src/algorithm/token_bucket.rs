@@ -51,6 +51,18 @@ impl Debt {
 }
 
 impl TokenBucket {
+    /// The state of a store that keeps when the bucket is full, a rest of that in units of which a
+    /// microsecond pays back `rate`, and that rate.
+    pub const fn state(full_at: Timestamp, rest: u64, rate: u64) -> Debt {
+        Debt { full_at, rest, rate }
+    }
+
+    /// How long an empty bucket takes to refill `tokens`: whole microseconds, and a rest in units of
+    /// which a microsecond pays back the rate.
+    pub fn refill_time(&self, tokens: u64) -> (u128, u64) {
+        div_rem(self.worth(tokens), self.rate)
+    }
+
     /// The debt of an empty bucket.
     #[inline]
     fn brim(&self) -> u128 {

@@ -1,0 +1,79 @@
+//! A state under an algorithm: what a store outside of this process keeps.
+
+use crate::algorithm::{self, Algorithm};
+use crate::{Cost, Limit, Timestamp, Verdict};
+
+macro_rules! states {
+    ($($Name:ident $file:ident $name:literal,)*) => {
+        /// The state of a key whose algorithm is known at run time only.
+        ///
+        /// ```
+        /// use tidegate_core::algorithm::FixedWindow;
+        /// use tidegate_core::{Cost, Limit, State, Timestamp};
+        ///
+        /// let limit: Limit = "5/minute".parse()?;
+        /// let now = Timestamp::from_secs(1);
+        /// let mut state = State::fresh(&limit);
+        /// assert_eq!(state.commit(&limit, Cost::ONE, now).remaining, 4);
+        /// // A state of another algorithm is as good as none.
+        /// let other = State::FixedWindow(FixedWindow::state(Timestamp::from_secs(9), 5));
+        /// assert_eq!(other.probe(&limit, Cost::ONE, now).remaining, 5);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs, reason = "the variants are the algorithms")]
+        pub enum State {
+            $($Name(<algorithm::$Name as Algorithm>::State),)*
+        }
+
+        impl State {
+            /// Of a key never seen.
+            pub fn fresh(limit: &Limit) -> Self {
+                match limit { $(Limit::$Name(_) => Self::$Name(Default::default()),)* }
+            }
+
+            /// See [`Algorithm::probe`].
+            pub fn probe(&self, limit: &Limit, cost: Cost, now: Timestamp) -> Verdict {
+                match (self, limit) {
+                    $((Self::$Name(state), Limit::$Name(by)) => by.probe(state, cost, now),)*
+                    _ => limit.probe_fresh(cost, now),
+                }
+            }
+
+            /// See [`Algorithm::commit`].
+            pub fn commit(&mut self, limit: &Limit, cost: Cost, now: Timestamp) -> Verdict {
+                match (self.under(limit), limit) {
+                    $((Self::$Name(state), Limit::$Name(by)) => by.commit(state, cost, now),)*
+                    _ => limit.probe_fresh(cost, now),
+                }
+            }
+
+            /// See [`Algorithm::deny`].
+            pub fn deny(&mut self, limit: &Limit, cost: Cost, now: Timestamp) {
+                match (self.under(limit), limit) {
+                    $((Self::$Name(state), Limit::$Name(by)) => by.deny(state, cost, now),)*
+                    _ => {}
+                }
+            }
+
+            /// See [`Algorithm::refund`].
+            pub fn refund(&mut self, limit: &Limit, amount: Cost, now: Timestamp) {
+                match (self.under(limit), limit) {
+                    $((Self::$Name(state), Limit::$Name(by)) => by.refund(state, amount, now),)*
+                    _ => {}
+                }
+            }
+
+            /// Starts afresh where the state is another algorithm's.
+            fn under(&mut self, limit: &Limit) -> &mut Self {
+                match (&*self, limit) {
+                    $((Self::$Name(_), Limit::$Name(_)) => {})*
+                    _ => *self = Self::fresh(limit),
+                }
+                self
+            }
+        }
+    };
+}
+
+crate::for_each_algorithm!(states);

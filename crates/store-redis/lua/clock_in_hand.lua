@@ -1,0 +1,11 @@
+-- For tests: the time of all that is decided here, as the caller says. Keys must not expire by
+-- another clock, so they do so in thousands of years; to the millisecond where it ought to be a
+-- microsecond, so that a test can tell when.
+local now = tonumber(ARGV[2])
+local FAR_AWAY = 1e15
+
+local function keep(key, was, state, micros)
+  local at = string.format('%.0f', FAR_AWAY + now + micros)
+  if not was then return redis.call('SET', key, state, 'PXAT', at, 'NX') end
+  return redis.call('SET', key, state, 'PXAT', at)
+end

@@ -1,0 +1,72 @@
+//! What can be chosen about a store in Redis.
+
+use std::time::Duration;
+
+use siphasher::sip128::SipHasher24;
+
+use crate::{RedisConfig, RedisStore};
+
+/// Makes a [`RedisStore`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct RedisStoreBuilder {
+    pub(crate) config: RedisConfig,
+    pub(crate) prefix: String,
+    pub(crate) secret: [u8; 16],
+    pub(crate) deadline: Duration,
+    pub(crate) max_waiting: usize,
+    pub(crate) clock_in_hand: bool,
+}
+
+impl RedisStoreBuilder {
+    /// Less than the 20 ms for which Envoy waits, so that it is our answer it gets.
+    pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(10);
+
+    pub(crate) fn new(config: RedisConfig) -> Self {
+        Self {
+            config,
+            prefix: String::new(),
+            secret: secret_of(""),
+            deadline: Self::DEFAULT_DEADLINE,
+            max_waiting: 10_000,
+            clock_in_hand: false,
+        }
+    }
+
+    /// What every key begins with, for those who share a Redis with others; nothing unless said.
+    pub fn prefix(self, prefix: impl Into<String>) -> Self {
+        Self { prefix: prefix.into(), ..self }
+    }
+
+    /// The deployment's secret: all its instances must have the same one, or they will not find
+    /// each other's counters. Who does not know it cannot tell which key is whose.
+    pub fn secret(self, secret: &str) -> Self {
+        Self { secret: secret_of(secret), ..self }
+    }
+
+    /// How long a decision may take, whatever happens.
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// How many requests may wait for Redis at once; more are an error at once.
+    pub fn max_waiting(self, max_waiting: usize) -> Self {
+        Self { max_waiting, ..self }
+    }
+
+    /// Decides by [`RedisStore::set_now`] instead of Redis's clock.
+    #[doc(hidden)]
+    pub fn clock_in_hand(self) -> Self {
+        Self { clock_in_hand: true, ..self }
+    }
+
+    /// The store. Nothing is connected yet.
+    pub fn build(self) -> RedisStore {
+        RedisStore::new(self)
+    }
+}
+
+/// A key for the hash of keys, from a text of any length.
+fn secret_of(text: &str) -> [u8; 16] {
+    SipHasher24::new().hash(text.as_bytes()).as_bytes()
+}

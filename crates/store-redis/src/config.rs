@@ -1,0 +1,100 @@
+//! Where Redis is and how to connect to it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::url::{RedisUrlError, Target};
+
+/// Where Redis is and how to connect to it. Made from a URL:
+///
+/// | URL | |
+/// |---|---|
+/// | `redis://[[user]:password@]host[:port][/database]` | one server |
+/// | `redis+unix://[[user]:password@]/path/to/socket[?db=database]` | one server, by its socket |
+/// | `redis+sentinel://[[user]:password@]host[:port][,...]/service[/database]` | the primary that these Sentinels know; `?sentinel_user=` and `sentinel_password=` for the Sentinels themselves |
+/// | `redis+cluster://[[user]:password@]host[:port][,...]` | a Cluster, found by any of its nodes |
+///
+/// With TLS the scheme begins with `rediss`. Special characters of a user or a password are
+/// percent-encoded. Nothing that shows a configuration shows its passwords.
+///
+/// ```
+/// use tidegate_store_redis::RedisConfig;
+///
+/// let config: RedisConfig = "redis://limiter:hunter2@cache.internal/1".parse()?;
+/// let config = config.connections(4);
+/// assert_eq!(config.to_string(), "redis://limiter:***@cache.internal:6379/1");
+///
+/// let error = "redis://cache.internal:port".parse::<RedisConfig>().unwrap_err();
+/// assert!(error.to_string().contains("\"port\" is not a number from 1 to 65535"));
+/// # Ok::<(), tidegate_store_redis::RedisUrlError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct RedisConfig {
+    pub(crate) target: Target,
+    pub(crate) connections: usize,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) max_age: Duration,
+    pub(crate) ca_file: Option<PathBuf>,
+    /// The certificate and its key.
+    pub(crate) client_cert: Option<(PathBuf, PathBuf)>,
+}
+
+impl RedisConfig {
+    /// How many connections each server gets, up to 64; two unless said. A connection is one
+    /// pipeline with one task to drive it, so more than a few help only a very busy process.
+    pub fn connections(self, connections: usize) -> Self {
+        Self { connections: connections.clamp(1, MOST_CONNECTIONS), ..self }
+    }
+
+    /// How long it may take to connect, from the look-up of the name to the login; 250 ms unless
+    /// said.
+    pub fn connect_timeout(self, connect_timeout: Duration) -> Self {
+        Self { connect_timeout, ..self }
+    }
+
+    /// When a connection is replaced by a new one, give or take a fifth; five minutes unless
+    /// said. Names are looked up again then, so that a change is noticed even when the old
+    /// server still answers.
+    pub fn max_age(self, max_age: Duration) -> Self {
+        Self { max_age, ..self }
+    }
+
+    /// Trusts the certificates in this PEM file instead of the system's. It is read anew with
+    /// each connection.
+    pub fn ca_file(self, path: impl Into<PathBuf>) -> Self {
+        Self { ca_file: Some(path.into()), ..self }
+    }
+
+    /// Shows this certificate, with its key, to the server. Both are PEM files, and are read anew
+    /// with each connection.
+    pub fn client_cert(self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self { client_cert: Some((cert.into(), key.into())), ..self }
+    }
+}
+
+impl FromStr for RedisConfig {
+    type Err = RedisUrlError;
+
+    fn from_str(url: &str) -> Result<Self, RedisUrlError> {
+        Ok(Self {
+            target: url.parse()?,
+            connections: 2,
+            connect_timeout: Duration::from_millis(250),
+            max_age: Duration::from_secs(300),
+            ca_file: None,
+            client_cert: None,
+        })
+    }
+}
+
+/// The URL, with its passwords masked.
+impl fmt::Display for RedisConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.target.fmt(f)
+    }
+}
+
+const MOST_CONNECTIONS: usize = 64;

@@ -1,0 +1,145 @@
+//! Carries batches to Redis, and stops when Redis does not answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule, Timestamp};
+use tidegate_store::{StoreError, StoreErrorKind};
+use tokio::time::{sleep, timeout};
+
+use crate::RedisStoreBuilder;
+use crate::batch::{Answer, Ask, Batch, Item};
+use crate::breaker::Breaker;
+use crate::link::{Call, Failure, Link};
+use crate::queue::Carrier;
+use crate::script::{SETTLE, SETTLE_AT};
+
+/// Between batches and the link: the script, the breaker and its probe.
+#[derive(Debug)]
+pub(crate) struct Courier {
+    link: Link,
+    breaker: Breaker,
+    prefix: Vec<u8>,
+    /// The time to decide by, in microseconds, where it is not Redis's.
+    clock_in_hand: Option<AtomicU64>,
+}
+
+/// How often a probe looks whether Redis is back: at first, and at most.
+const FIRST_PROBE: Duration = Duration::from_millis(50);
+const LAST_PROBE: Duration = Duration::from_millis(500);
+/// How long it waits for the answer.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
+
+impl Courier {
+    pub(crate) fn new(builder: &RedisStoreBuilder) -> Arc<Self> {
+        Arc::new(Self {
+            link: Link::new(builder.config.clone()),
+            breaker: Breaker::new(),
+            prefix: builder.prefix.clone().into_bytes(),
+            clock_in_hand: builder.clock_in_hand.then(AtomicU64::default),
+        })
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.link.is_cluster()
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.breaker.is_open()
+    }
+
+    pub(crate) fn set_now(&self, now: Timestamp) {
+        if let Some(clock) = &self.clock_in_hand {
+            clock.store(now.as_micros(), Ordering::SeqCst);
+        }
+    }
+
+    /// A caller stopped waiting.
+    pub(crate) fn timed_out(self: &Arc<Self>, slot: u16, lane: usize) {
+        self.link.timed_out(slot, lane);
+        self.failed(slot);
+    }
+
+    fn failed(self: &Arc<Self>, slot: u16) {
+        if self.breaker.failed() {
+            let (courier, first) = (Arc::downgrade(self), FIRST_PROBE);
+            tokio::spawn(async move {
+                let mut pause = first;
+                loop {
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LAST_PROBE);
+                    let Some(courier) = courier.upgrade() else { return };
+                    if courier.probe(slot).await {
+                        courier.breaker.close();
+                        return;
+                    }
+                }
+            });
+        }
+    }
+
+    /// Whether Redis decides again: a decision about nobody.
+    async fn probe(&self, slot: u16) -> bool {
+        let batch = probe_batch(&self.prefix);
+        let call = self.call(&batch);
+        matches!(timeout(PROBE_TIMEOUT, self.link.run(slot, 0, &call)).await, Ok(Ok(_)))
+    }
+
+    fn call(&self, batch: &Batch) -> Call {
+        let keys: Vec<&[u8]> = batch.keys().collect();
+        match &self.clock_in_hand {
+            None => {
+                let mut call = Call::new(&SETTLE, &keys);
+                call.arg(batch.argument());
+                call
+            }
+            Some(clock) => {
+                let mut call = Call::new(&SETTLE_AT, &keys);
+                let now = clock.load(Ordering::SeqCst) as i64;
+                call.arg(batch.argument()).number(now);
+                call
+            }
+        }
+    }
+}
+
+impl Carrier for Arc<Courier> {
+    fn keeps_slots_apart(&self) -> bool {
+        self.link.is_cluster()
+    }
+
+    async fn carry(&self, lane: usize, batch: &Batch) -> Vec<Answer> {
+        let call = self.call(batch);
+        match self.link.run(batch.slot(), lane, &call).await {
+            Ok(reply) => {
+                self.breaker.succeeded();
+                batch.answers(&reply)
+            }
+            Err(failure) => {
+                if is_of_the_server(&failure) {
+                    self.failed(batch.slot());
+                }
+                let error = StoreError::from(failure);
+                batch.asks().iter().map(|_| Err(error.clone())).collect()
+            }
+        }
+    }
+}
+
+/// Whether a failure says something about Redis, and not about one key.
+fn is_of_the_server(failure: &Failure) -> bool {
+    failure.kind != StoreErrorKind::WrongType
+}
+
+/// One decision that concerns nobody.
+fn probe_batch(prefix: &[u8]) -> Batch {
+    let mut batch = Batch::default();
+    if let Ok(limit) = "1000000/second".parse::<Limit>() {
+        let id = Fingerprint::new(0, 0);
+        let rule = Rule { id, limit, enforced: true, staggered: false };
+        let item = Item::new(prefix, &Charge::new(id, Cost::ONE, &rule));
+        let _ = batch.add(Ask::Settle(std::iter::once(item).collect()));
+    }
+    batch
+}

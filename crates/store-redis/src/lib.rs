@@ -1,0 +1,30 @@
+//! Counters in Redis: shared by every instance, decided where they are kept.
+//!
+//! ```no_run
+//! use tidegate_store_redis::{RedisConfig, RedisStore};
+//!
+//! let config: RedisConfig = "redis://127.0.0.1:6379/0".parse()?;
+//! let store = RedisStore::builder(config).secret("of this deployment").build();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod batch;
+mod breaker;
+mod builder;
+mod config;
+mod courier;
+mod key;
+mod link;
+mod pack;
+mod queue;
+mod replay;
+mod rule;
+mod script;
+mod slot;
+mod state;
+mod store;
+mod url;
+
+pub use builder::RedisStoreBuilder;
+pub use config::RedisConfig;
+pub use store::RedisStore;

@@ -1,0 +1,104 @@
+//! What is sent.
+
+use redis::{Arg, Cmd, Pipeline};
+
+/// A script and the hash by which a server may know it.
+#[derive(Debug)]
+pub(crate) struct Script {
+    sha: String,
+    body: String,
+}
+
+impl Script {
+    pub(crate) fn new(body: impl Into<String>) -> Self {
+        let body = body.into();
+        let sha = redis::Script::new(&body).get_hash().to_owned();
+        Self { sha, body }
+    }
+
+    pub(crate) fn sha(&self) -> &str {
+        &self.sha
+    }
+}
+
+/// A script with its keys and arguments. They are written once, into the form that is sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    script: &'static Script,
+    command: Cmd,
+}
+
+impl Call {
+    /// A call with these keys, which all belong to one slot, and no arguments yet.
+    pub(crate) fn new<K: AsRef<[u8]>>(script: &'static Script, keys: &[K]) -> Self {
+        let bytes = 64 + keys.iter().map(|key| key.as_ref().len() + 16).sum::<usize>();
+        let mut command = Cmd::with_capacity(3 + 2 * keys.len(), bytes);
+        command.arg("EVALSHA").arg(script.sha.as_str()).arg(keys.len());
+        for key in keys {
+            command.arg(key.as_ref());
+        }
+        Self { script, command }
+    }
+
+    /// One more argument.
+    pub(crate) fn arg(&mut self, argument: impl AsRef<[u8]>) -> &mut Self {
+        self.command.arg(argument.as_ref());
+        self
+    }
+
+    /// One more argument, in decimal.
+    pub(crate) fn number(&mut self, argument: i64) -> &mut Self {
+        self.command.arg(argument);
+        self
+    }
+
+    pub(super) const fn by_hash(&self) -> &Cmd {
+        &self.command
+    }
+
+    /// With the script's text, for a server that does not know its hash. It does afterwards.
+    pub(super) fn by_text(&self) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(self.script.body.as_str());
+        for argument in self.command.args_iter().skip(2) {
+            if let Arg::Simple(bytes) = argument {
+                command.arg(bytes);
+            }
+        }
+        command
+    }
+}
+
+/// A command that is let in during a slot's migration, as one piece: nothing of another caller
+/// gets in between.
+pub(super) fn asking(command: &Cmd) -> Pipeline {
+    let mut both = redis::pipe();
+    both.cmd("ASKING");
+    both.add_command(command.clone());
+    both
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_sent_by_hash_or_by_text() {
+        static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new("return 1"));
+        let script = &*SCRIPT;
+        assert_eq!(script.sha(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        let mut call = Call::new(script, &["k1", "k2"]);
+        call.arg(b"a\xff").number(-3);
+        let hash = call.by_hash().get_packed_command();
+        let tail = b"$1\r\n2\r\n$2\r\nk1\r\n$2\r\nk2\r\n$2\r\na\xff\r\n$2\r\n-3\r\n";
+        assert_eq!(
+            hash,
+            [format!("*7\r\n$7\r\nEVALSHA\r\n$40\r\n{}\r\n", script.sha()).as_bytes(), tail]
+                .concat()
+        );
+        let text = call.by_text().get_packed_command();
+        assert_eq!(text, [&b"*7\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n"[..], tail].concat());
+    }
+}

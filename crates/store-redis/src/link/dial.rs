@@ -1,0 +1,176 @@
+//! Makes connections: connects, logs in and chooses the database, all within one time limit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, ServerError};
+use tidegate_store::StoreErrorKind;
+use tokio::time::timeout;
+
+use super::failure::Failure;
+use super::live::{Driver, Live};
+use super::wire::Wire;
+use crate::RedisConfig;
+use crate::url::{Address, Login};
+
+/// What a server has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Whatever answers at the address.
+    Any,
+    /// A primary.
+    Primary,
+}
+
+/// A connection ready for calls, made with everything the configuration says.
+pub(super) async fn dial(
+    address: &Address,
+    role: Role,
+    config: &Arc<RedisConfig>,
+) -> Result<(Live, Driver), Failure> {
+    let wire = within(config, address, async {
+        let mut wire = log_in(address, &config.target.login, config).await?;
+        select(&mut wire, config.target.database).await?;
+        if role == Role::Primary {
+            require_primary(&mut wire).await?;
+        }
+        Ok(wire)
+    })
+    .await?;
+    share(wire).await.map_err(|failure| failure.at(address))
+}
+
+/// A connection for a few questions, logged in as `login`.
+pub(super) async fn dial_for_questions(
+    address: &Address,
+    login: &Login,
+    config: &Arc<RedisConfig>,
+) -> Result<Wire, Failure> {
+    within(config, address, log_in(address, login, config)).await
+}
+
+/// Bounds an attempt, and says where it failed.
+pub(super) async fn within<T>(
+    config: &RedisConfig,
+    address: &Address,
+    attempt: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let limit = config.connect_timeout;
+    let outcome = timeout(limit, attempt).await.unwrap_or_else(|_| {
+        let message = format!("no answer within {limit:?}");
+        Err(Failure::not_run(StoreErrorKind::Unreachable, message))
+    });
+    // Whatever happened, nobody's call was part of it.
+    outcome.map_err(|failure| Failure::not_run(failure.kind, failure.at(address).message))
+}
+
+async fn log_in(
+    address: &Address,
+    login: &Login,
+    config: &Arc<RedisConfig>,
+) -> Result<Wire, Failure> {
+    let mut wire = Wire::open(address, config).await?;
+    let mut hello = redis::cmd("HELLO");
+    hello.arg(3);
+    if let Some((user, password)) = credentials(login) {
+        hello.arg("AUTH").arg(user.unwrap_or("default")).arg(password);
+    }
+    hello.arg("SETNAME").arg("tidegate");
+    match wire.ask(&hello).await? {
+        Ok(_) => Ok(wire),
+        // A server or a proxy that has only the old protocol, which does for us as well.
+        Err(error) if matches!(error.code(), "ERR" | "NOPROTO") => {
+            log_in_plainly(&mut wire, login, &error).await?;
+            Ok(wire)
+        }
+        Err(error) => Err(Failure::of_server(&error)),
+    }
+}
+
+async fn log_in_plainly(
+    wire: &mut Wire,
+    login: &Login,
+    refusal: &ServerError,
+) -> Result<(), Failure> {
+    let question = match credentials(login) {
+        None => redis::cmd("PING"),
+        Some((user, password)) => {
+            let mut auth = redis::cmd("AUTH");
+            auth.arg(user).arg(password);
+            auth
+        }
+    };
+    match wire.ask(&question).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) if error.code() == "ERR" => Err(misconfigured(&error)),
+        Ok(Err(error)) => Err(Failure::of_server(&error)),
+        // It said no and hung up, which is how Redis treats connections beyond its limit.
+        Err(_) => {
+            let message = Failure::of_server(refusal).message;
+            Err(Failure::not_run(StoreErrorKind::Overloaded, message))
+        }
+    }
+}
+
+/// The user, if any, and the password, when there is anything to log in with.
+fn credentials(login: &Login) -> Option<(Option<&str>, &str)> {
+    let user = login.user.as_deref();
+    match login.password.as_deref() {
+        Some(password) => Some((user, password)),
+        None => user.map(|user| (Some(user), "")),
+    }
+}
+
+async fn select(wire: &mut Wire, database: u32) -> Result<(), Failure> {
+    if database == 0 {
+        return Ok(());
+    }
+    match wire.ask(redis::cmd("SELECT").arg(database)).await? {
+        Ok(_) => Ok(()),
+        Err(error) if error.code() == "ERR" => Err(misconfigured(&error)),
+        Err(error) => Err(Failure::of_server(&error)),
+    }
+}
+
+/// Sentinels may name a server that has not yet heard of its promotion, or no longer is one.
+async fn require_primary(wire: &mut Wire) -> Result<(), Failure> {
+    match wire.ask(&redis::cmd("ROLE")).await? {
+        Ok(reply) => match reply.items().first().and_then(|role| role.text()) {
+            Some("master") => Ok(()),
+            role => {
+                let message = format!("its role is {}", role.unwrap_or("unknown"));
+                Err(Failure::not_run(StoreErrorKind::ReadOnly, message))
+            }
+        },
+        // We may not ask. The first call will find out.
+        Err(error) if error.code() == "NOPERM" => Ok(()),
+        Err(error) => Err(Failure::of_server(&error)),
+    }
+}
+
+fn misconfigured(error: &ServerError) -> Failure {
+    Failure::not_run(StoreErrorKind::Misconfigured, Failure::of_server(error).message)
+}
+
+/// Turns a connection that has logged in into one that many callers use at once.
+async fn share(wire: Wire) -> Result<(Live, Driver), Failure> {
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(Some(RESPONSE_TIMEOUT))
+        .set_pipeline_buffer_size(PIPELINE)
+        .set_write_backpressure_boundary(WRITE_BUFFER);
+    // All has been said: with these the client adds nothing of its own.
+    let info =
+        RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2).set_skip_set_lib_name();
+    let (connection, driver) = MultiplexedConnection::new_with_config(&info, wire.stream, config)
+        .await
+        .map_err(|error| Failure::of_client(&error))?;
+    Ok(Live::new(connection, driver, wire.address))
+}
+
+/// A backstop: callers have deadlines of their own, far below this.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Calls that may wait to be written.
+const PIPELINE: usize = 4_096;
+/// How much is gathered before it is written, when more keeps coming.
+const WRITE_BUFFER: usize = 64 * 1024;

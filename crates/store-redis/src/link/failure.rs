@@ -1,0 +1,230 @@
+//! Why a call has no reply, and whether it may have run.
+
+use std::fmt;
+use std::sync::Arc;
+
+use redis::{RedisError, ServerError};
+use tidegate_store::{StoreError, StoreErrorKind};
+
+use crate::url::Address;
+
+/// A call without a reply.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: StoreErrorKind,
+    pub(crate) message: Arc<str>,
+    pub(crate) outcome: Outcome,
+}
+
+/// Whether a call without a reply may have run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Certainly not: to send it again is safe.
+    NotRun,
+    /// It may have run, in whole or in part: to send it again might charge twice.
+    Unknown,
+}
+
+impl Failure {
+    /// A call that was never sent, or refused before anything was written.
+    pub(crate) fn not_run(kind: StoreErrorKind, message: impl Into<Arc<str>>) -> Self {
+        Self { kind, message: message.into(), outcome: Outcome::NotRun }
+    }
+
+    /// A call that was sent.
+    pub(crate) fn unknown(kind: StoreErrorKind, message: impl Into<Arc<str>>) -> Self {
+        Self { kind, message: message.into(), outcome: Outcome::Unknown }
+    }
+
+    /// A call whose connection failed under it.
+    pub(super) fn of_client(error: &RedisError) -> Self {
+        let kind = match error.kind() {
+            _ if error.is_timeout() => StoreErrorKind::Timeout,
+            redis::ErrorKind::Parse => StoreErrorKind::Protocol,
+            redis::ErrorKind::Io => StoreErrorKind::Lost,
+            _ => StoreErrorKind::Other,
+        };
+        Self::unknown(kind, error.to_string())
+    }
+
+    /// A call that the server answered with an error.
+    pub(super) fn of_server(error: &ServerError) -> Self {
+        let code = error.code();
+        let (kind, outcome) = class_of(code);
+        let message = match error.details() {
+            Some(details) => format!("{code} {details}"),
+            None => code.to_owned(),
+        };
+        Self { kind, message: message.into(), outcome }
+    }
+
+    /// Says where it happened.
+    pub(super) fn at(self, address: &Address) -> Self {
+        Self { message: format!("{address}: {}", self.message).into(), ..self }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.message)
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        Self::new(failure.kind, &*failure.message)
+    }
+}
+
+/// Sorts an error by its code, the first word: the rest is prose and changes between versions.
+///
+/// A refused call did not run when Redis checks for the error before the script starts, or when
+/// it checks before the script's first write and no more after that (OOM, READONLY, MISCONF and
+/// NOREPLICAS). Any other error may have come from the middle of a script.
+fn class_of(code: &str) -> (StoreErrorKind, Outcome) {
+    use Outcome::{NotRun, Unknown};
+    match code {
+        "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" => (StoreErrorKind::Overloaded, NotRun),
+        "READONLY" | "MASTERDOWN" | "NOREPLICAS" => (StoreErrorKind::ReadOnly, NotRun),
+        "OOM" => (StoreErrorKind::Full, NotRun),
+        "NOAUTH" | "WRONGPASS" | "DENIED" | "NOPROTO" | "MISCONF" | "MOVED" | "ASK"
+        | "CROSSSLOT" => (StoreErrorKind::Misconfigured, NotRun),
+        // The script's own commands are checked one by one.
+        "NOPERM" => (StoreErrorKind::Misconfigured, Unknown),
+        "NOSCRIPT" => (StoreErrorKind::Protocol, NotRun),
+        "WRONGTYPE" => (StoreErrorKind::WrongType, Unknown),
+        _ => (StoreErrorKind::Other, Unknown),
+    }
+}
+
+/// What a server said instead of running a call, where that calls for more than giving up.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// It does not know the script by its hash.
+    NoScript,
+    /// Another node serves the slot.
+    Moved { slot: u16, to: Address },
+    /// Another node may have the key already; ask there, just this once.
+    Ask { to: Address },
+    /// It cannot at the moment, but soon may.
+    NotNow(Failure),
+    /// It is not the primary, or no longer.
+    NotPrimary(Failure),
+    /// Anything else.
+    Final(Failure),
+}
+
+impl Refusal {
+    /// `asked` is the server that said so: a redirection may leave out the host.
+    pub(super) fn of(error: &ServerError, asked: &Address) -> Self {
+        let failure = Failure::of_server(error).at(asked);
+        match error.code() {
+            "NOSCRIPT" => Self::NoScript,
+            "LOADING" | "TRYAGAIN" | "CLUSTERDOWN" => Self::NotNow(failure),
+            "READONLY" | "MASTERDOWN" => Self::NotPrimary(failure),
+            code @ ("MOVED" | "ASK") => match redirection(error.details(), asked) {
+                Some((slot, to)) if code == "MOVED" => Self::Moved { slot, to },
+                Some((_, to)) => Self::Ask { to },
+                None => Self::Final(failure),
+            },
+            _ => Self::Final(failure),
+        }
+    }
+
+    /// For those who can do nothing about it.
+    pub(super) fn into_failure(self) -> Failure {
+        let elsewhere = |to: Address| {
+            let message = format!(
+                "it is a node of a Cluster and sent us to {to}; use redis+cluster:// to follow"
+            );
+            Failure::not_run(StoreErrorKind::Misconfigured, message)
+        };
+        match self {
+            Self::NotNow(failure) | Self::NotPrimary(failure) | Self::Final(failure) => failure,
+            Self::Moved { to, .. } | Self::Ask { to } => elsewhere(to),
+            Self::NoScript => Failure::not_run(
+                StoreErrorKind::Protocol,
+                "it does not know a script whose text it was sent",
+            ),
+        }
+    }
+}
+
+/// `SLOT HOST:PORT`. An address of IPv6 has no brackets here.
+fn redirection(details: Option<&str>, asked: &Address) -> Option<(u16, Address)> {
+    let (slot, rest) = details?.split_once(' ')?;
+    let (host, port) = rest.split_ascii_whitespace().next()?.rsplit_once(':')?;
+    let slot = slot.parse().ok().filter(|slot| *slot < super::slots::SLOTS)?;
+    let to = super::slots::endpoint(host, port.parse().ok()?, asked)?;
+    Some((slot, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(line: &str) -> Refusal {
+        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+        let redis::Value::ServerError(error) = value else { panic!("{line} is no error") };
+        Refusal::of(&error, &Address::Tcp { host: "asked".to_owned(), port: 1 })
+    }
+
+    #[test]
+    fn errors_have_a_kind_and_an_outcome() {
+        use {Outcome::*, StoreErrorKind::*};
+        for (line, kind, outcome) in [
+            ("LOADING Redis is loading the dataset in memory", Overloaded, NotRun),
+            ("BUSY Redis is busy running a script.", Overloaded, NotRun),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", Overloaded, NotRun),
+            ("CLUSTERDOWN Hash slot not served", Overloaded, NotRun),
+            ("READONLY You can't write against a read only replica.", ReadOnly, NotRun),
+            ("MASTERDOWN Link with MASTER is down", ReadOnly, NotRun),
+            ("NOREPLICAS Not enough good replicas to write.", ReadOnly, NotRun),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Full, NotRun),
+            ("NOAUTH Authentication required.", Misconfigured, NotRun),
+            ("WRONGPASS invalid username-password pair", Misconfigured, NotRun),
+            ("NOPERM this user has no permissions", Misconfigured, Unknown),
+            ("MISCONF Redis is configured to save RDB snapshots", Misconfigured, NotRun),
+            ("CROSSSLOT Keys in request don't hash to the same slot", Misconfigured, NotRun),
+            ("WRONGTYPE Operation against a key", WrongType, Unknown),
+            ("ERR unknown command", Other, Unknown),
+            ("SOMETHING new", Other, Unknown),
+            ("ALONE", Other, Unknown),
+        ] {
+            let failure = refused(line).into_failure();
+            assert_eq!((failure.kind, failure.outcome), (kind, outcome), "{line}");
+        }
+    }
+
+    #[test]
+    fn redirections_are_read() {
+        for (line, at, host, port) in [
+            ("MOVED 3999 127.0.0.1:6381", 3999, "127.0.0.1", 6381),
+            ("MOVED 0 ::1:6381", 0, "::1", 6381),
+            ("MOVED 16383 :6381", 16383, "asked", 6381),
+            ("MOVED 1 node-a.example:1 extra words", 1, "node-a.example", 1),
+        ] {
+            let Refusal::Moved { slot, to } = refused(line) else { panic!("{line}") };
+            assert_eq!(slot, at, "{line}");
+            assert_eq!(to, Address::Tcp { host: host.to_owned(), port }, "{line}");
+        }
+        assert!(matches!(refused("ASK 7 h:1"), Refusal::Ask { .. }));
+    }
+
+    #[test]
+    fn nonsense_is_not_followed() {
+        for line in [
+            "MOVED",
+            "MOVED 1",
+            "MOVED x h:1",
+            "MOVED 16384 h:1",
+            "MOVED -1 h:1",
+            "MOVED 1 h",
+            "MOVED 1 h:0",
+            "MOVED 1 h:65536",
+            "ASK 1 ?:1",
+        ] {
+            assert!(matches!(refused(line), Refusal::Final(_)), "{line}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! A connection that many callers use at once.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, RedisResult, Value};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::call::{Call, asking};
+use super::failure::{Failure, Refusal};
+use super::reply::Reply;
+use crate::url::Address;
+
+/// A connection that many callers use at once.
+#[derive(Debug)]
+pub(super) struct Live {
+    connection: MultiplexedConnection,
+    address: Address,
+    since: Instant,
+    /// Set once nothing sent will be answered any more.
+    closed: Arc<AtomicBool>,
+    /// Why it is to be replaced, once someone has found a reason.
+    fault: OnceLock<Fault>,
+    /// Deadlines missed since the last answer.
+    missed: AtomicU32,
+}
+
+/// Why a connection that still stands is to be replaced.
+#[derive(Clone, Debug)]
+pub(super) enum Fault {
+    /// The server refuses what only a primary does.
+    Demoted(Failure),
+    /// Too many deadlines passed without an answer.
+    Silent,
+}
+
+/// Why a call got no reply.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The server said so.
+    Refused(Refusal),
+    /// The connection failed, and whether the call ran nobody knows.
+    Broken(Failure),
+}
+
+impl Live {
+    pub(super) fn new(
+        connection: MultiplexedConnection,
+        driver: impl Future<Output = ()> + Send + 'static,
+        address: Address,
+    ) -> (Self, Driver) {
+        let closed = Arc::new(AtomicBool::new(false));
+        let closing = Closing(Arc::clone(&closed));
+        let task = tokio::spawn(async move {
+            let _closing = closing;
+            driver.await;
+        });
+        let live = Self {
+            connection,
+            address,
+            since: Instant::now(),
+            closed,
+            fault: OnceLock::new(),
+            missed: AtomicU32::new(0),
+        };
+        (live, Driver(task))
+    }
+
+    /// The same connection, with nothing held against it.
+    pub(super) fn pardoned(&self) -> Self {
+        Self {
+            connection: self.connection.clone(),
+            address: self.address.clone(),
+            since: self.since,
+            closed: Arc::clone(&self.closed),
+            fault: OnceLock::new(),
+            missed: AtomicU32::new(0),
+        }
+    }
+
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    pub(super) const fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Whether a call may be sent.
+    pub(super) fn is_usable(&self) -> bool {
+        !self.closed.load(Ordering::Acquire) && self.fault.get().is_none()
+    }
+
+    pub(super) fn fault(&self) -> Option<&Fault> {
+        self.fault.get()
+    }
+
+    /// Holds a fault against it. False when there is one already.
+    pub(super) fn blame(&self, fault: Fault) -> bool {
+        self.fault.set(fault).is_ok()
+    }
+
+    /// Counts a missed deadline; returns how many in a row that makes.
+    pub(super) fn missed(&self) -> u32 {
+        self.missed.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    fn answered(&self) {
+        // Nearly always zero already, and then nobody else's cache is disturbed.
+        if self.missed.load(Ordering::Relaxed) != 0 {
+            self.missed.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs a script: by its hash, or by its text when the server does not know the hash, which it
+    /// says before it runs anything.
+    pub(super) async fn run(&self, call: &Call, ask: bool) -> Result<Reply, Trouble> {
+        match self.send(call.by_hash(), ask).await {
+            Err(Trouble::Refused(Refusal::NoScript)) => self.send(&call.by_text(), ask).await,
+            outcome => outcome,
+        }
+    }
+
+    /// Sends one command; with `ask` set, to a node that is about to take over its slot.
+    pub(super) async fn send(&self, command: &Cmd, ask: bool) -> Result<Reply, Trouble> {
+        let mut connection = self.connection.clone();
+        let answer = match ask {
+            false => connection.send_packed_command(command).await,
+            true => last(connection.send_packed_commands(&asking(command), 0, 2).await),
+        };
+        match answer {
+            Ok(Value::ServerError(error)) => {
+                self.answered();
+                Err(Trouble::Refused(Refusal::of(&error, &self.address)))
+            }
+            Ok(value) => {
+                self.answered();
+                Reply::of(value).map_err(Trouble::Broken)
+            }
+            Err(error) => Err(Trouble::Broken(Failure::of_client(&error).at(&self.address))),
+        }
+    }
+
+    /// Returns when the server answers, however late that is.
+    pub(super) async fn until_it_answers(&self) {
+        let mut connection = self.connection.clone();
+        connection.set_response_timeout(FOREVER);
+        if connection.send_packed_command(&redis::cmd("PING")).await.is_err() {
+            // It never will, and whoever waits here waits for something else as well.
+            std::future::pending().await
+        }
+    }
+}
+
+/// About: the client insists on a limit.
+const FOREVER: Duration = Duration::from_secs(3_600);
+
+fn last(answers: RedisResult<Vec<Value>>) -> RedisResult<Value> {
+    Ok(answers?.pop().unwrap_or(Value::Nil))
+}
+
+/// The task that reads and writes for a connection. It ends when the connection does, and the
+/// connection ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Driver(JoinHandle<()>);
+
+/// Ready when the connection has ended, however often that is asked.
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        match self.0.is_finished() {
+            true => Poll::Ready(()),
+            false => Pin::new(&mut self.0).poll(context).map(|_| ()),
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Marks a connection closed, however its driver ends.
+struct Closing(Arc<AtomicBool>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}

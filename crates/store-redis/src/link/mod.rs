@@ -1,0 +1,230 @@
+//! The only module that knows the `redis` crate.
+//!
+//! A [`Link`] runs scripts on the server that has their keys. Each server has a few connections,
+//! the [lanes](lane); each lane has a [supervisor] that makes its connection, replaces it when it
+//! fails or grows old, and turns callers away while there is none. Sentinels and Clusters are
+//! asked by code of our own ([sentinel], [cluster]): the client's is wrong for counters, since it
+//! sends again what may already have run.
+
+mod backoff;
+mod call;
+mod cluster;
+mod dial;
+mod failure;
+mod lane;
+mod live;
+mod memory;
+mod node;
+mod reply;
+mod sentinel;
+mod slots;
+mod supervisor;
+mod task;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod wire;
+
+pub(crate) use call::{Call, Script};
+pub(crate) use failure::{Failure, Outcome};
+pub(crate) use memory::Memory;
+pub(crate) use reply::Reply;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Cmd;
+use tidegate_store::StoreErrorKind;
+use tokio::time::sleep;
+
+use self::backoff::jitter;
+use self::cluster::Cluster;
+use self::failure::Refusal;
+use self::live::{Fault, Live, Trouble};
+use self::node::{Node, Route};
+use self::sentinel::Sentinels;
+use crate::RedisConfig;
+use crate::url::Place;
+
+/// Runs scripts on Redis, whatever its deployment.
+///
+/// Nothing happens before the first call. Connections are then kept up by tasks of the runtime
+/// that made that call, and end when this is dropped.
+///
+/// A call is sent again only if it provably did not run. All waiting is bounded by whoever calls:
+/// to give up, drop the future and say so with [`timed_out`](Self::timed_out).
+#[derive(Debug)]
+pub(crate) struct Link {
+    nodes: Nodes,
+}
+
+#[derive(Debug)]
+enum Nodes {
+    One(Arc<Node>),
+    Many(Cluster),
+}
+
+impl Link {
+    pub(crate) fn new(config: RedisConfig) -> Self {
+        let config = Arc::new(config);
+        let one = |route| Nodes::One(Arc::new(Node::new(route)));
+        let nodes = match config.target.place.clone() {
+            Place::Single(address) => one(Route::to(address, config)),
+            Place::Sentinel { sentinels, service, login } => {
+                one(Route::by_sentinels(Sentinels::new(service, login, sentinels), config))
+            }
+            Place::Cluster { seeds } => Nodes::Many(Cluster::new(seeds, config)),
+        };
+        Self { nodes }
+    }
+
+    /// Whether keys of one call have to share a slot.
+    pub(crate) const fn is_cluster(&self) -> bool {
+        matches!(self.nodes, Nodes::Many(_))
+    }
+
+    /// Runs a script on the node that serves `slot`, which does not matter where there is only one
+    /// node. Calls of one `lane` go over one connection, in their order.
+    pub(crate) async fn run(&self, slot: u16, lane: usize, call: &Call) -> Result<Reply, Failure> {
+        let mut course =
+            Course { node: self.node(slot).await?, ask: false, turns: 0, retried: false };
+        loop {
+            let live = self.live(&course.node, lane).await?;
+            match live.run(call, course.ask).await {
+                Ok(reply) => return Ok(reply),
+                Err(Trouble::Refused(refusal)) => {
+                    course = self.follow(course, refusal, lane, &live).await?;
+                }
+                Err(Trouble::Broken(failure)) => {
+                    return Err(self.broken(&course.node, lane, failure));
+                }
+            }
+        }
+    }
+
+    /// Whether the node that serves `slot` answers.
+    pub(crate) async fn ping(&self, slot: u16, lane: usize) -> Result<(), Failure> {
+        self.send(slot, lane, &redis::cmd("PING")).await.map(|_| ())
+    }
+
+    /// What the node that serves `slot` does when its memory is full. A user may not be allowed
+    /// to ask, which is an error like any other.
+    pub(crate) async fn memory(&self, slot: u16) -> Result<Memory, Failure> {
+        let reply = self.send(slot, 0, redis::cmd("INFO").arg("memory")).await?;
+        Ok(Memory::of(&reply))
+    }
+
+    /// Takes note that a caller gave up waiting. After three times without an answer in between
+    /// the connection is replaced.
+    pub(crate) fn timed_out(&self, slot: u16, lane: usize) {
+        let node = match &self.nodes {
+            Nodes::One(node) => Some(Arc::clone(node)),
+            Nodes::Many(cluster) => cluster.known(slot),
+        };
+        if let Some(node) = node {
+            node.lane(lane).timed_out();
+        }
+    }
+
+    /// Sends a command that is no call, and does not go to where it is sent on.
+    async fn send(&self, slot: u16, lane: usize, command: &Cmd) -> Result<Reply, Failure> {
+        let node = self.node(slot).await?;
+        let live = self.live(&node, lane).await?;
+        live.send(command, false).await.map_err(|trouble| match trouble {
+            Trouble::Refused(refusal) => refusal.into_failure(),
+            Trouble::Broken(failure) => self.broken(&node, lane, failure),
+        })
+    }
+
+    async fn node(&self, slot: u16) -> Result<Arc<Node>, Failure> {
+        match &self.nodes {
+            Nodes::One(node) => Ok(Arc::clone(node)),
+            Nodes::Many(cluster) => cluster.node(slot).await,
+        }
+    }
+
+    async fn live(&self, node: &Node, lane: usize) -> Result<Arc<Live>, Failure> {
+        node.lane(lane).live().await.inspect_err(|_| self.doubt())
+    }
+
+    /// Takes note of a connection that failed under a call.
+    fn broken(&self, node: &Node, lane: usize, failure: Failure) -> Failure {
+        if failure.kind == StoreErrorKind::Timeout {
+            node.lane(lane).timed_out();
+        }
+        self.doubt();
+        failure
+    }
+
+    /// A node that fails may have been replaced by another.
+    fn doubt(&self) {
+        if let Nodes::Many(cluster) = &self.nodes {
+            cluster.redraw();
+        }
+    }
+
+    /// What to do after a refusal: where to send the call next, or why to give up. In every case
+    /// that goes on, the server has said that it did not run the call.
+    async fn follow(
+        &self,
+        course: Course,
+        refusal: Refusal,
+        lane: usize,
+        live: &Live,
+    ) -> Result<Course, Failure> {
+        match (refusal, &self.nodes) {
+            (Refusal::Moved { slot, to }, Nodes::Many(cluster)) => {
+                course.turn(cluster.moved(slot, to)?, false)
+            }
+            (Refusal::Ask { to }, Nodes::Many(cluster)) => course.turn(cluster.node_at(to)?, true),
+            (Refusal::NotNow(failure), _) => {
+                self.doubt();
+                let course = course.retry(failure)?;
+                sleep(jitter(SHORT_PAUSE / 2, SHORT_PAUSE)).await;
+                Ok(course)
+            }
+            (Refusal::NotPrimary(failure), _) => {
+                self.doubt();
+                node_lane(&course, lane).report(live, Fault::Demoted(failure.clone()));
+                course.retry(failure)
+            }
+            (refusal, _) => Err(refusal.into_failure()),
+        }
+    }
+}
+
+fn node_lane(course: &Course, lane: usize) -> &lane::Lane {
+    course.node.lane(lane)
+}
+
+/// Where a call is sent, and how often it was sent on already.
+struct Course {
+    node: Arc<Node>,
+    /// Whether the node has to be told that we were sent there.
+    ask: bool,
+    turns: u32,
+    retried: bool,
+}
+
+impl Course {
+    fn turn(self, node: Arc<Node>, ask: bool) -> Result<Self, Failure> {
+        if self.turns == MOST_TURNS {
+            let message = format!("sent on more than {MOST_TURNS} times");
+            return Err(Failure::not_run(StoreErrorKind::Overloaded, message));
+        }
+        Ok(Self { node, ask, turns: self.turns + 1, ..self })
+    }
+
+    /// To the same node, once.
+    fn retry(self, failure: Failure) -> Result<Self, Failure> {
+        match self.retried {
+            true => Err(failure),
+            false => Ok(Self { retried: true, ..self }),
+        }
+    }
+}
+
+const MOST_TURNS: u32 = 3;
+/// Before a call is sent again to a server that could not take it: enough for a slot's last keys
+/// to move, and little of anyone's deadline.
+const SHORT_PAUSE: Duration = Duration::from_millis(2);

@@ -1,0 +1,26 @@
+//! Tasks that end with their owner.
+
+use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+
+/// At most one task, started when needed, and ended when this is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Task(Mutex<Option<AbortHandle>>);
+
+impl Task {
+    /// Starts a task on the current runtime, in place of the one before.
+    pub(super) fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let handle = tokio::spawn(task).abort_handle();
+        if let Some(before) = self.0.lock().replace(handle) {
+            before.abort();
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.get_mut().take() {
+            handle.abort();
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A connection before it is shared: one question, one answer.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, ServerError, Value};
+use socket2::{SockRef, TcpKeepalive};
+use tidegate_store::StoreErrorKind;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::failure::Failure;
+use super::reply::Reply;
+use super::tls;
+use crate::RedisConfig;
+use crate::url::Address;
+
+/// What bytes go through, whatever it is made of.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+
+/// A connection to one server.
+pub(super) struct Wire {
+    pub(super) stream: Box<dyn Stream>,
+    pub(super) address: Address,
+}
+
+impl Wire {
+    /// Connects. Names are looked up each time.
+    pub(super) async fn open(
+        address: &Address,
+        config: &Arc<RedisConfig>,
+    ) -> Result<Self, Failure> {
+        let stream: Box<dyn Stream> = match address {
+            Address::Unix(path) => {
+                Box::new(UnixStream::connect(path).await.map_err(|error| of_io(&error))?)
+            }
+            Address::Tcp { host, port } => {
+                let stream = tcp(host, *port, config.connect_timeout).await?;
+                match config.target.tls {
+                    true => Box::new(tls::secure(stream, host, config).await?),
+                    false => Box::new(stream),
+                }
+            }
+        };
+        Ok(Self { stream, address: address.clone() })
+    }
+
+    /// Asks one thing. The outer error means that there is no answer and never will be.
+    pub(super) async fn ask(
+        &mut self,
+        question: &Cmd,
+    ) -> Result<Result<Reply, ServerError>, Failure> {
+        // A server that has no room for us says so and hangs up, perhaps before we could ask: what
+        // it said is there to be read all the same.
+        let sent = self.stream.write_all(&question.get_packed_command()).await;
+        let flushed = self.stream.flush().await;
+        let answer =
+            redis::parse_redis_value_async(&mut Default::default(), &mut self.stream).await;
+        match (answer, sent.and(flushed)) {
+            (Ok(Value::ServerError(error)), _) => Ok(Err(error)),
+            (Ok(value), _) => Ok(Ok(Reply::of(value)?)),
+            (Err(error), _) if error.kind() == redis::ErrorKind::Parse => {
+                Err(Failure::not_run(StoreErrorKind::Protocol, error.to_string()))
+            }
+            (Err(_), Err(error)) => Err(of_io(&error)),
+            (Err(error), Ok(())) => {
+                Err(Failure::not_run(StoreErrorKind::Unreachable, error.to_string()))
+            }
+        }
+    }
+
+    /// [`ask`](Self::ask), when an error is of no use either.
+    pub(super) async fn demand(&mut self, question: &Cmd) -> Result<Reply, Failure> {
+        self.ask(question).await?.map_err(|error| Failure::of_server(&error))
+    }
+}
+
+/// Look-ups that may be under way at once in this process. One cannot be called off, and each
+/// occupies a thread for as long as the name servers keep silent.
+static LOOKUPS: Semaphore = Semaphore::const_new(8);
+
+async fn tcp(host: &str, port: u16, patience: Duration) -> Result<TcpStream, Failure> {
+    let addresses = lookup(host, port).await?;
+    // An address that does not answer must leave time for the next one.
+    let share = patience / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let mut last = io::Error::other("the name has no address");
+    for address in addresses {
+        match timeout(share, connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::Error::new(io::ErrorKind::TimedOut, "no answer"),
+        }
+    }
+    Err(of_io(&last))
+}
+
+async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    let unreachable = |message: String| Failure::not_run(StoreErrorKind::Unreachable, message);
+    let permit = LOOKUPS
+        .try_acquire()
+        .map_err(|_| unreachable("too many names are being looked up already".to_owned()))?;
+    let name = (host.to_owned(), port);
+    // In a task of its own, which keeps the permit until the thread is free again.
+    let lookup = tokio::spawn(async move {
+        let found = tokio::net::lookup_host(name).await.map(Iterator::collect);
+        drop(permit);
+        found
+    });
+    match lookup.await {
+        Ok(Ok(addresses)) => Ok(addresses),
+        Ok(Err(error)) => Err(unreachable(format!("no address found: {error}"))),
+        Err(_) => Err(unreachable("the look-up of the name was broken off".to_owned())),
+    }
+}
+
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(&stream);
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_EVERY);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+    Ok(stream)
+}
+
+/// A peer that vanished without a word is noticed after these; the kernel's own patience is a
+/// quarter of an hour with something to send, and two hours without.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(2);
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(5);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(1);
+
+fn of_io(error: &io::Error) -> Failure {
+    let kind = match error.kind() {
+        // A socket that we may not open: nobody but the operator can change that.
+        io::ErrorKind::PermissionDenied => StoreErrorKind::Misconfigured,
+        _ => StoreErrorKind::Unreachable,
+    };
+    Failure::not_run(kind, error.to_string())
+}

@@ -1,0 +1,40 @@
+//! MessagePack, as far as we need it: lists of whole numbers, which Redis unpacks at once.
+
+/// Begins a list of `length` values.
+pub(crate) fn list(out: &mut Vec<u8>, length: usize) {
+    match length {
+        0..16 => out.push(0x90 | length as u8),
+        16..0x1_0000 => {
+            out.push(0xdc);
+            out.extend((length as u16).to_be_bytes());
+        }
+        _ => {
+            out.push(0xdd);
+            out.extend((length as u32).to_be_bytes());
+        }
+    }
+}
+
+/// A number below 2^53: more would not arrive exactly.
+pub(crate) fn number(out: &mut Vec<u8>, number: u64) {
+    match number {
+        0..0x80 => out.push(number as u8),
+        0x80..0x1_0000 => {
+            out.push(0xcd);
+            out.extend((number as u16).to_be_bytes());
+        }
+        0x1_0000..0x1_0000_0000 => {
+            out.push(0xce);
+            out.extend((number as u32).to_be_bytes());
+        }
+        _ => {
+            out.push(0xcf);
+            out.extend(number.to_be_bytes());
+        }
+    }
+}
+
+/// A small negative number.
+pub(crate) fn negative(out: &mut Vec<u8>, number: i8) {
+    out.push(number.max(-32) as u8);
+}

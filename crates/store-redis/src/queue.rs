@@ -1,0 +1,127 @@
+//! Requests of many callers share calls, and calls share connections.
+//!
+//! There is no timer and no task that waits for work. Whoever asks first starts a flight, which
+//! takes along what has gathered until it leaves; what comes while it is under way leaves with the
+//! next one. So a lone request waits for nobody, and the busier it gets, the more share a call.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidegate_store::{StoreError, StoreErrorKind};
+use tokio::sync::oneshot;
+
+use crate::batch::{Answer, Ask, Batch};
+
+/// Sends one call, and gives each of its requests an answer.
+pub(crate) trait Carrier: Send + Sync + 'static {
+    /// Whether all keys of a call must be in one slot.
+    fn keeps_slots_apart(&self) -> bool;
+
+    /// Carries a batch to Redis and back.
+    fn carry(&self, lane: usize, batch: &Batch) -> impl Future<Output = Vec<Answer>> + Send;
+}
+
+/// What waits for one of the connections.
+#[derive(Debug)]
+pub(crate) struct Queue<C> {
+    carrier: C,
+    lane: usize,
+    limits: Limits,
+    waiting: Mutex<Waiting>,
+}
+
+/// How much may be under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Requests that wait for a flight.
+    pub(crate) waiting: usize,
+    /// Calls without an answer yet.
+    pub(crate) flights: usize,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    asks: VecDeque<(Ask, oneshot::Sender<Answer>)>,
+    flights: usize,
+}
+
+/// How far a flight that must stay in one slot looks for company.
+const LOOKED_THROUGH: usize = 256;
+
+impl<C: Carrier> Queue<C> {
+    pub(crate) fn new(carrier: C, lane: usize, limits: Limits) -> Arc<Self> {
+        Arc::new(Self { carrier, lane, limits, waiting: Mutex::default() })
+    }
+
+    /// Gets an answer, in its turn. A caller that stops waiting before its request has left takes
+    /// it back by that.
+    pub(crate) async fn ask(self: &Arc<Self>, ask: Ask) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let starts = {
+            let mut waiting = self.waiting.lock();
+            if waiting.asks.len() >= self.limits.waiting {
+                return Err(too_many(waiting.asks.len()));
+            }
+            waiting.asks.push_back((ask, answer));
+            let starts = waiting.flights < self.limits.flights;
+            waiting.flights += usize::from(starts);
+            starts
+        };
+        if starts {
+            tokio::spawn(self.clone().fly());
+        }
+        answered.await.unwrap_or_else(|_| Err(abandoned()))
+    }
+
+    /// One call after the other, until nobody waits.
+    async fn fly(self: Arc<Self>) {
+        while let Some((batch, callers)) = self.board() {
+            let answers = self.carrier.carry(self.lane, &batch).await;
+            for (caller, answer) in callers.into_iter().zip(answers) {
+                // Who does not wait any more gets nothing.
+                let _ = caller.send(answer);
+            }
+        }
+    }
+
+    /// Takes along what waits, as far as it fits; `None` ends the flight.
+    fn board(&self) -> Option<(Batch, Vec<oneshot::Sender<Answer>>)> {
+        let mut waiting = self.waiting.lock();
+        let (mut batch, mut callers) = (Batch::default(), Vec::new());
+        let mut slot = None;
+        let mut place = 0;
+        while place < waiting.asks.len().min(LOOKED_THROUGH.max(callers.len() + 1)) {
+            let Some((ask, caller)) = waiting.asks.get(place) else { break };
+            if caller.is_closed() {
+                waiting.asks.remove(place);
+                continue;
+            }
+            if self.carrier.keeps_slots_apart() && *slot.get_or_insert(ask.slot()) != ask.slot() {
+                place += 1;
+                continue;
+            }
+            let Some((ask, caller)) = waiting.asks.remove(place) else { break };
+            match batch.add(ask) {
+                Ok(()) => callers.push(caller),
+                Err(ask) => {
+                    waiting.asks.insert(place, (ask, caller));
+                    break;
+                }
+            }
+        }
+        if callers.is_empty() {
+            waiting.flights -= 1;
+            return None;
+        }
+        Some((batch, callers))
+    }
+}
+
+fn too_many(waiting: usize) -> StoreError {
+    StoreError::new(StoreErrorKind::Overloaded, format!("{waiting} requests wait already"))
+}
+
+fn abandoned() -> StoreError {
+    StoreError::new(StoreErrorKind::Lost, "the runtime that carried the request has ended")
+}

@@ -1,0 +1,89 @@
+//! Limits and costs as the scripts want them: whole numbers below 2^53.
+
+use tidegate_core::algorithm::TokenBucket;
+use tidegate_core::{Cost, Limit};
+
+use crate::pack;
+
+/// Which part of `register.lua` decides.
+const CLOSED: u64 = 0;
+const FIXED_WINDOW: u64 = 1;
+const SLIDING_WINDOW: u64 = 2;
+const SLIDING_LOG: u64 = 3;
+const TOKEN_BUCKET: u64 = 4;
+
+/// Writes a limit's parameters, as the head of the algorithm's script lists them.
+pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit) {
+    let quota = limit.quota();
+    let (units, window) = (quota.limit(), quota.window().as_micros());
+    match limit {
+        _ if limit.capacity() == 0 => write_numbers(out, &[CLOSED]),
+        Limit::FixedWindow(by) => {
+            let counts_denied = u64::from(by.counts_denied());
+            write_numbers(out, &[FIXED_WINDOW, units, window, scale(window), counts_denied]);
+        }
+        Limit::SlidingWindow(_) => write_numbers(out, &[SLIDING_WINDOW, units, window]),
+        Limit::SlidingLog(_) => write_numbers(out, &[SLIDING_LOG, units, window]),
+        Limit::TokenBucket(by) => {
+            let (micros, rest) = brim(by);
+            write_numbers(out, &[TOKEN_BUCKET, units, micros, rest]);
+        }
+    }
+}
+
+fn write_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
+    pack::list(out, numbers.len());
+    numbers.iter().for_each(|number| pack::number(out, *number));
+}
+
+/// What a script is told of a cost: units, or for a bucket the time that they take to refill, in
+/// microseconds and a rest.
+pub(crate) fn cost(limit: &Limit, cost: Cost) -> (u64, u64) {
+    match limit {
+        Limit::TokenBucket(by) if limit.capacity() > 0 => {
+            let most = brim(by).0;
+            match by.refill_time(cost.get()) {
+                // More than a whole bucket never fits; how much more does not matter.
+                (micros, _) if micros > u128::from(most) => (most + 1, 0),
+                (micros, rest) => (micros as u64, rest),
+            }
+        }
+        _ => (cost.get(), 0),
+    }
+}
+
+/// How long an empty bucket takes to fill. The constructor of a limit saw to it that this is less
+/// than a thousand days.
+fn brim(by: &TokenBucket) -> (u64, u64) {
+    let (micros, rest) = by.refill_time(Limit::TokenBucket(*by).capacity());
+    (u64::try_from(micros).unwrap_or(u64::MAX >> 12), rest)
+}
+
+/// What a fixed window's index is multiplied by to make room for its count: together they stay
+/// below 2^53 for another hundred years. Depends on nothing but the window, which a counter never
+/// changes.
+pub(crate) fn scale(window: u64) -> u64 {
+    2 << window.max(1).ilog2().min(50)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_and_its_count_fit_into_one_number() {
+        let end_of_time = 1_u64 << 52;
+        for window in [1, 1_000, 1_000_000, 60_000_000, 86_400_000_000, 400 * 86_400_000_000] {
+            let index = end_of_time / window;
+            assert!(index.checked_mul(scale(window)).is_some_and(|most| most <= 1 << 53));
+        }
+        assert_eq!(scale(60_000_000), 1 << 26);
+    }
+
+    #[test]
+    fn a_cost_that_never_fits_stays_a_small_number() {
+        let limit: Limit = "1/day burst 10".parse().unwrap();
+        assert_eq!(cost(&limit, Cost::ONE), (86_400_000_000, 0));
+        assert_eq!(cost(&limit, Cost::new(1_000_000_000_000_000).unwrap()), (864_000_000_001, 0));
+    }
+}

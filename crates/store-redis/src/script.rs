@@ -1,0 +1,33 @@
+//! The scripts: texts that are one text with its parts in order.
+
+use std::sync::LazyLock;
+
+use crate::link::Script;
+
+/// Decides, by Redis's clock.
+pub(crate) static SETTLE: LazyLock<Script> =
+    LazyLock::new(|| assemble(include_str!("../lua/clock.lua")));
+
+/// Decides, by a clock in hand: for tests.
+pub(crate) static SETTLE_AT: LazyLock<Script> =
+    LazyLock::new(|| assemble(include_str!("../lua/clock_in_hand.lua")));
+
+fn assemble(clock: &str) -> Script {
+    let parts = [
+        clock,
+        include_str!("../lua/arithmetic.lua"),
+        include_str!("../lua/fixed_window.lua"),
+        include_str!("../lua/sliding_window.lua"),
+        include_str!("../lua/sliding_log.lua"),
+        include_str!("../lua/token_bucket.lua"),
+        include_str!("../lua/register.lua"),
+        include_str!("../lua/settle.lua"),
+    ];
+    Script::new(&parts.map(without_comments).concat())
+}
+
+/// Comments are for readers; Redis need not keep them, nor we send them.
+fn without_comments(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("--"));
+    lines.filter(|line| !line.trim().is_empty()).flat_map(|line| [line, "\n"]).collect()
+}

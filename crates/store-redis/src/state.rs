@@ -1,0 +1,58 @@
+//! States as the scripts keep them.
+
+use tidegate_core::algorithm::{FixedWindow, SlidingWindow, TokenBucket};
+use tidegate_core::{Limit, Span, State, Timestamp};
+
+use crate::rule::scale;
+
+/// The state that was found; `None` when it is not one of ours.
+pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<State> {
+    match limit {
+        Limit::FixedWindow(_) => {
+            let (end, count) = match raw {
+                [b'w', rest @ ..] if rest.len() == 14 => (number(rest, 0, 7), number(rest, 7, 7)),
+                _ => window_and_count(raw, limit.quota().window().as_micros())?,
+            };
+            Some(State::FixedWindow(FixedWindow::state(instant(end), count)))
+        }
+        Limit::SlidingWindow(_) => {
+            let (until, previous, current) = three(raw)?;
+            Some(State::SlidingWindow(SlidingWindow::state(until, previous, current)))
+        }
+        Limit::TokenBucket(_) => {
+            let (full_at, rest, rate) = three(raw)?;
+            Some(State::TokenBucket(TokenBucket::state(full_at, rest, rate)))
+        }
+        // A log stays where it is; the script tells what a verdict needs.
+        Limit::SlidingLog(_) => None,
+    }
+}
+
+/// One integer: the index of the window, scaled, and the count.
+fn window_and_count(raw: &[u8], window: u64) -> Option<(u64, u64)> {
+    let number: u64 = std::str::from_utf8(raw).ok()?.parse().ok()?;
+    let (index, count) = (number / scale(window), number % scale(window));
+    Some((index.checked_mul(window)?, count))
+}
+
+/// What `pack_three` makes: an instant, and two numbers of two, four or seven bytes.
+fn three(raw: &[u8]) -> Option<(Timestamp, u64, u64)> {
+    let width = match raw.len() {
+        11 => 2,
+        15 => 4,
+        21 => 7,
+        _ => return None,
+    };
+    let instant = instant(number(raw, 0, 7));
+    Some((instant, number(raw, 7, width), number(raw, 7 + width, width)))
+}
+
+/// Ends of windows may lie past the latest time at which anything is decided.
+fn instant(micros: u64) -> Timestamp {
+    Timestamp::ZERO + Span::from_micros(micros)
+}
+
+fn number(raw: &[u8], from: usize, width: usize) -> u64 {
+    let bytes = raw.get(from..from + width).unwrap_or_default();
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}

@@ -1,0 +1,211 @@
+//! Counters in Redis.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tidegate_core::Verdict;
+use tidegate_core::{Charge, Cost, Span, Timestamp};
+use tidegate_store::{Store, StoreError, StoreErrorKind, Verdicts};
+use tokio::time::timeout;
+
+use crate::batch::{Ask, Item, Items};
+use crate::courier::Courier;
+use crate::queue::{Limits, Queue};
+use crate::{RedisConfig, RedisStoreBuilder};
+
+/// Counters that every instance shares, in Redis: standalone, behind Sentinel, or a Cluster.
+///
+/// Decisions are those of the embedded store, to the last unit. A script decides in Redis, by
+/// Redis's clock, so it does not matter what time the instances think it is. Many decisions share
+/// a call.
+///
+/// Nothing is connected when the store is made, and nothing ever waits longer than the deadline: a
+/// Redis that is down or hangs is an error, and what that means is the policy's to say.
+#[derive(Debug)]
+pub struct RedisStore {
+    courier: Arc<Courier>,
+    queues: Vec<Arc<Queue<Arc<Courier>>>>,
+    prefix: Vec<u8>,
+    secret: [u8; 16],
+    deadline: Duration,
+}
+
+impl RedisStore {
+    /// Chooses what is not in the URL.
+    pub fn builder(config: RedisConfig) -> RedisStoreBuilder {
+        RedisStoreBuilder::new(config)
+    }
+
+    pub(crate) fn new(builder: RedisStoreBuilder) -> Self {
+        let lanes = builder.config.connections.max(1);
+        let courier = Courier::new(&builder);
+        let limits = Limits {
+            waiting: builder.max_waiting / lanes,
+            flights: if courier.is_cluster() { FLIGHTS_ON_A_CLUSTER } else { FLIGHTS },
+        };
+        let queue = |lane| Queue::new(courier.clone(), lane, limits);
+        Self {
+            queues: (0..lanes).map(queue).collect(),
+            courier,
+            prefix: builder.prefix.into_bytes(),
+            secret: builder.secret,
+            deadline: builder.deadline,
+        }
+    }
+
+    /// Whether Redis is being asked at the moment. While it does not answer it is not, and only a
+    /// probe in the background looks whether it is back.
+    pub fn is_available(&self) -> bool {
+        !self.courier.is_open()
+    }
+
+    /// Decides by this time instead of Redis's, so that tests can move it.
+    #[doc(hidden)]
+    pub fn set_now(&self, now: Timestamp) {
+        self.courier.set_now(now);
+    }
+
+    /// The name of a charge's key in Redis.
+    pub fn key_name(&self, charge: &Charge<'_>) -> Vec<u8> {
+        self.item(charge).key.as_bytes().to_vec()
+    }
+
+    fn item(&self, charge: &Charge<'_>) -> Item {
+        Item::new(&self.prefix, charge)
+    }
+
+    /// Asks within the deadline, whatever happens.
+    async fn ask(&self, ask: Ask) -> Result<(bool, Verdicts), StoreError> {
+        if self.courier.is_open() {
+            return Err(StoreError::new(
+                StoreErrorKind::Unreachable,
+                "it did not answer lately, so nobody asks until it does",
+            ));
+        }
+        // All requests of a key take the same way, so that they find company.
+        let counter = ask.items().first().map_or(0, |item| item.counter.low());
+        let lane = counter as usize % self.queues.len();
+        let slot = ask.slot();
+        match timeout(self.deadline, self.queues[lane].ask(ask)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.courier.timed_out(slot, lane);
+                Err(StoreError::new(
+                    StoreErrorKind::Timeout,
+                    format!("no answer within {:?}", self.deadline),
+                ))
+            }
+        }
+    }
+
+    /// Charges that a Cluster keeps in different places: one place after the other. Where one
+    /// denies, the others get back what they gave.
+    ///
+    /// Between taking and giving back, others see too little left: at most one request's cost for
+    /// each such request under way. Never does anyone see too much.
+    async fn settle_apart(&self, groups: Groups, out: &mut Verdicts) -> Result<bool, StoreError> {
+        let first = out.len();
+        let total: usize = groups.iter().map(|(_, items)| items.len()).sum();
+        out.resize(first + total, UNKNOWN);
+        let mut paid: Vec<Item> = Vec::new();
+        let mut passes = true;
+        for (places, mut items) in groups {
+            if !passes {
+                items.iter_mut().for_each(|item| item.cost = Cost::PEEK);
+            }
+            let asked = items.clone();
+            let (group_passes, verdicts) = match self.ask(Ask::Settle(items)).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    self.give_back(paid).await;
+                    return Err(error);
+                }
+            };
+            for (place, verdict) in places.iter().zip(&verdicts) {
+                out[first + place] = *verdict;
+            }
+            if passes && group_passes {
+                let taken = asked.into_iter().zip(&verdicts);
+                paid.extend(taken.filter(|(_, verdict)| verdict.allowed).map(|(item, _)| item));
+            }
+            passes &= group_passes;
+        }
+        if !passes {
+            self.give_back(paid).await;
+        }
+        Ok(passes)
+    }
+
+    async fn give_back(&self, paid: Vec<Item>) {
+        for item in paid.into_iter().filter(|item| !item.cost.is_peek()) {
+            // Who cannot be given back to errs on the strict side.
+            let _ = self.ask(Ask::Refund(item)).await;
+        }
+    }
+}
+
+/// Until a verdict is there.
+const UNKNOWN: Verdict =
+    Verdict { allowed: false, limit: 0, remaining: 0, retry_after: None, reset_after: Span::ZERO };
+
+/// Calls under way on one connection. Two: while one is answered, the next one gathers.
+const FLIGHTS: usize = 2;
+/// On a Cluster a call carries one slot's keys only, so there are more of them.
+const FLIGHTS_ON_A_CLUSTER: usize = 256;
+
+/// Charges by the place they are kept in, with their places in the request.
+type Groups = Vec<(Vec<usize>, Items)>;
+
+fn by_slot(items: Items) -> Groups {
+    let mut groups: Vec<(u16, Vec<usize>, Items)> = Vec::new();
+    for (place, item) in items.into_iter().enumerate() {
+        let slot = item.key.slot();
+        match groups.iter_mut().find(|(other, ..)| *other == slot) {
+            Some((_, places, items)) => {
+                places.push(place);
+                items.push(item);
+            }
+            None => groups.push((slot, vec![place], SmallVec::from_iter([item]))),
+        }
+    }
+    groups.into_iter().map(|(_, places, items)| (places, items)).collect()
+}
+
+impl Store for RedisStore {
+    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
+        let items: Items = charges.iter().map(|charge| self.item(charge)).collect();
+        if items.is_empty() {
+            return Ok(true);
+        }
+        if self.courier.is_cluster() && items.len() > 1 {
+            let mut groups = by_slot(items);
+            if groups.len() > 1 {
+                return self.settle_apart(groups, out).await;
+            }
+            let items = groups.pop().map(|(_, items)| items).unwrap_or_default();
+            return self.settle_together(items, out).await;
+        }
+        self.settle_together(items, out).await
+    }
+
+    async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.ask(Ask::Refund(self.item(charge))).await.map(|_| ())
+    }
+
+    async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.ask(Ask::Reset(self.item(charge))).await.map(|_| ())
+    }
+
+    fn shared_secret(&self) -> Option<[u8; 16]> {
+        Some(self.secret)
+    }
+}
+
+impl RedisStore {
+    async fn settle_together(&self, items: Items, out: &mut Verdicts) -> Result<bool, StoreError> {
+        let (passes, verdicts) = self.ask(Ask::Settle(items)).await?;
+        out.extend(verdicts);
+        Ok(passes)
+    }
+}

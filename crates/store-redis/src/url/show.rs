@@ -1,0 +1,107 @@
+//! Shows targets and URLs, and never a password.
+
+use std::fmt;
+
+use super::{Address, Login, Place, Target};
+
+const MASK: &str = "***";
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = if self.tls { "s" } else { "" };
+        match &self.place {
+            Place::Single(Address::Unix(path)) => {
+                write!(f, "redis+unix://{}{}", self.login, path.display())?;
+                match self.database {
+                    0 => Ok(()),
+                    database => write!(f, "?db={database}"),
+                }
+            }
+            Place::Single(address) => {
+                write!(f, "redis{s}://{}{address}/{}", self.login, self.database)
+            }
+            Place::Sentinel { sentinels, service, .. } => {
+                let hosts = List(sentinels);
+                write!(f, "redis{s}+sentinel://{}{hosts}/{service}/{}", self.login, self.database)
+            }
+            Place::Cluster { seeds } => {
+                write!(f, "redis{s}+cluster://{}{}", self.login, List(seeds))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// As it stands in a URL, with the `@` when there is anything to show.
+impl fmt::Display for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = self.user.as_deref().unwrap_or("");
+        match (&self.user, &self.password) {
+            (None, None) => Ok(()),
+            (Some(_), None) => write!(f, "{user}@"),
+            (_, Some(_)) => write!(f, "{user}:{MASK}@"),
+        }
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let password = self.password.as_ref().map(|_| MASK);
+        f.debug_struct("Login").field("user", &self.user).field("password", &password).finish()
+    }
+}
+
+struct List<'a>(&'a [Address]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, address) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{address}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A URL without its passwords. It may be one that nothing else can make sense of, so this hides
+/// too much rather than too little.
+pub(super) fn masked(url: &str) -> String {
+    let url = without_parameters(url);
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let (scheme, rest) = url.split_at(start);
+    match rest.rsplit_once('@') {
+        None => url,
+        Some((login, rest)) => {
+            let user = login.split_once(':').map_or("", |(user, _)| user);
+            format!("{scheme}{user}:{MASK}@{rest}")
+        }
+    }
+}
+
+/// Hides what follows `password=` or `pass=`.
+fn without_parameters(url: &str) -> String {
+    let mut shown = String::with_capacity(url.len());
+    for (index, piece) in url.split('&').enumerate() {
+        let separator = if index == 0 { "" } else { "&" };
+        shown.push_str(separator);
+        match piece.to_ascii_lowercase().find("pass").zip(piece.find('=')) {
+            // The last "=" before which the name stands: what comes later is the value.
+            Some((name, _)) if piece[name..].contains('=') => {
+                let at = name + piece[name..].find('=').unwrap_or(0) + 1;
+                shown.push_str(&piece[..at]);
+                shown.push_str(MASK);
+            }
+            _ => shown.push_str(piece),
+        }
+    }
+    shown
+}

@@ -1,0 +1,197 @@
+//! A cluster: servers that share the slots.
+
+use std::collections::BTreeSet;
+
+use crate::redis::fields_of;
+use crate::setup::{Kind, RedisBuilder};
+use crate::slots::SLOTS;
+use crate::wait::{MORE_PATIENCE, wait_until};
+use crate::{Redis, Reply};
+
+/// Makes a [`Cluster`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ClusterBuilder {
+    primaries: usize,
+    replicas: usize,
+    server: RedisBuilder,
+}
+
+impl ClusterBuilder {
+    /// How many replicas each primary has; none unless said.
+    pub fn replicas(self, replicas: usize) -> Self {
+        Self { replicas, ..self }
+    }
+
+    /// A line of `redis.conf` for every node. See [`RedisBuilder::arg`].
+    pub fn arg(self, name: &str, value: &str) -> Self {
+        Self { server: self.server.arg(name, value), ..self }
+    }
+
+    /// The password of every node.
+    pub fn password(self, password: &str) -> Self {
+        Self { server: self.server.password(password), ..self }
+    }
+
+    /// Starts them all, and waits until they agree who has which slots.
+    pub fn start(self) -> Cluster {
+        assert!(self.primaries > 0, "a cluster needs a node");
+        let count = self.primaries * (1 + self.replicas);
+        let nodes = (0..count).map(|_| self.server.clone().start()).collect();
+        let cluster = Cluster { nodes, primaries: self.primaries };
+        cluster.share_slots();
+        cluster.introduce();
+        cluster.assign_replicas();
+        wait_until("the nodes to agree", MORE_PATIENCE, || cluster.is_settled());
+        cluster
+    }
+}
+
+/// Primaries that share the slots evenly, in order, and their replicas.
+///
+/// A node that is silent for a second is taken for dead. Nodes are meant by their place in
+/// [`nodes`](Self::nodes).
+#[derive(Debug)]
+pub struct Cluster {
+    /// The primaries first; then, in turn, a replica of each.
+    nodes: Vec<Redis>,
+    primaries: usize,
+}
+
+impl Cluster {
+    /// That many primaries, without replicas.
+    pub fn start(primaries: usize) -> Self {
+        Self::builder(primaries).start()
+    }
+
+    /// The same with more of it.
+    pub fn builder(primaries: usize) -> ClusterBuilder {
+        let server = Redis::builder().kind(Kind::Cluster).arg("cluster-node-timeout", "1000");
+        ClusterBuilder { primaries, replicas: 0, server }
+    }
+
+    /// The nodes: those that were primaries at first, and then their replicas.
+    pub fn nodes(&self) -> &[Redis] {
+        &self.nodes
+    }
+
+    /// The nodes that were primaries at first.
+    pub fn primaries(&self) -> &[Redis] {
+        &self.nodes[..self.primaries]
+    }
+
+    /// Where clients find it: `redis+cluster://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3`.
+    pub fn url(&self) -> String {
+        let password = self.nodes[0].password();
+        let login = password.map_or_else(String::new, |password| format!(":{password}@"));
+        let hosts: Vec<_> = self.nodes.iter().map(|one| one.address().to_string()).collect();
+        format!("redis+cluster://{login}{}", hosts.join(","))
+    }
+
+    /// The slot of a key. See [`slot_of`](crate::slot_of).
+    pub fn slot_of(key: &[u8]) -> u16 {
+        crate::slot_of(key)
+    }
+
+    /// The node that serves a slot, as the first node that answers has it. Waits while nobody
+    /// does, as it is while a replica takes over.
+    pub fn node_of_slot(&self, slot: u16) -> usize {
+        let mut found = None;
+        wait_until("a node that serves the slot", MORE_PATIENCE, || {
+            found = self.find_node_of_slot(slot);
+            found.is_some()
+        });
+        found.expect("we waited for it")
+    }
+
+    fn find_node_of_slot(&self, slot: u16) -> Option<usize> {
+        let ranges = self.nodes.iter().find_map(slot_map)?;
+        let range = ranges.iter().find(|range| (range.first..=range.last).contains(&slot))?;
+        self.nodes.iter().position(|node| node.port() == range.port)
+    }
+
+    /// Waits until every node says that all is well, and all have the same map of slots.
+    pub fn wait_until_settled(&self) {
+        wait_until("the cluster to settle", MORE_PATIENCE, || self.is_settled());
+    }
+
+    fn is_settled(&self) -> bool {
+        let first = slot_map(&self.nodes[0]);
+        first.as_ref().is_some_and(|map| covered(map) == u32::from(SLOTS))
+            && self.nodes.iter().all(|node| self.says_ok(node) && slot_map(node) == first)
+            && self.nodes.iter().all(is_in_sync)
+    }
+
+    fn says_ok(&self, node: &Redis) -> bool {
+        let Ok(reply) = node.try_command(&["CLUSTER", "INFO"]) else { return false };
+        let info = fields_of(&reply.text());
+        info.get("cluster_state").is_some_and(|state| state == "ok")
+            && info["cluster_known_nodes"] == self.nodes.len().to_string()
+    }
+
+    fn share_slots(&self) {
+        for (index, node) in self.primaries().iter().enumerate() {
+            let start = |index| index * usize::from(SLOTS) / self.primaries;
+            let (first, last) = (start(index).to_string(), (start(index + 1) - 1).to_string());
+            node.command(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).or_panic();
+        }
+        // Different ones from the start: nodes with the same epoch spend a while on it.
+        for (epoch, node) in (1..).zip(&self.nodes) {
+            let epoch: u32 = epoch;
+            node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch.to_string()]).or_panic();
+        }
+    }
+
+    fn introduce(&self) {
+        let (first, others) = self.nodes.split_first().expect("a node");
+        for node in others {
+            let (port, bus) = (node.port().to_string(), node.bus_port().to_string());
+            first.command(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).or_panic();
+        }
+    }
+
+    fn assign_replicas(&self) {
+        for (index, replica) in self.nodes[self.primaries..].iter().enumerate() {
+            let primary = id_of(&self.nodes[index % self.primaries]);
+            // It does not know its primary until the word has gone round.
+            wait_until("a replica to know its primary", MORE_PATIENCE, || {
+                replica.command(&["CLUSTER", "REPLICATE", &primary]).is_ok()
+            });
+        }
+    }
+}
+
+/// The name that a node has in its cluster.
+pub(crate) fn id_of(node: &Redis) -> String {
+    node.command(&["CLUSTER", "MYID"]).or_panic().text()
+}
+
+/// Whether a replica has what its primary has. A primary has it by nature.
+fn is_in_sync(node: &Redis) -> bool {
+    let info = node.try_info("replication");
+    info.get("role").is_some_and(|role| role == "master" || info["master_link_status"] == "up")
+}
+
+/// Slots that one primary serves.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Range {
+    first: u16,
+    last: u16,
+    port: u16,
+}
+
+/// Who serves what, as one node sees it; nothing if it does not answer.
+fn slot_map(node: &Redis) -> Option<BTreeSet<Range>> {
+    let reply = node.try_command(&["CLUSTER", "SLOTS"]).ok()?;
+    Some(reply.items().iter().map(range_of).collect())
+}
+
+fn range_of(reply: &Reply) -> Range {
+    let number = |reply: &Reply| u16::try_from(reply.integer()).expect("a slot or a port");
+    let [first, last, primary, ..] = reply.items() else { panic!("no slot range: {reply:?}") };
+    Range { first: number(first), last: number(last), port: number(&primary.items()[1]) }
+}
+
+fn covered(map: &BTreeSet<Range>) -> u32 {
+    map.iter().map(|range| u32::from(range.last - range.first) + 1).sum()
+}

@@ -1,0 +1,44 @@
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "tests panic")]
+//! Real servers for tests.
+//!
+//! - [`Redis`]: one server, that can be killed, stopped and started again.
+//! - [`Replicated`]: a primary with replicas, watched by sentinels.
+//! - [`Cluster`]: primaries that share the slots, and can move them.
+//! - [`Proxy`]: a wire that breaks in chosen ways.
+//! - [`FakeRedis`]: a server that says what a real one says too rarely.
+//!
+//! Everything blocks, and everything panics with a readable message: it is for tests only. What
+//! a test starts ends with the value it holds, and with the process at the latest.
+//!
+//! ```
+//! use tidegate_testkit::{Redis, Reply};
+//!
+//! let redis = Redis::start();
+//! redis.command(&["SET", "greeting", "hello"]);
+//! assert_eq!(redis.command(&["GET", "greeting"]), Reply::bulk("hello"));
+//! ```
+
+mod cluster;
+mod door;
+mod fake;
+mod link;
+mod migration;
+mod process;
+mod proxy;
+mod redis;
+mod resp;
+mod sentinel;
+mod setup;
+mod slots;
+mod wait;
+
+pub use cluster::{Cluster, ClusterBuilder};
+pub use fake::FakeRedis;
+pub use migration::MigrationStep;
+pub use proxy::{Mode, Proxy};
+pub use redis::Redis;
+pub use resp::{Connection, Reply, encode_command};
+pub use sentinel::{Replicated, ReplicatedBuilder};
+pub use setup::RedisBuilder;
+pub use slots::slot_of;
+pub use wait::wait_until;

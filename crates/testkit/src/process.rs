@@ -1,0 +1,207 @@
+//! A server process that does not outlive its test, and the directory it lives in.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Once, OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::wait::{PATIENCE, happens};
+
+/// A running `redis-server`. Killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Starts `redis-server` with these arguments. Whatever it prints goes to `log`.
+    pub(crate) fn spawn(args: &[String], log: &Path) -> Self {
+        let file = OpenOptions::new().create(true).append(true).open(log).expect("a log file");
+        let mut command = server_command();
+        command.args(args).stdin(Stdio::null());
+        command.stdout(file.try_clone().expect("a second handle")).stderr(file);
+        Self { child: spawn_for_life(command).expect("redis-server starts") }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("the state of our own child").is_some()
+    }
+
+    /// Stops it where it is. Returns when it stands: the signal alone is only a promise.
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+        let stat = format!("/proc/{}/stat", self.pid());
+        let stands = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") T "));
+        assert!(happens(PATIENCE, stands), "redis-server goes on after SIGSTOP");
+    }
+
+    pub(crate) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Sends a signal. A process that has ended already is no error: that is what tests do.
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a process id");
+        let _ = kill_process(pid, signal);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The child is not waited for yet, so its id cannot be another's.
+        if !self.has_ended() {
+            self.resume();
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// `redis-server`, told to die with us where the system can do that.
+fn server_command() -> Command {
+    static DIES_WITH_PARENT: OnceLock<bool> = OnceLock::new();
+    let server = on_path("redis-server");
+    assert!(server.is_some(), "redis-server not found: apt-get install redis-server");
+    if *DIES_WITH_PARENT.get_or_init(setpriv_works) {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "redis-server"]);
+        command
+    } else {
+        Command::new("redis-server")
+    }
+}
+
+/// Not every `setpriv` knows the option: busybox's does not.
+fn setpriv_works() -> bool {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "true"]).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+type Order = (Command, mpsc::Sender<io::Result<Child>>);
+
+/// Spawns from a thread that lives as long as the process.
+///
+/// Linux sends the parent-death signal when the spawning *thread* ends. A test's thread ends
+/// with the test, and would take a server with it that other tests share.
+fn spawn_for_life(command: Command) -> io::Result<Child> {
+    static SPAWNER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (orders, inbox) = mpsc::channel::<Order>();
+        thread::spawn(move || {
+            for (mut command, answer) in inbox {
+                let _ = answer.send(command.spawn());
+            }
+        });
+        orders
+    });
+    let (answer, child) = mpsc::channel();
+    spawner.send((command, answer)).expect("the spawner lives");
+    child.recv().expect("the spawner answers")
+}
+
+/// A directory of its own. Removed when dropped.
+#[derive(Debug)]
+pub(crate) struct TempDir(PathBuf);
+
+impl TempDir {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(sweep);
+        loop {
+            let (pid, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            let path = std::env::temp_dir().join(format!("{PREFIX}{pid}-{number}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Self(path),
+                // Left by a killed process that had our id.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => panic!("cannot create {}: {error}", path.display()),
+            }
+        }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Removes what processes have left that could not do it themselves: they were killed, or kept
+/// their server in a `static`.
+fn sweep() {
+    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten();
+    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        if is_left(&path) {
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+}
+
+/// A process that we do not see may still live, in a container that shares the directory. It is
+/// given some time.
+fn is_left(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let owner = name.and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
+    let Some(Ok(pid)) = owner.map(|(pid, _)| pid.parse::<u32>()) else { return false };
+    let is_gone = Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{pid}")).exists();
+    let age = path.metadata().and_then(|it| it.modified()).ok().and_then(|it| it.elapsed().ok());
+    is_gone && age.is_some_and(|age| age > Duration::from_secs(600))
+}
+
+const PREFIX: &str = "tidegate-testkit-";
+
+/// A port that nobody listens on.
+///
+/// It lies below those that the system gives to outgoing connections. Otherwise a client that
+/// keeps asking for a killed server would one day be given the server's own port, and be
+/// connected to itself.
+pub(crate) fn free_port() -> u16 {
+    const FIRST: u32 = 12_000;
+    const COUNT: u32 = 20_000;
+    static NEXT: OnceLock<AtomicU32> = OnceLock::new();
+    let next = NEXT.get_or_init(|| AtomicU32::new(random()));
+    let mut ports = (0..COUNT).map(|_| FIRST + next.fetch_add(1, Ordering::Relaxed) % COUNT);
+    let port = ports.find_map(|port| u16::try_from(port).ok().filter(|port| is_free(*port)));
+    port.expect("a free port")
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind(local(port)).is_ok()
+}
+
+/// Test processes start at different places, so that they rarely want the same port.
+fn random() -> u32 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    (RandomState::new().build_hasher().finish() >> 32) as u32
+}
+
+pub(crate) fn local(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}

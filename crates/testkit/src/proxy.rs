@@ -1,0 +1,131 @@
+//! A wire that breaks when told to.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::door::{Door, Register};
+use crate::link::{Link, Switch};
+use crate::wait::{PATIENCE, wait_until};
+
+/// What a [`Proxy`] does with what passes through it. A reply is whatever the server sends at
+/// once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing but forward.
+    Forward,
+    /// Forwards every reply that much later.
+    Delay(Duration),
+    /// Accepts connections, and moves no byte on any. What was held back goes on its way when
+    /// the mode changes, as it does when a network heals.
+    Blackhole,
+    /// Forwards requests, and swallows the replies.
+    DropReplies,
+    /// Resets the connections that are open (RST, no goodbye), and forwards from then on.
+    Reset,
+    /// Closes new connections at once. Those that are open go on.
+    Refuse,
+    /// Answers these bytes instead of each reply.
+    Garbage(Vec<u8>),
+    /// Forwards that many bytes of the next reply, and closes the connection.
+    Truncate(usize),
+}
+
+/// A TCP proxy between a client and a server, whose mode holds for all connections, open and
+/// new. Closed when dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+    door: Door,
+}
+
+#[derive(Debug)]
+struct Shared {
+    upstream: SocketAddr,
+    switch: Switch,
+    links: Register<Link>,
+    connections: AtomicU64,
+    bytes_up: AtomicU64,
+}
+
+impl Proxy {
+    /// Listens on a port of its own, and forwards to `upstream`.
+    pub fn start(upstream: SocketAddr) -> Self {
+        let shared = Arc::new(Shared {
+            upstream,
+            switch: Switch::new(),
+            links: Register::new(),
+            connections: AtomicU64::new(0),
+            bytes_up: AtomicU64::new(0),
+        });
+        let served = Arc::clone(&shared);
+        Self { shared, door: Door::open(move |client| served.serve(client)) }
+    }
+
+    /// Where clients find it.
+    pub fn address(&self) -> SocketAddr {
+        self.door.address()
+    }
+
+    /// The port of [`address`](Self::address).
+    pub fn port(&self) -> u16 {
+        self.address().port()
+    }
+
+    /// Where clients find it: `redis://127.0.0.1:6379`.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address())
+    }
+
+    /// Changes what it does.
+    pub fn set_mode(&self, mode: Mode) {
+        if mode == Mode::Reset {
+            self.shared.switch.set(Mode::Forward);
+            self.shared.reset(self.shared.links.take());
+        } else {
+            self.shared.switch.set(mode);
+        }
+    }
+
+    /// How many connections it has accepted so far, refused ones too.
+    pub fn connections(&self) -> u64 {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// How many of them are open.
+    pub fn open_connections(&self) -> usize {
+        self.shared.links.len()
+    }
+
+    /// How many bytes it has forwarded to the server so far.
+    pub fn bytes_up(&self) -> u64 {
+        self.shared.bytes_up.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.reset(self.shared.links.close());
+    }
+}
+
+impl Shared {
+    fn serve(&self, client: TcpStream) {
+        self.connections.fetch_add(1, Ordering::SeqCst);
+        if self.switch.mode() == Mode::Refuse {
+            return;
+        }
+        if let Some(link) = self.links.admit(Link::new(client)) {
+            link.run(self.upstream, &self.switch, &self.bytes_up);
+        }
+    }
+
+    /// Resets connections, and returns when they are gone: the reset goes out with the last
+    /// hold on them, which is ours.
+    fn reset(&self, links: Vec<Arc<Link>>) {
+        links.iter().for_each(|link| link.reset(&self.switch));
+        let is_ours = |link| Arc::strong_count(link) == 1;
+        wait_until("threads to let go", PATIENCE, || links.iter().all(is_ours));
+    }
+}
