@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-store", &["tidegate-core"]),
     ("tidegate-store-redis", &["tidegate-core", "tidegate-store"]),
     ("tidegate-testkit", &[]),
-    ("tidegate", &["tidegate-core", "tidegate-policy", "tidegate-store"]),
+    ("tidegate", &["tidegate-core", "tidegate-policy", "tidegate-store", "tidegate-store-redis"]),
     ("tidegate-wire", &[]),
     ("tidegate-server", &["tidegate", "tidegate-wire"]),
     ("tidegate-cli", &["tidegate", "tidegate-server"]),

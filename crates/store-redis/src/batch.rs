@@ -82,24 +82,21 @@ impl Batch {
     /// Requests in one call.
     pub(crate) const MAX_ASKS: usize = 512;
 
-    /// Takes a request in, or hands it back: there is no room, or it knows another limit for the
-    /// same counter, which happens while a policy is being replaced.
-    pub(crate) fn add(&mut self, ask: Ask) -> Result<(), Ask> {
-        let is_first = self.asks.is_empty();
-        let full = self.asks.len() >= Self::MAX_ASKS
-            || self.keys.len() + ask.items().len() > Self::MAX_KEYS;
+    /// Whether a request can come along: there is room, and nobody knows another limit for the same
+    /// counter, which happens while a policy is being replaced.
+    pub(crate) fn has_room_for(&self, ask: &Ask) -> bool {
         let differs = |item: &Item| {
             let place = self.places.get(&item.counter);
             place.is_some_and(|place| *self.limit_of(*place) != item.rule.limit)
         };
-        if !is_first && (full || ask.items().iter().any(differs)) {
-            return Err(ask);
-        }
-        for item in ask.items() {
-            self.place(item);
-        }
+        let fits = self.asks.len() < Self::MAX_ASKS
+            && self.keys.len() + ask.items().len() <= Self::MAX_KEYS;
+        self.asks.is_empty() || (fits && !ask.items().iter().any(differs))
+    }
+
+    pub(crate) fn add(&mut self, ask: Ask) {
+        ask.items().iter().for_each(|item| self.place(item));
         self.asks.push(ask);
-        Ok(())
     }
 
     fn place(&mut self, item: &Item) {
@@ -115,10 +112,6 @@ impl Batch {
         };
         self.places.insert(item.counter, self.keys.len());
         self.keys.push((item.key.clone(), limit, item.phase));
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.asks.len()
     }
 
     pub(crate) fn slot(&self) -> u16 {
@@ -141,11 +134,6 @@ impl Batch {
     /// A key's limit, by its place.
     pub(crate) fn limit_of(&self, place: usize) -> &Limit {
         &self.limits[self.keys[place].1]
-    }
-
-    /// A key's phase, by its place.
-    pub(crate) fn phase_of(&self, place: usize) -> Span {
-        self.keys[place].2
     }
 
     /// Where an item's key is.

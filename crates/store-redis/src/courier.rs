@@ -55,6 +55,19 @@ impl Courier {
         }
     }
 
+    /// What an operator should know about how Redis is set up. Nothing, where it may not be asked.
+    pub(crate) async fn doubts(&self) -> Vec<String> {
+        let memory = timeout(PROBE_TIMEOUT, self.link.memory(0)).await;
+        match memory {
+            Ok(Ok(memory)) if memory.may_evict() => vec![format!(
+                "maxmemory-policy is {:?}: Redis may drop counters when its memory is full, and \
+                 whose counter is dropped has a fresh quota; set it to noeviction",
+                memory.policy
+            )],
+            _ => Vec::new(),
+        }
+    }
+
     /// A caller stopped waiting.
     pub(crate) fn timed_out(self: &Arc<Self>, slot: u16, lane: usize) {
         self.link.timed_out(slot, lane);
@@ -139,7 +152,7 @@ fn probe_batch(prefix: &[u8]) -> Batch {
         let id = Fingerprint::new(0, 0);
         let rule = Rule { id, limit, enforced: true, staggered: false };
         let item = Item::new(prefix, &Charge::new(id, Cost::ONE, &rule));
-        let _ = batch.add(Ask::Settle(std::iter::once(item).collect()));
+        batch.add(Ask::Settle(std::iter::once(item).collect()));
     }
     batch
 }

@@ -28,3 +28,4 @@ mod url;
 pub use builder::RedisStoreBuilder;
 pub use config::RedisConfig;
 pub use store::RedisStore;
+pub use url::RedisUrlError;

@@ -101,14 +101,12 @@ impl<C: Carrier> Queue<C> {
                 place += 1;
                 continue;
             }
-            let Some((ask, caller)) = waiting.asks.remove(place) else { break };
-            match batch.add(ask) {
-                Ok(()) => callers.push(caller),
-                Err(ask) => {
-                    waiting.asks.insert(place, (ask, caller));
-                    break;
-                }
+            if !batch.has_room_for(ask) {
+                break;
             }
+            let Some((ask, caller)) = waiting.asks.remove(place) else { break };
+            batch.add(ask);
+            callers.push(caller);
         }
         if callers.is_empty() {
             waiting.flights -= 1;

@@ -23,7 +23,7 @@ fn assemble(clock: &str) -> Script {
         include_str!("../lua/register.lua"),
         include_str!("../lua/settle.lua"),
     ];
-    Script::new(&parts.map(without_comments).concat())
+    Script::new(parts.map(without_comments).concat())
 }
 
 /// Comments are for readers; Redis need not keep them, nor we send them.

@@ -60,6 +60,11 @@ impl RedisStore {
         !self.courier.is_open()
     }
 
+    /// What an operator should know about how Redis is set up, such as that it may drop counters.
+    pub async fn doubts(&self) -> Vec<String> {
+        self.courier.doubts().await
+    }
+
     /// Decides by this time instead of Redis's, so that tests can move it.
     #[doc(hidden)]
     pub fn set_now(&self, now: Timestamp) {

@@ -16,12 +16,26 @@ use std::fmt;
 pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
+    may_have_settled: bool,
 }
 
 impl StoreError {
     /// An error with what is known of it.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        let may_have_settled = matches!(kind, StoreErrorKind::Timeout | StoreErrorKind::Lost);
+        Self { kind, message: message.into(), may_have_settled }
+    }
+
+    /// The same, where it is known whether the charges may have been paid all the same.
+    #[must_use]
+    pub fn with_outcome(self, may_have_settled: bool) -> Self {
+        Self { may_have_settled, ..self }
+    }
+
+    /// Whether the charges may have been paid all the same. Only where they were not is it safe to
+    /// ask again.
+    pub const fn may_have_settled(&self) -> bool {
+        self.may_have_settled
     }
 
     /// What went wrong, to act on.
@@ -71,11 +85,6 @@ impl StoreErrorKind {
             Self::Protocol => "protocol",
             Self::Other => "other",
         }
-    }
-
-    /// Whether the charges may have been paid all the same.
-    pub const fn leaves_outcome_unknown(self) -> bool {
-        matches!(self, Self::Timeout | Self::Lost)
     }
 }
 

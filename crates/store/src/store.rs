@@ -22,8 +22,7 @@ pub type Verdicts = SmallVec<[Verdict; 4]>;
 ///   before.
 ///
 /// An error means that the store could not decide; it must not be returned when the charges may
-/// have been paid, except where its kind
-/// [leaves that open](crate::StoreErrorKind::leaves_outcome_unknown).
+/// have been paid, unless it [says so](StoreError::may_have_settled).
 pub trait Store: Send + Sync {
     /// Decides one request: whether every enforced charge passes. Appends a verdict for each
     /// charge to `out`. Charges that cost nothing are peeks, and change nothing.

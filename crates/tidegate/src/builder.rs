@@ -1,11 +1,12 @@
 //! Puts a limiter together and refuses what cannot work.
 
-use std::sync::OnceLock;
-
 use tidegate_core::{AlgorithmKind, Limit, Quota, QuotaError};
-use tidegate_policy::{Policy, PolicyError};
+use tidegate_policy::{KeyHasher, Policy, PolicyError};
 use tidegate_store::{MemoryStore, Store};
 
+use crate::deny_cache::DenyCache;
+use crate::fallback::Fallback;
+use crate::limiter::Remote;
 use crate::wait::{Lines, Patience};
 use crate::{Limiter, OnStoreError};
 
@@ -27,6 +28,7 @@ pub struct LimiterBuilder<S = MemoryStore> {
     shadow: bool,
     stagger: bool,
     on_store_error: OnStoreError,
+    expected_nodes: u32,
     patience: Patience,
 }
 
@@ -40,6 +42,7 @@ impl Default for LimiterBuilder {
             shadow: false,
             stagger: false,
             on_store_error: OnStoreError::default(),
+            expected_nodes: 1,
             patience: Patience::default(),
         }
     }
@@ -84,6 +87,12 @@ impl<S: Store> LimiterBuilder<S> {
         Self { on_store_error, ..self }
     }
 
+    /// How many instances share the limits: with [`OnStoreError::Local`], each has its part of them
+    /// while the store does not answer. One unless said.
+    pub fn expected_nodes(self, expected_nodes: u32) -> Self {
+        Self { expected_nodes, ..self }
+    }
+
     /// How long, and in how long a line, [`Limiter::until_ready`] waits.
     pub fn patience(self, patience: Patience) -> Self {
         Self { patience, ..self }
@@ -99,6 +108,7 @@ impl<S: Store> LimiterBuilder<S> {
             shadow: self.shadow,
             stagger: self.stagger,
             on_store_error: self.on_store_error,
+            expected_nodes: self.expected_nodes,
             patience: self.patience,
         }
     }
@@ -115,7 +125,10 @@ impl<S: Store> LimiterBuilder<S> {
         if !wrong.is_empty() {
             return Err(BuildError::Limits(wrong));
         }
-        let mut policy = Policy::new(self.name, limits)?;
+        let secret = self.store.shared_secret();
+        let hasher = secret.map_or_else(KeyHasher::of_this_process, KeyHasher::shared);
+        let remote = secret.map(|_| Remote { denials: DenyCache::new() });
+        let mut policy = Policy::with_hasher(hasher, self.name, limits)?;
         if self.shadow {
             policy = policy.shadowed();
         }
@@ -128,7 +141,8 @@ impl<S: Store> LimiterBuilder<S> {
             on_store_error: self.on_store_error,
             patience: self.patience,
             lines: Lines::default(),
-            stand_in: OnceLock::new(),
+            remote,
+            fallback: Fallback::new(self.expected_nodes),
         })
     }
 }

@@ -18,6 +18,8 @@ pub struct Decision {
     verdicts: Verdicts,
     /// A bit for each verdict that counts: not the shadows'.
     enforced: u32,
+    /// When to try again where no verdict says so.
+    retry_after: Option<Span>,
 }
 
 impl Decision {
@@ -40,7 +42,12 @@ impl Decision {
     /// Without verdicts: no limit was asked, or none could answer.
     #[inline]
     pub fn unsettled(allowed: bool, source: Source) -> Self {
-        Self { allowed, source, verdicts: Verdicts::new(), enforced: 0 }
+        Self { allowed, source, verdicts: Verdicts::new(), enforced: 0, retry_after: None }
+    }
+
+    /// Denied because the store did not answer.
+    pub(crate) fn unavailable(retry_after: Span) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::unsettled(false, Source::Fallback) }
     }
 
     /// Whether it may happen.
@@ -62,7 +69,10 @@ impl Decision {
     /// When to try again: exact, if nobody else comes first. `None` when it was allowed, and
     /// when it never will be.
     pub fn retry_after(&self) -> Option<Span> {
-        self.tightest().filter(|_| !self.allowed).and_then(|verdict| verdict.retry_after)
+        match self.tightest().filter(|_| !self.allowed) {
+            Some(verdict) => verdict.retry_after,
+            None => self.retry_after,
+        }
     }
 
     /// When the tightest limit is full again, if nobody comes.
@@ -88,6 +98,10 @@ impl Decision {
 
     /// Each limit's verdict, in the order of the policy's rules, shadows included.
     pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    pub(crate) const fn all_verdicts(&self) -> &Verdicts {
         &self.verdicts
     }
 
@@ -151,6 +165,8 @@ impl fmt::Display for Reason {
 pub enum Source {
     /// The store.
     Store,
+    /// What the store said lately: it would deny this too.
+    DenyCache,
     /// What stands in for a store that does not answer.
     Fallback,
     /// Nobody: no limit applied.
@@ -162,6 +178,7 @@ impl Source {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Store => "store",
+            Self::DenyCache => "deny_cache",
             Self::Fallback => "fallback",
             Self::None => "none",
         }

@@ -46,13 +46,16 @@ struct Readme;
 
 mod builder;
 mod decision;
+mod deny_cache;
+mod fallback;
 mod limiter;
 mod resolver;
 mod wait;
 
 pub use builder::{BuildError, LimitSpec, LimiterBuilder};
 pub use decision::{Decision, Reason, Source};
-pub use limiter::{Limiter, OnStoreError, RateLimiter};
+pub use fallback::OnStoreError;
+pub use limiter::{Limiter, RateLimiter};
 pub use resolver::{KeyResolver, Resolved};
 pub use wait::{NotReady, Patience};
 
@@ -66,3 +69,5 @@ pub use tidegate_store::{
     Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, Store, StoreError, StoreErrorKind,
     SystemClock, Verdicts,
 };
+#[cfg(feature = "redis")]
+pub use tidegate_store_redis::{RedisConfig, RedisStore, RedisStoreBuilder};

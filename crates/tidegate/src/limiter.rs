@@ -1,14 +1,15 @@
 //! The limiter: a policy, a store, and what to do when the store fails.
 
 use std::future::Future;
-use std::sync::OnceLock;
 
-use tidegate_core::{Charge, Cost, Timestamp};
+use tidegate_core::{Charge, Cost};
 use tidegate_policy::{Charges, Key, Policy};
-use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store, Verdicts};
+use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store, StoreError, Verdicts};
 
+use crate::deny_cache::DenyCache;
+use crate::fallback::{self, Fallback};
 use crate::wait::{Lines, Patience};
-use crate::{Decision, LimiterBuilder, Source};
+use crate::{Decision, LimiterBuilder, OnStoreError, Source};
 
 /// Decides whether something may happen now.
 ///
@@ -35,21 +36,15 @@ pub struct Limiter<S = MemoryStore> {
     pub(crate) on_store_error: OnStoreError,
     pub(crate) patience: Patience,
     pub(crate) lines: Lines,
-    /// Made when the store fails for the first time.
-    pub(crate) stand_in: OnceLock<MemoryStore>,
+    /// For a store that is shared with other processes.
+    pub(crate) remote: Option<Remote>,
+    pub(crate) fallback: Fallback,
 }
 
-/// What to do when the store does not answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum OnStoreError {
-    /// An embedded store with the same limits takes over until the store answers again.
-    #[default]
-    Local,
-    /// Everything is allowed.
-    Open,
-    /// Everything is denied.
-    Closed,
+/// What spares a store at the other end of a wire.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    pub(crate) denials: DenyCache,
 }
 
 impl Limiter {
@@ -93,63 +88,83 @@ impl<S: Store> Limiter<S> {
         for charge in &self.policy.charges(key, amount) {
             // A store that does not answer has nothing to give back to: erring on the strict side.
             let _ = self.store.refund(charge).await;
-            if let Some(stand_in) = self.stand_in.get() {
-                stand_in.refund_now(charge);
-            }
+            self.fallback.refund(charge);
         }
+        self.forget_denials();
     }
 
     /// Forgets `key`: it has its full quota again.
     pub async fn reset<K: Key + Sync + ?Sized>(&self, key: &K) {
         for charge in &self.policy.charges(key, Cost::ONE) {
             let _ = self.store.reset(charge).await;
-            if let Some(stand_in) = self.stand_in.get() {
-                stand_in.reset_now(charge);
-            }
+            self.fallback.reset(charge);
+        }
+        self.forget_denials();
+    }
+
+    fn forget_denials(&self) {
+        if let Some(remote) = &self.remote {
+            remote.denials.forget();
         }
     }
 
     pub(crate) async fn settle(&self, charges: &Charges<'_>) -> Decision {
-        let mut verdicts = Verdicts::new();
-        match self.store.settle(charges, &mut verdicts).await {
-            Ok(allowed) => Decision::settled(self.policy.rules(), Source::Store, |out| {
-                *out = verdicts;
-                allowed
-            }),
-            Err(_) => self.without_store(charges),
+        match &self.remote {
+            Some(remote) => self.settle_remotely(remote, charges).await,
+            None => self.ask_store(charges).await.unwrap_or_else(|_| self.without_store(charges)),
         }
+    }
+
+    /// By the store, unless the answer is known already.
+    async fn settle_remotely(&self, remote: &Remote, charges: &Charges<'_>) -> Decision {
+        if let Some(verdicts) = fallback::hopeless(charges) {
+            return self.decided(false, Source::Store, verdicts);
+        }
+        let now = remote.denials.now();
+        if let Some(verdicts) = remote.denials.recall(charges, now) {
+            return self.decided(false, Source::DenyCache, verdicts);
+        }
+        let Ok(decision) = self.ask_store(charges).await else {
+            return self.without_store(charges);
+        };
+        if !decision.is_allowed() {
+            remote.denials.remember(charges, decision.all_verdicts(), now);
+        }
+        if self.on_store_error == OnStoreError::Local {
+            self.fallback.saw(charges, decision.all_verdicts());
+        }
+        decision
+    }
+
+    async fn ask_store(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
+        let mut verdicts = Verdicts::new();
+        let allowed = self.store.settle(charges, &mut verdicts).await?;
+        Ok(self.decided(allowed, Source::Store, verdicts))
+    }
+
+    fn decided(&self, allowed: bool, source: Source, verdicts: Verdicts) -> Decision {
+        Decision::settled(self.policy.rules(), source, |out| {
+            *out = verdicts;
+            allowed
+        })
     }
 
     /// The only place that knows what a failed store means.
     #[cold]
     fn without_store(&self, charges: &[Charge<'_>]) -> Decision {
-        if charges.iter().any(can_never_pass) {
-            // Needs no store to know. A block list stays closed whatever fails.
-            return Decision::settled(self.policy.rules(), Source::Fallback, |out| {
-                let fresh = |charge: &Charge<'_>| {
-                    charge.rule().limit.probe_fresh(charge.cost(), Timestamp::ZERO)
-                };
-                out.extend(charges.iter().map(fresh));
-                false
-            });
+        if let Some(verdicts) = fallback::hopeless(charges) {
+            return self.decided(false, Source::Fallback, verdicts);
         }
         match self.on_store_error {
             OnStoreError::Open => Decision::unsettled(true, Source::Fallback),
-            OnStoreError::Closed => Decision::unsettled(false, Source::Fallback),
+            OnStoreError::Closed => Decision::unavailable(fallback::RETRY_AFTER),
             OnStoreError::Local => {
-                let stand_in = self.stand_in.get_or_init(MemoryStore::new);
                 Decision::settled(self.policy.rules(), Source::Fallback, |out| {
-                    stand_in.settle_now(charges, out)
+                    self.fallback.settle(charges, out)
                 })
             }
         }
     }
-}
-
-/// Whether an enforced limit will deny it for ever.
-fn can_never_pass(charge: &Charge<'_>) -> bool {
-    let capacity = charge.rule().limit.capacity();
-    charge.rule().enforced && (capacity == 0 || charge.cost().get() > capacity)
 }
 
 impl<S: LocalStore> Limiter<S> {

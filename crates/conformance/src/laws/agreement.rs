@@ -11,21 +11,21 @@ use crate::trace::{Mix, Play, Trace, for_all, fresh, limits, rule, traces};
 /// Every verdict of every trace is the model's.
 pub fn agrees_with_the_model(subject: &impl Subject) {
     for_all(subject.share_of(4 * CASES), traces(Mix::STEADY), |trace| {
-        compare(subject, &trace, false)
+        compare(subject, &trace, false);
     });
 }
 
 /// Also when time jumps.
 pub fn agrees_with_the_model_when_the_clock_goes_back(subject: &impl Subject) {
     for_all(subject.share_of(4 * CASES), traces(Mix::JUMPING), |trace| {
-        compare(subject, &trace, false)
+        compare(subject, &trace, false);
     });
 }
 
 /// Also when limits change: what was counted stays, and the new limit applies at once.
 pub fn agrees_with_the_model_when_limits_change(subject: &impl Subject) {
     for_all(subject.share_of(2 * CASES), traces(Mix::CHANGING), |trace| {
-        compare(subject, &trace, false)
+        compare(subject, &trace, false);
     });
 }
 

@@ -15,10 +15,6 @@ impl Script {
         let sha = redis::Script::new(&body).get_hash().to_owned();
         Self { sha, body }
     }
-
-    pub(crate) fn sha(&self) -> &str {
-        &self.sha
-    }
 }
 
 /// A script with its keys and arguments. They are written once, into the form that is sent.
@@ -88,15 +84,14 @@ mod tests {
     fn a_call_is_sent_by_hash_or_by_text() {
         static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new("return 1"));
         let script = &*SCRIPT;
-        assert_eq!(script.sha(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        assert_eq!(script.sha, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
         let mut call = Call::new(script, &["k1", "k2"]);
         call.arg(b"a\xff").number(-3);
         let hash = call.by_hash().get_packed_command();
         let tail = b"$1\r\n2\r\n$2\r\nk1\r\n$2\r\nk2\r\n$2\r\na\xff\r\n$2\r\n-3\r\n";
         assert_eq!(
             hash,
-            [format!("*7\r\n$7\r\nEVALSHA\r\n$40\r\n{}\r\n", script.sha()).as_bytes(), tail]
-                .concat()
+            [format!("*7\r\n$7\r\nEVALSHA\r\n$40\r\n{}\r\n", script.sha).as_bytes(), tail].concat()
         );
         let text = call.by_text().get_packed_command();
         assert_eq!(text, [&b"*7\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n"[..], tail].concat());

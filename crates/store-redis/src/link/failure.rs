@@ -72,7 +72,8 @@ impl fmt::Display for Failure {
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
-        Self::new(failure.kind, &*failure.message)
+        let may_have_run = failure.outcome == Outcome::Unknown;
+        Self::new(failure.kind, &*failure.message).with_outcome(may_have_run)
     }
 }
 

@@ -152,7 +152,7 @@ impl Live {
         connection.set_response_timeout(FOREVER);
         if connection.send_packed_command(&redis::cmd("PING")).await.is_err() {
             // It never will, and whoever waits here waits for something else as well.
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -26,7 +26,7 @@ mod tls;
 mod wire;
 
 pub(crate) use call::{Call, Script};
-pub(crate) use failure::{Failure, Outcome};
+pub(crate) use failure::Failure;
 pub(crate) use memory::Memory;
 pub(crate) use reply::Reply;
 
@@ -100,11 +100,6 @@ impl Link {
                 }
             }
         }
-    }
-
-    /// Whether the node that serves `slot` answers.
-    pub(crate) async fn ping(&self, slot: u16, lane: usize) -> Result<(), Failure> {
-        self.send(slot, lane, &redis::cmd("PING")).await.map(|_| ())
     }
 
     /// What the node that serves `slot` does when its memory is full. A user may not be allowed
@@ -185,16 +180,12 @@ impl Link {
             }
             (Refusal::NotPrimary(failure), _) => {
                 self.doubt();
-                node_lane(&course, lane).report(live, Fault::Demoted(failure.clone()));
+                course.node.lane(lane).report(live, Fault::Demoted(failure.clone()));
                 course.retry(failure)
             }
             (refusal, _) => Err(refusal.into_failure()),
         }
     }
-}
-
-fn node_lane(course: &Course, lane: usize) -> &lane::Lane {
-    course.node.lane(lane)
 }
 
 /// Where a call is sent, and how often it was sent on already.

@@ -14,8 +14,6 @@ pub(crate) enum Reply {
     /// Maps are arrays too: key, value, key, value.
     Array(Vec<Self>),
     Status(String),
-    /// An error inside of an array, as a script returns for one of many. The call itself ran.
-    Error(Box<Failure>),
 }
 
 impl Reply {
@@ -32,7 +30,7 @@ impl Reply {
             Value::Array(values) | Value::Set(values) => Self::array(values)?,
             Value::Map(pairs) => Self::array(pairs.into_iter().flat_map(<[Value; 2]>::from))?,
             Value::Attribute { data, .. } => Self::of(*data)?,
-            Value::ServerError(error) => Self::Error(Box::new(Failure::of_server(&error))),
+            Value::ServerError(error) => return Err(Failure::of_server(&error)),
             other => {
                 let message = format!("a reply of a kind that no script has: {other:?}");
                 return Err(Failure::unknown(StoreErrorKind::Protocol, message));
@@ -96,11 +94,8 @@ mod tests {
     }
 
     #[test]
-    fn an_error_among_results_is_one_of_them() {
-        let reply = reply("*2\r\n:1\r\n-WRONGTYPE x\r\n").unwrap();
-        let [Reply::Integer(1), Reply::Error(failure)] = reply.items() else {
-            panic!("{reply:?}");
-        };
+    fn an_error_among_results_is_an_error() {
+        let failure = reply("*2\r\n:1\r\n-WRONGTYPE x\r\n").unwrap_err();
         assert_eq!(failure.kind, StoreErrorKind::WrongType);
     }
 

@@ -127,7 +127,7 @@ impl Supervisor {
     /// turned away meanwhile: whatever they send would only be run later, when nobody waits for it.
     async fn revive(&mut self, old: Current) -> Current {
         let message = format!("{}: it does not answer", old.live.address());
-        self.publish(State::Down(Failure::not_run(StoreErrorKind::Timeout, message)));
+        self.publish(State::Down(Failure::not_run(StoreErrorKind::Unreachable, message)));
         self.backoff.failed(StoreErrorKind::Timeout);
         let pardoned = Arc::new(old.live.pardoned());
         tokio::select! {

@@ -13,7 +13,8 @@ use std::time::Duration;
 use tidegate_store::StoreErrorKind;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Call, Failure, Link, Outcome, Reply, Script};
+use super::failure::Outcome;
+use super::{Call, Failure, Link, Reply, Script};
 use crate::RedisConfig;
 
 /// Counts: what is run twice shows.

@@ -38,7 +38,8 @@ pub(super) async fn secure(
 /// A handshake that failed for what was said in it will fail again until someone acts; one that
 /// was cut off may not.
 fn of_io(error: &io::Error) -> Failure {
-    match error.get_ref().is_some_and(|inner| inner.is::<Error>()) {
+    let said = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    match said.is_some() {
         true => misconfigured(format!("TLS: {error}")),
         false => Failure::not_run(StoreErrorKind::Unreachable, format!("TLS: {error}")),
     }

@@ -87,21 +87,13 @@ pub(super) fn masked(url: &str) -> String {
     }
 }
 
-/// Hides what follows `password=` or `pass=`.
+/// Hides the values of parameters whose names have to do with passwords.
 fn without_parameters(url: &str) -> String {
-    let mut shown = String::with_capacity(url.len());
-    for (index, piece) in url.split('&').enumerate() {
-        let separator = if index == 0 { "" } else { "&" };
-        shown.push_str(separator);
-        match piece.to_ascii_lowercase().find("pass").zip(piece.find('=')) {
-            // The last "=" before which the name stands: what comes later is the value.
-            Some((name, _)) if piece[name..].contains('=') => {
-                let at = name + piece[name..].find('=').unwrap_or(0) + 1;
-                shown.push_str(&piece[..at]);
-                shown.push_str(MASK);
-            }
-            _ => shown.push_str(piece),
-        }
-    }
-    shown
+    let shown = |piece: &str| {
+        let name = piece.to_ascii_lowercase().find("pass")?;
+        let value = name + piece[name..].find('=')? + 1;
+        Some(format!("{}{MASK}", &piece[..value]))
+    };
+    let pieces = url.split('&').map(|piece| shown(piece).unwrap_or_else(|| piece.to_owned()));
+    pieces.collect::<Vec<_>>().join("&")
 }

@@ -1,5 +1,7 @@
 //! A store in Redis, with its clock in hand.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
 use std::net::SocketAddr;
 
 use parking_lot::Mutex;

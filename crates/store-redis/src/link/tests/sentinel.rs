@@ -20,6 +20,7 @@ async fn the_primary_is_found_and_found_again() {
     // And when it is gone without a word.
     let lost = group.current_primary_port();
     group.current_primary().kill();
+    sleep(Duration::from_millis(200)).await;
     count_soon(&link, "later", PATIENCE).await;
     assert_ne!(group.current_primary_port(), lost);
 }
@@ -34,7 +35,7 @@ async fn one_sentinel_that_answers_is_enough() {
     group.sentinels()[2].kill();
     let mut connection = group.primary().connect().unwrap();
     connection.call(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap().or_panic();
-    sleep(Duration::from_millis(20)).await;
+    sleep(Duration::from_millis(100)).await;
     assert_eq!(count_soon(&first, "k", Duration::from_secs(3)).await, 2);
 }
 

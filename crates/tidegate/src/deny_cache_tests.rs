@@ -1,0 +1,143 @@
+//! The cache against a store that is always asked: who is denied is the same.
+
+use tidegate_core::{AlgorithmKind, Quota, Rule};
+use tidegate_store::{LocalStore, ManualClock, MemoryStore};
+
+use super::*;
+
+fn rule(kind: AlgorithmKind, quota: &str) -> Rule {
+    let quota: Quota = quota.parse().unwrap();
+    let limit = Limit::new(kind, &quota).unwrap();
+    Rule { id: Fingerprint::new(3, 5), limit, enforced: true, staggered: false }
+}
+
+fn charge(rule: &Rule, cost: u64) -> Charge<'_> {
+    Charge::new(Fingerprint::new(7, 9), Cost::new(cost).unwrap(), rule)
+}
+
+struct Fixture {
+    clock: ManualClock,
+    store: MemoryStore<ManualClock>,
+    cache: DenyCache<ManualClock>,
+    asked: u32,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let clock = ManualClock::at(Timestamp::from_secs(1_000));
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        Self { cache: DenyCache::with_clock(clock.clone()), store, clock, asked: 0 }
+    }
+
+    /// As a limiter does it.
+    fn check(&mut self, charges: &[Charge<'_>]) -> (bool, Verdicts) {
+        let now = self.cache.now();
+        if let Some(verdicts) = self.cache.recall(charges, now) {
+            return (false, verdicts);
+        }
+        self.asked += 1;
+        let mut verdicts = Verdicts::new();
+        let passes = self.store.settle_now(charges, &mut verdicts);
+        if !passes {
+            self.cache.remember(charges, &verdicts, now);
+        }
+        (passes, verdicts)
+    }
+}
+
+#[test]
+fn decides_as_the_store_would_and_asks_it_seldom() {
+    for kind in AlgorithmKind::ALL {
+        let rule = rule(*kind, "5/s");
+        let (mut with, without) = (Fixture::new(), Fixture::new());
+        let mut random = 7_u64;
+        for _ in 0..20_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let charges = [charge(&rule, 1 + (random >> 40) % 3)];
+            let mut verdicts = Verdicts::new();
+            let expected = without.store.settle_now(&charges, &mut verdicts);
+            assert_eq!(with.check(&charges).0, expected, "{kind}");
+            let pause = Span::from_micros((random >> 33) % 4_000);
+            with.clock.advance(pause);
+            without.clock.advance(pause);
+        }
+        assert!(with.asked < 2_000, "{kind} asked {}", with.asked);
+    }
+}
+
+#[test]
+fn a_smaller_cost_or_another_limit_asks_the_store() {
+    let mut fixture = Fixture::new();
+    let strict = rule(AlgorithmKind::FixedWindow, "5/minute");
+    assert!(fixture.check(&[charge(&strict, 4)]).0);
+    assert!(!fixture.check(&[charge(&strict, 3)]).0);
+    assert!(!fixture.check(&[charge(&strict, 4)]).0);
+    assert_eq!(fixture.asked, 2);
+    assert!(fixture.check(&[charge(&strict, 1)]).0);
+    let raised = rule(AlgorithmKind::FixedWindow, "9/minute");
+    assert!(fixture.check(&[charge(&raised, 4)]).0);
+}
+
+#[test]
+fn waits_shrink_and_denials_end() {
+    let mut fixture = Fixture::new();
+    let rule = rule(AlgorithmKind::SlidingLog, "1/500ms");
+    assert!(fixture.check(&[charge(&rule, 1)]).0);
+    assert!(!fixture.check(&[charge(&rule, 1)]).0);
+    fixture.clock.advance(Span::from_millis(200));
+    let (passes, verdicts) = fixture.check(&[charge(&rule, 1)]);
+    assert!(!passes);
+    assert_eq!(verdicts[0].retry_after, Some(Span::from_millis(300)));
+    assert_eq!(fixture.asked, 2);
+    fixture.clock.advance(Span::from_millis(300));
+    assert!(fixture.check(&[charge(&rule, 1)]).0);
+}
+
+#[test]
+fn what_is_given_back_is_seen_at_once_here_and_after_a_second_elsewhere() {
+    let mut fixture = Fixture::new();
+    let rule = rule(AlgorithmKind::FixedWindow, "1/hour");
+    assert!(fixture.check(&[charge(&rule, 1)]).0);
+    assert!(!fixture.check(&[charge(&rule, 1)]).0);
+    fixture.store.refund_now(&charge(&rule, 1));
+    assert!(!fixture.check(&[charge(&rule, 1)]).0);
+    fixture.clock.advance(LONGEST);
+    assert!(fixture.check(&[charge(&rule, 1)]).0);
+    assert!(!fixture.check(&[charge(&rule, 1)]).0);
+    fixture.store.refund_now(&charge(&rule, 1));
+    fixture.cache.forget();
+    assert!(fixture.check(&[charge(&rule, 1)]).0);
+}
+
+#[test]
+fn limits_that_count_denials_and_shadows_are_left_out() {
+    let mut fixture = Fixture::new();
+    let quota: Quota = "1/minute".parse().unwrap();
+    let Limit::FixedWindow(by) = Limit::new(AlgorithmKind::FixedWindow, &quota).unwrap() else {
+        panic!("a fixed window")
+    };
+    let counting =
+        Rule { limit: by.counting_denied().into(), ..rule(AlgorithmKind::FixedWindow, "1/h") };
+    let shadow = Rule { enforced: false, ..rule(AlgorithmKind::FixedWindow, "1/h") };
+    for rule in [counting, shadow] {
+        let before = fixture.asked;
+        for _ in 0..5 {
+            let _ = fixture.check(&[charge(&rule, 1)]);
+        }
+        assert_eq!(fixture.asked - before, 5);
+    }
+}
+
+#[test]
+fn a_flood_of_denied_keys_is_bounded() {
+    let mut fixture = Fixture::new();
+    let rule = rule(AlgorithmKind::FixedWindow, "1/hour");
+    for n in 0..300_000_u64 {
+        let subject = Fingerprint::new(n, n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let charge = Charge::new(subject, Cost::ONE, &rule);
+        let _ = fixture.check(&[charge]);
+        let _ = fixture.check(&[charge]);
+    }
+    let held: usize = fixture.cache.shards.iter().map(|shard| shard.lock().denials.len()).sum();
+    assert!(held <= SHARDS * DENIALS_PER_SHARD, "{held}");
+}

@@ -1,0 +1,125 @@
+//! What a failed store means.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+use tidegate_core::{Charge, Cost, Fingerprint, Limit, Quota, Rule, Span, Timestamp};
+use tidegate_store::{LocalStore, MemoryStore, Verdicts};
+
+/// What to do when the store does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnStoreError {
+    /// An embedded store takes over until the store answers again, with this instance's share of
+    /// each limit, and from where the store was last seen.
+    #[default]
+    Local,
+    /// Everything is allowed.
+    Open,
+    /// Everything is denied.
+    Closed,
+}
+
+/// Stands in for a store that does not answer.
+#[derive(Debug, Default)]
+pub(crate) struct Fallback {
+    /// How many instances share the limits.
+    nodes: u64,
+    /// Made when the store fails for the first time.
+    stand_in: OnceLock<MemoryStore>,
+    /// How much of each key's limit was used when the store last said so.
+    seen: Mutex<Seen>,
+}
+
+type Seen = HashMap<Fingerprint, u64, foldhash::fast::RandomState>;
+
+/// Keys whose use is known. Past this, others start with a full share.
+const MOST_SEEN: usize = 100_000;
+
+/// When to try again, where nobody can say.
+pub(crate) const RETRY_AFTER: Span = Span::from_secs(1);
+
+impl Fallback {
+    pub(crate) fn new(nodes: u32) -> Self {
+        Self { nodes: u64::from(nodes.max(1)), ..Self::default() }
+    }
+
+    /// Takes note of what the store said, in case that it is the last for a while.
+    pub(crate) fn saw(&self, charges: &[Charge<'_>], verdicts: &Verdicts) {
+        let mut seen = self.seen.lock();
+        for (charge, verdict) in charges.iter().zip(verdicts) {
+            let used = verdict.limit.saturating_sub(verdict.remaining);
+            if seen.len() < MOST_SEEN || seen.contains_key(&charge.counter()) {
+                seen.insert(charge.counter(), used);
+            } else {
+                // Who has not come for long matters least; all of them at once costs least.
+                seen.clear();
+            }
+        }
+    }
+
+    /// Decides here: an embedded store with this instance's share.
+    pub(crate) fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool {
+        let stand_in = self.stand_in.get_or_init(MemoryStore::new);
+        let rules: Vec<Rule> = charges.iter().map(|charge| self.share(charge.rule())).collect();
+        let shares: Vec<Charge<'_>> = charges
+            .iter()
+            .zip(&rules)
+            .map(|(charge, rule)| Charge::new(charge.subject(), charge.cost(), rule))
+            .collect();
+        shares.iter().for_each(|share| self.seed(stand_in, share));
+        stand_in.settle_now(&shares, out)
+    }
+
+    pub(crate) fn refund(&self, charge: &Charge<'_>) {
+        if let Some(stand_in) = self.stand_in.get() {
+            let rule = self.share(charge.rule());
+            stand_in.refund_now(&Charge::new(charge.subject(), charge.cost(), &rule));
+        }
+    }
+
+    pub(crate) fn reset(&self, charge: &Charge<'_>) {
+        self.seen.lock().remove(&charge.counter());
+        if let Some(stand_in) = self.stand_in.get() {
+            stand_in.reset_now(charge);
+        }
+    }
+
+    /// Takes what was used already, this instance's part of it, once.
+    fn seed(&self, stand_in: &MemoryStore, share: &Charge<'_>) {
+        let Some(used) = self.seen.lock().remove(&share.counter()) else { return };
+        let used = used.div_ceil(self.nodes).min(share.rule().limit.capacity());
+        if let Ok(cost) = Cost::new(used) {
+            stand_in.settle_now(
+                &[Charge::new(share.subject(), cost, share.rule())],
+                &mut Verdicts::new(),
+            );
+        }
+    }
+
+    /// The same rule with this instance's part of the limit, rounded up: nobody is left without.
+    fn share(&self, rule: &Rule) -> Rule {
+        let quota = rule.limit.quota();
+        let part = |units: u64| units.div_ceil(self.nodes);
+        let share = Quota::new(part(quota.limit()), quota.window()).ok().and_then(|share| {
+            let share = match quota.burst() {
+                Some(burst) => share.with_burst(part(burst)).ok()?,
+                None => share,
+            };
+            Limit::new(rule.limit.kind(), &share).ok()
+        });
+        Rule { limit: share.unwrap_or(rule.limit), ..*rule }
+    }
+}
+
+/// The verdicts that need no store: a block list stays closed whatever fails.
+pub(crate) fn hopeless(charges: &[Charge<'_>]) -> Option<Verdicts> {
+    let never = |charge: &Charge<'_>| {
+        let capacity = charge.rule().limit.capacity();
+        charge.rule().enforced && (capacity == 0 || charge.cost().get() > capacity)
+    };
+    let fresh =
+        |charge: &Charge<'_>| charge.rule().limit.probe_fresh(charge.cost(), Timestamp::ZERO);
+    charges.iter().any(never).then(|| charges.iter().map(fresh).collect())
+}
