@@ -17,7 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-server", &["tidegate", "tidegate-wire"]),
     ("tidegate-cli", &["tidegate", "tidegate-server"]),
     ("tidegate-conformance", &["tidegate-core", "tidegate-store"]),
-    ("tidegate-bench", &["tidegate"]),
+    ("tidegate-bench", &["tidegate", "tidegate-testkit"]),
     ("xtask", &["tidegate-conformance", "tidegate-core"]),
 ];
 

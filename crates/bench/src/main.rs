@@ -7,6 +7,7 @@
 
 mod contestant;
 mod memory;
+mod redis;
 mod speed;
 mod stopwatch;
 mod table;
@@ -36,6 +37,15 @@ enum Benchmark {
         #[arg(long, value_name = "TEXT")]
         only: Option<String>,
     },
+    /// Decisions in Redis, beside the scripts that everyone writes first. Starts its own servers.
+    Redis {
+        /// Rounds of which the median is taken.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// Decisions in a round.
+        #[arg(long, default_value_t = 500_000)]
+        decisions: u64,
+    },
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
     Memory { contestant: String, keys: usize },
@@ -53,6 +63,7 @@ fn main() -> anyhow::Result<()> {
             speed::allocations();
             memory::compare()
         }
+        Benchmark::Redis { rounds, decisions } => redis::compare(rounds, decisions),
         Benchmark::Memory { contestant, keys } => memory::measure(&contestant, keys),
     }
 }

@@ -1,11 +1,23 @@
 -- A limit of zero: nothing passes, nothing is kept.
-local closed = { never = true }
-function closed.read() return 0, 0, 0 end
-function closed.take() return false end
-function closed.deny() end
-function closed.give() end
+local function closed()
+  local it = { never = true }
+  function it.read() return 0, 0, 0 end
+  function it.take() return false end
+  function it.deny() end
+  function it.give() end
+  return it
+end
 
--- A value that is none of ours: nobody passes, and it stays as it is.
-local damaged = closed
+-- The algorithms, by the number that a rule begins with. Made when they are needed: a call has
+-- one or two of them, and to make what nobody needs takes as long as to decide.
+local MAKERS = { [0] = closed, fixed_window, sliding_window, sliding_log, token_bucket }
+local made = {}
 
-local ALGORITHMS = { [0] = closed, fixed_window, sliding_window, sliding_log, token_bucket }
+local function algorithm(kind)
+  local it = made[kind]
+  if not it then
+    it = MAKERS[kind]()
+    made[kind] = it
+  end
+  return it
+end

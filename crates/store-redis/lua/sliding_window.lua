@@ -1,41 +1,45 @@
 -- Sliding-window counter. State: when the later of two windows stops to matter, the count of the
 -- earlier one, the count of the later one.
 -- Rule: kind, limit, window.
-local sliding_window = {}
+local function sliding_window()
+  local it = {}
 
-function sliding_window.read(_, raw)
-  return unpack_three(raw)
-end
-
-local function sliding_window_now(rule, now, final, previous, current)
-  local window = rule[3]
-  local left = final - now
-  if left <= 0 then return floor(now / window) * window + 2 * window, 0, 0 end
-  if left <= window then return final + window, current, 0 end
-  if left <= 2 * window then return final, previous, current end
-  -- The clock went back: where in their windows those requests fell is no longer known.
-  return floor(now / window) * window + 2 * window, 0, min(previous + current, rule[2])
-end
-
-function sliding_window.take(rule, now, final, previous, current, cost)
-  final, previous, current = sliding_window_now(rule, now, final, previous, current)
-  local room = rule[2] - current - cost
-  local fits = room >= 0 and at_most(previous, final - now - rule[3], room, rule[3])
-  return fits, final, previous, current + cost
-end
-
-function sliding_window.deny(rule, now, final, previous, current)
-  if final - now > 2 * rule[3] then
-    return true, sliding_window_now(rule, now, final, previous, current)
+  function it.read(_, raw)
+    return unpack_three(raw)
   end
-end
 
-function sliding_window.give(rule, now, final, previous, current, amount)
-  final, previous, current = sliding_window_now(rule, now, final, previous, current)
-  local rest = max(0, amount - current)
-  return true, final, max(0, previous - rest), max(0, current - amount)
-end
+  local function up_to(rule, now, final, previous, current)
+    local window = rule[3]
+    local left = final - now
+    if left <= 0 then return floor(now / window) * window + 2 * window, 0, 0 end
+    if left <= window then return final + window, current, 0 end
+    if left <= 2 * window then return final, previous, current end
+    -- The clock went back: where in their windows those requests fell is no longer known.
+    return floor(now / window) * window + 2 * window, 0, min(previous + current, rule[2])
+  end
 
-function sliding_window.write(key, _, now, raw, final, previous, current)
-  return keep(key, raw, pack_three(final, previous, current), final - now)
+  function it.take(rule, now, final, previous, current, cost)
+    final, previous, current = up_to(rule, now, final, previous, current)
+    local room = rule[2] - current - cost
+    local fits = room >= 0 and at_most(previous, final - now - rule[3], room, rule[3])
+    return fits, final, previous, current + cost
+  end
+
+  function it.deny(rule, now, final, previous, current)
+    if final - now > 2 * rule[3] then
+      return true, up_to(rule, now, final, previous, current)
+    end
+  end
+
+  function it.give(rule, now, final, previous, current, amount)
+    final, previous, current = up_to(rule, now, final, previous, current)
+    local rest = max(0, amount - current)
+    return true, final, max(0, previous - rest), max(0, current - amount)
+  end
+
+  function it.write(key, _, now, raw, final, previous, current)
+    return keep(key, raw, pack_three(final, previous, current), final - now)
+  end
+
+  return it
 end

@@ -4,74 +4,78 @@
 --
 -- A cost comes as the microseconds and the rest that it takes to refill. Debts are compared and
 -- added as such pairs, so nothing here is multiplied or divided, and nothing rounded.
-local token_bucket = {}
+local function token_bucket()
+  local it = {}
 
-function token_bucket.read(_, raw)
-  return unpack_three(raw)
-end
+  function it.read(_, raw)
+    return unpack_three(raw)
+  end
 
-local function is_more(micros, rest, other_micros, other_rest)
-  return micros > other_micros or (micros == other_micros and rest > other_rest)
-end
+  local function is_more(micros, rest, other_micros, other_rest)
+    return micros > other_micros or (micros == other_micros and rest > other_rest)
+  end
 
--- The same debt at another rate: (micros * old + rest) / new, bit by bit. Once after a limit has
--- changed, for each key.
-local function token_bucket_convert(rule, micros, rest, old)
-  local new, most, most_rest = rule[2], rule[3], rule[4]
-  local quotient, remainder = 0, 0
-  local bit = 1
-  while bit * 2 <= micros do bit = bit * 2 end
-  while bit >= 1 do
-    quotient, remainder = quotient * 2, remainder * 2
-    if micros >= bit then
-      micros, remainder = micros - bit, remainder + old
+  -- The same debt at another rate: (micros * old + rest) / new, bit by bit. Once after a limit has
+  -- changed, for each key.
+  local function converted(rule, micros, rest, old)
+    local new, most, most_rest = rule[2], rule[3], rule[4]
+    local quotient, remainder = 0, 0
+    local bit = 1
+    while bit * 2 <= micros do bit = bit * 2 end
+    while bit >= 1 do
+      quotient, remainder = quotient * 2, remainder * 2
+      if micros >= bit then
+        micros, remainder = micros - bit, remainder + old
+      end
+      local carried = floor(remainder / new)
+      quotient, remainder = quotient + carried, remainder - carried * new
+      if quotient > most then return most, most_rest end
+      bit = bit / 2
     end
+    remainder = remainder + rest
     local carried = floor(remainder / new)
-    quotient, remainder = quotient + carried, remainder - carried * new
-    if quotient > most then return most, most_rest end
-    bit = bit / 2
+    return quotient + carried, remainder - carried * new
   end
-  remainder = remainder + rest
-  local carried = floor(remainder / new)
-  return quotient + carried, remainder - carried * new
-end
 
--- What is owed now: no more than an empty bucket owes. And whether that is not what is stored.
-local function token_bucket_debt(rule, now, full_at, rest, rate)
-  local micros = full_at - now
-  if micros < 0 then return 0, 0, false end
-  local differs = false
-  if rate ~= rule[2] and (micros > 0 or rest > 0) then
-    micros, rest = token_bucket_convert(rule, micros, rest, rate)
-    differs = true
+  -- What is owed now: no more than an empty bucket owes. And whether that is not what is stored.
+  local function debt(rule, now, full_at, rest, rate)
+    local micros = full_at - now
+    if micros < 0 then return 0, 0, false end
+    local differs = false
+    if rate ~= rule[2] and (micros > 0 or rest > 0) then
+      micros, rest = converted(rule, micros, rest, rate)
+      differs = true
+    end
+    if is_more(micros, rest, rule[3], rule[4]) then return rule[3], rule[4], true end
+    return micros, rest, differs
   end
-  if is_more(micros, rest, rule[3], rule[4]) then return rule[3], rule[4], true end
-  return micros, rest, differs
-end
 
-function token_bucket.take(rule, now, full_at, rest, rate, cost, cost_rest)
-  local micros
-  micros, rest = token_bucket_debt(rule, now, full_at, rest, rate)
-  micros, rest = micros + cost, rest + cost_rest
-  while rest >= rule[2] do micros, rest = micros + 1, rest - rule[2] end
-  return not is_more(micros, rest, rule[3], rule[4]), now + micros, rest, rule[2]
-end
+  function it.take(rule, now, full_at, rest, rate, cost, cost_rest)
+    local micros
+    micros, rest = debt(rule, now, full_at, rest, rate)
+    micros, rest = micros + cost, rest + cost_rest
+    while rest >= rule[2] do micros, rest = micros + 1, rest - rule[2] end
+    return not is_more(micros, rest, rule[3], rule[4]), now + micros, rest, rule[2]
+  end
 
-function token_bucket.deny(rule, now, full_at, rest, rate)
-  local micros, rest, differs = token_bucket_debt(rule, now, full_at, rest, rate)
-  if differs then return true, now + micros, rest, rule[2] end
-end
+  function it.deny(rule, now, full_at, rest, rate)
+    local micros, rest, differs = debt(rule, now, full_at, rest, rate)
+    if differs then return true, now + micros, rest, rule[2] end
+  end
 
-function token_bucket.give(rule, now, full_at, rest, rate, amount, amount_rest)
-  local micros, rest = token_bucket_debt(rule, now, full_at, rest, rate)
-  -- A full bucket stays as it is: dated anew, it would owe something if the clock went back.
-  if micros == 0 and rest == 0 then return false end
-  micros, rest = micros - amount, rest - amount_rest
-  if rest < 0 then micros, rest = micros - 1, rest + rule[2] end
-  if micros < 0 then micros, rest = 0, 0 end
-  return true, now + micros, rest, rule[2]
-end
+  function it.give(rule, now, full_at, rest, rate, amount, amount_rest)
+    local micros, rest = debt(rule, now, full_at, rest, rate)
+    -- A full bucket stays as it is: dated anew, it would owe something if the clock went back.
+    if micros == 0 and rest == 0 then return false end
+    micros, rest = micros - amount, rest - amount_rest
+    if rest < 0 then micros, rest = micros - 1, rest + rule[2] end
+    if micros < 0 then micros, rest = 0, 0 end
+    return true, now + micros, rest, rule[2]
+  end
 
-function token_bucket.write(key, _, now, raw, full_at, rest, rate)
-  return keep(key, raw, pack_three(full_at, rest, rate), full_at - now + min(rest, 1))
+  function it.write(key, _, now, raw, full_at, rest, rate)
+    return keep(key, raw, pack_three(full_at, rest, rate), full_at - now + min(rest, 1))
+  end
+
+  return it
 end

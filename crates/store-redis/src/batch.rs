@@ -1,16 +1,14 @@
-//! Many requests in one call: what is sent, and what the answer means.
+//! Gathers many requests into one call.
 
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule, Span};
-use tidegate_store::{StoreError, StoreErrorKind, Verdicts};
+use tidegate_store::{StoreError, Verdicts};
 
 use crate::key::KeyName;
-use crate::link::Reply;
-use crate::replay::Replay;
-use crate::{pack, rule};
+use crate::parcel::Parcel;
 
 /// A charge that can wait in a queue: it borrows nothing.
 #[derive(Clone, Debug)]
@@ -67,13 +65,26 @@ impl Ask {
 /// Whether a request passes, and each charge's verdict.
 pub(crate) type Answer = Result<(bool, Verdicts), StoreError>;
 
-/// Requests on their way to Redis in one call.
+/// Requests that gather for one call.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    asks: Vec<Ask>,
-    keys: Vec<(KeyName, usize, Span)>,
-    places: HashMap<Fingerprint, usize, RandomState>,
-    limits: Vec<Limit>,
+    pub(crate) asks: Vec<Ask>,
+    pub(crate) keys: Vec<Entry>,
+    pub(crate) places: HashMap<Fingerprint, usize, RandomState>,
+    pub(crate) prices: Vec<(Limit, Cost)>,
+}
+
+/// A key, and what is asked of it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: KeyName,
+    pub(crate) price: usize,
+    pub(crate) phase: Span,
+    /// Requests that are all alike: one limit, one cost.
+    pub(crate) times: u64,
+    /// Whether some are not: they have several limits, or another cost, or give back. Then it
+    /// matters in which order they come, also among keys.
+    pub(crate) connected: bool,
 }
 
 impl Batch {
@@ -86,8 +97,8 @@ impl Batch {
     /// counter, which happens while a policy is being replaced.
     pub(crate) fn has_room_for(&self, ask: &Ask) -> bool {
         let differs = |item: &Item| {
-            let place = self.places.get(&item.counter);
-            place.is_some_and(|place| *self.limit_of(*place) != item.rule.limit)
+            let entry = self.places.get(&item.counter).map(|place| &self.keys[*place]);
+            entry.is_some_and(|entry| self.prices[entry.price].0 != item.rule.limit)
         };
         let fits = self.asks.len() < Self::MAX_ASKS
             && self.keys.len() + ask.items().len() <= Self::MAX_KEYS;
@@ -95,114 +106,34 @@ impl Batch {
     }
 
     pub(crate) fn add(&mut self, ask: Ask) {
-        ask.items().iter().for_each(|item| self.place(item));
+        let connected = !matches!(&ask, Ask::Settle(items) if items.len() == 1);
+        for item in ask.items() {
+            let price = self.price(item.rule.limit, item.cost);
+            match self.places.get(&item.counter) {
+                Some(place) => {
+                    let entry = &mut self.keys[*place];
+                    entry.times += 1;
+                    entry.connected |= connected || entry.price != price;
+                }
+                None => {
+                    self.places.insert(item.counter, self.keys.len());
+                    let (name, phase) = (item.key.clone(), item.phase);
+                    self.keys.push(Entry { name, price, phase, times: 1, connected });
+                }
+            }
+        }
         self.asks.push(ask);
     }
 
-    fn place(&mut self, item: &Item) {
-        if self.places.contains_key(&item.counter) {
-            return;
-        }
-        let limit = match self.limits.iter().position(|limit| *limit == item.rule.limit) {
-            Some(known) => known,
-            None => {
-                self.limits.push(item.rule.limit);
-                self.limits.len() - 1
-            }
-        };
-        self.places.insert(item.counter, self.keys.len());
-        self.keys.push((item.key.clone(), limit, item.phase));
+    fn price(&mut self, limit: Limit, cost: Cost) -> usize {
+        self.prices.iter().position(|price| *price == (limit, cost)).unwrap_or_else(|| {
+            self.prices.push((limit, cost));
+            self.prices.len() - 1
+        })
     }
 
-    pub(crate) fn slot(&self) -> u16 {
-        self.asks.first().map_or(0, Ask::slot)
+    /// Nothing more comes in.
+    pub(crate) fn seal(self) -> Parcel {
+        Parcel::new(self)
     }
-
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.keys.iter().map(|(name, ..)| name.as_bytes())
-    }
-
-    pub(crate) fn asks(&self) -> &[Ask] {
-        &self.asks
-    }
-
-    /// The number of keys.
-    pub(crate) fn width(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// A key's limit, by its place.
-    pub(crate) fn limit_of(&self, place: usize) -> &Limit {
-        &self.limits[self.keys[place].1]
-    }
-
-    /// Where an item's key is.
-    pub(crate) fn place_of(&self, item: &Item) -> usize {
-        self.places.get(&item.counter).copied().unwrap_or_default()
-    }
-
-    /// The script's first argument: limits, keys and requests.
-    pub(crate) fn argument(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64 + 8 * self.asks.len());
-        pack::list(&mut out, 3);
-        pack::list(&mut out, self.limits.len());
-        self.limits.iter().for_each(|limit| rule::write(&mut out, limit));
-        pack::list(&mut out, 2 * self.keys.len());
-        for (_, limit, phase) in &self.keys {
-            pack::number(&mut out, *limit as u64 + 1);
-            pack::number(&mut out, phase.as_micros());
-        }
-        let (mut requests, mut count) = (Vec::with_capacity(4 * self.asks.len()), 0);
-        self.asks.iter().for_each(|ask| count += self.write(ask, &mut requests));
-        pack::list(&mut out, count);
-        out.append(&mut requests);
-        out
-    }
-
-    /// Writes one request, and says how many numbers that took; see `settle.lua`.
-    fn write(&self, ask: &Ask, out: &mut Vec<u8>) -> usize {
-        match ask {
-            Ask::Settle(items) => match items.as_slice() {
-                [item] => self.write_item(item, out),
-                items => {
-                    pack::number(out, 0);
-                    pack::number(out, items.len() as u64);
-                    for item in items {
-                        self.write_item(item, out);
-                        pack::number(out, u64::from(item.rule.enforced));
-                    }
-                    2 + 4 * items.len()
-                }
-            },
-            Ask::Refund(item) => {
-                pack::negative(out, -1);
-                1 + self.write_item(item, out)
-            }
-            Ask::Reset(item) => {
-                pack::negative(out, -2);
-                pack::number(out, self.place_of(item) as u64 + 1);
-                2
-            }
-        }
-    }
-
-    fn write_item(&self, item: &Item, out: &mut Vec<u8>) -> usize {
-        let (cost, rest) = rule::cost(&item.rule.limit, item.cost);
-        pack::number(out, self.place_of(item) as u64 + 1);
-        pack::number(out, cost);
-        pack::number(out, rest);
-        3
-    }
-
-    /// What each request is told, in their order.
-    pub(crate) fn answers(&self, reply: &Reply) -> Vec<Answer> {
-        match Replay::new(self, reply) {
-            Some(mut replay) => self.asks.iter().map(|ask| replay.answer(ask)).collect(),
-            None => self.asks.iter().map(|_| Err(misunderstood())).collect(),
-        }
-    }
-}
-
-fn misunderstood() -> StoreError {
-    StoreError::new(StoreErrorKind::Protocol, "the script's answer has another shape than ours")
 }

@@ -12,6 +12,7 @@ use crate::RedisStoreBuilder;
 use crate::batch::{Answer, Ask, Batch, Item};
 use crate::breaker::Breaker;
 use crate::link::{Call, Failure, Link};
+use crate::parcel::Parcel;
 use crate::queue::Carrier;
 use crate::script::{SETTLE, SETTLE_AT};
 
@@ -94,23 +95,22 @@ impl Courier {
 
     /// Whether Redis decides again: a decision about nobody.
     async fn probe(&self, slot: u16) -> bool {
-        let batch = probe_batch(&self.prefix);
-        let call = self.call(&batch);
+        let call = self.call(&nobody(&self.prefix));
         matches!(timeout(PROBE_TIMEOUT, self.link.run(slot, 0, &call)).await, Ok(Ok(_)))
     }
 
-    fn call(&self, batch: &Batch) -> Call {
-        let keys: Vec<&[u8]> = batch.keys().collect();
+    fn call(&self, parcel: &Parcel) -> Call {
+        let keys = parcel.names();
         match &self.clock_in_hand {
             None => {
                 let mut call = Call::new(&SETTLE, &keys);
-                call.arg(batch.argument());
+                call.arg(parcel.argument());
                 call
             }
             Some(clock) => {
                 let mut call = Call::new(&SETTLE_AT, &keys);
                 let now = clock.load(Ordering::SeqCst) as i64;
-                call.arg(batch.argument()).number(now);
+                call.arg(parcel.argument()).number(now);
                 call
             }
         }
@@ -122,19 +122,19 @@ impl Carrier for Arc<Courier> {
         self.link.is_cluster()
     }
 
-    async fn carry(&self, lane: usize, batch: &Batch) -> Vec<Answer> {
-        let call = self.call(batch);
-        match self.link.run(batch.slot(), lane, &call).await {
+    async fn carry(&self, lane: usize, parcel: &Parcel) -> Vec<Answer> {
+        let call = self.call(parcel);
+        match self.link.run(parcel.slot(), lane, &call).await {
             Ok(reply) => {
                 self.breaker.succeeded();
-                batch.answers(&reply)
+                parcel.answers(&reply)
             }
             Err(failure) => {
                 if is_of_the_server(&failure) {
-                    self.failed(batch.slot());
+                    self.failed(parcel.slot());
                 }
                 let error = StoreError::from(failure);
-                batch.asks().iter().map(|_| Err(error.clone())).collect()
+                parcel.asks().iter().map(|_| Err(error.clone())).collect()
             }
         }
     }
@@ -146,7 +146,7 @@ fn is_of_the_server(failure: &Failure) -> bool {
 }
 
 /// One decision that concerns nobody.
-fn probe_batch(prefix: &[u8]) -> Batch {
+fn nobody(prefix: &[u8]) -> Parcel {
     let mut batch = Batch::default();
     if let Ok(limit) = "1000000/second".parse::<Limit>() {
         let id = Fingerprint::new(0, 0);
@@ -154,5 +154,5 @@ fn probe_batch(prefix: &[u8]) -> Batch {
         let item = Item::new(prefix, &Charge::new(id, Cost::ONE, &rule));
         batch.add(Ask::Settle(std::iter::once(item).collect()));
     }
-    batch
+    batch.seal()
 }

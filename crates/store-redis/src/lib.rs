@@ -16,6 +16,7 @@ mod courier;
 mod key;
 mod link;
 mod pack;
+mod parcel;
 mod queue;
 mod replay;
 mod rule;

@@ -12,14 +12,15 @@ use tidegate_store::{StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 
 use crate::batch::{Answer, Ask, Batch};
+use crate::parcel::Parcel;
 
 /// Sends one call, and gives each of its requests an answer.
 pub(crate) trait Carrier: Send + Sync + 'static {
     /// Whether all keys of a call must be in one slot.
     fn keeps_slots_apart(&self) -> bool;
 
-    /// Carries a batch to Redis and back.
-    fn carry(&self, lane: usize, batch: &Batch) -> impl Future<Output = Vec<Answer>> + Send;
+    /// Carries requests to Redis and back.
+    fn carry(&self, lane: usize, parcel: &Parcel) -> impl Future<Output = Vec<Answer>> + Send;
 }
 
 /// What waits for one of the connections.
@@ -76,8 +77,8 @@ impl<C: Carrier> Queue<C> {
 
     /// One call after the other, until nobody waits.
     async fn fly(self: Arc<Self>) {
-        while let Some((batch, callers)) = self.board() {
-            let answers = self.carrier.carry(self.lane, &batch).await;
+        while let Some((parcel, callers)) = self.board() {
+            let answers = self.carrier.carry(self.lane, &parcel).await;
             for (caller, answer) in callers.into_iter().zip(answers) {
                 // Who does not wait any more gets nothing.
                 let _ = caller.send(answer);
@@ -86,7 +87,7 @@ impl<C: Carrier> Queue<C> {
     }
 
     /// Takes along what waits, as far as it fits; `None` ends the flight.
-    fn board(&self) -> Option<(Batch, Vec<oneshot::Sender<Answer>>)> {
+    fn board(&self) -> Option<(Parcel, Vec<oneshot::Sender<Answer>>)> {
         let mut waiting = self.waiting.lock();
         let (mut batch, mut callers) = (Batch::default(), Vec::new());
         let mut slot = None;
@@ -112,7 +113,8 @@ impl<C: Carrier> Queue<C> {
             waiting.flights -= 1;
             return None;
         }
-        Some((batch, callers))
+        drop(waiting);
+        Some((batch.seal(), callers))
     }
 }
 

@@ -4,53 +4,75 @@
 //! state it found, the time, and the request, so it is worked out here, by the code that every
 //! other store uses.
 
+use smallvec::SmallVec;
 use tidegate_core::{Accounts, Charge, Cost, Limit, State, Timestamp, Verdict, settle};
 use tidegate_store::{StoreError, StoreErrorKind, Verdicts};
 
-use crate::batch::{Answer, Ask, Batch, Item};
+use crate::batch::{Answer, Ask, Item};
 use crate::link::Reply;
+use crate::parcel::Parcel;
 use crate::state;
 
-/// In place of a state: the value in Redis is none of ours.
+/// In place of a state: the value in Redis is none of ours, as the script saw when it read it, or
+/// when it wrote.
 const DAMAGED: i64 = 1;
+const OCCUPIED: i64 = 3;
 
 /// A call's answer, replayed request by request.
 pub(crate) struct Replay<'a> {
-    batch: &'a Batch,
+    parcel: &'a Parcel,
     now: Timestamp,
-    /// Each key's; `None` where the value is damaged.
-    states: Vec<Option<State>>,
-    /// Three numbers for every charge on a log that is still to come.
-    told: std::slice::Iter<'a, Reply>,
+    keys: Vec<Found>,
+    /// Three numbers for every charge on a log: of keys that nothing connects one key after the
+    /// other, of the rest in the order of their requests.
+    told: &'a [Reply],
+    /// Where the next ones of connected keys are.
+    next: usize,
+}
+
+/// What was found of a key.
+struct Found {
+    /// What it is by now.
+    state: State,
+    damaged: bool,
+    /// Whether the script told anything of it.
+    is_told: bool,
+    /// Where the next numbers told of it are, if nothing connects it.
+    next: Option<usize>,
 }
 
 impl<'a> Replay<'a> {
     /// `None` when the answer has not the shape it must have.
-    pub(crate) fn new(batch: &'a Batch, reply: &'a Reply) -> Option<Self> {
+    pub(crate) fn new(parcel: &'a Parcel, reply: &'a Reply) -> Option<Self> {
         let Reply::Array(values) = reply else { return None };
-        let (found, rest) = values.split_at_checked(batch.width())?;
+        let (found, rest) = values.split_at_checked(parcel.names().len())?;
         let (now, told) = rest.split_first()?;
         let now = Timestamp::from_micros(number(now)?);
-        let states = found.iter().enumerate();
-        let states = states.map(|(place, found)| read(batch.limit_of(place), found)).collect();
-        Some(Self { batch, now, states, told: told.iter() })
+        let mut next = 0;
+        let keys = parcel.entries().zip(found).map(|(entry, found)| {
+            let limit = parcel.limit_of(entry);
+            let state = read(limit, found);
+            let is_told = is_log(limit) && !matches!(found, Reply::Integer(DAMAGED));
+            let here = next;
+            next += if is_told && !entry.connected { 3 * entry.times as usize } else { 0 };
+            Found {
+                damaged: state.is_none(),
+                state: state.unwrap_or_else(|| State::fresh(limit)),
+                is_told,
+                next: (!entry.connected).then_some(here),
+            }
+        });
+        let keys = keys.collect();
+        Some(Self { parcel, now, keys, told, next })
     }
 
     /// What one request is told.
     pub(crate) fn answer(&mut self, ask: &Ask) -> Answer {
-        let items = ask.items();
-        if items.iter().any(|item| self.states[self.batch.place_of(item)].is_none()) {
-            return Err(StoreError::new(
-                StoreErrorKind::WrongType,
-                format!("key {:?} holds a value that is none of ours", items[0].key),
-            ));
-        }
         let mut verdicts = Verdicts::new();
         let passes = match ask {
             Ask::Settle(items) => {
-                let charges: Charges<'_> = items.iter().map(Item::charge).collect();
-                let mut accounts = Sitting { replay: self, items };
-                settle(&charges, &mut accounts, &mut verdicts)
+                let charges: SmallVec<[Charge<'_>; 1]> = items.iter().map(Item::charge).collect();
+                settle(&charges, &mut Sitting { replay: self, items }, &mut verdicts)
             }
             Ask::Refund(item) => {
                 self.change(item, |state, limit, now| state.refund(limit, item.cost, now));
@@ -61,7 +83,19 @@ impl<'a> Replay<'a> {
                 true
             }
         };
-        Ok((passes, verdicts))
+        let damaged = ask.items().iter().find(|item| self.found(item).damaged);
+        match damaged {
+            None => Ok((passes, verdicts)),
+            Some(item) => Err(StoreError::new(
+                StoreErrorKind::WrongType,
+                format!("key {:?} holds a value that is none of ours", item.key),
+            )),
+        }
+    }
+
+    fn found(&mut self, item: &Item) -> &mut Found {
+        let position = self.parcel.position_of(item);
+        &mut self.keys[position]
     }
 
     fn change<T>(
@@ -69,18 +103,26 @@ impl<'a> Replay<'a> {
         item: &Item,
         change: impl FnOnce(&mut State, &Limit, Timestamp) -> T,
     ) -> T {
-        let limit = &item.rule.limit;
-        let state =
-            self.states[self.batch.place_of(item)].get_or_insert_with(|| State::fresh(limit));
-        change(state, limit, self.now + item.phase)
+        let now = self.now + item.phase;
+        change(&mut self.found(item).state, &item.rule.limit, now)
     }
 
     /// A log that decides this cost as the whole one would: the instant whose leaving makes room,
     /// and the newest one.
     fn told_log(&mut self, item: &Item, cost: Cost) -> Option<State> {
         let Limit::SlidingLog(by) = &item.rule.limit else { return None };
-        let mut next = || self.told.next().and_then(number);
-        let (count, newest, makes_room) = (next()?, next()?, next()?);
+        let (told, shared) = (self.told, self.next);
+        let found = self.found(item);
+        if !found.is_told {
+            return None;
+        }
+        let at = found.next.unwrap_or(shared);
+        match &mut found.next {
+            Some(next) => *next += 3,
+            None => self.next += 3,
+        }
+        let [count, newest, makes_room] = told.get(at..at + 3)? else { return None };
+        let (count, newest, makes_room) = (number(count)?, number(newest)?, number(makes_room)?);
         let excess = count.saturating_add(cost.get()).saturating_sub(item.rule.limit.capacity());
         // A cost above the limit waits for nothing.
         let leaving = if excess <= count { excess } else { 0 };
@@ -88,8 +130,6 @@ impl<'a> Replay<'a> {
         Some(State::SlidingLog(by.state([(makes_room, leaving), (newest, count - leaving)])))
     }
 }
-
-type Charges<'a> = smallvec::SmallVec<[Charge<'a>; 1]>;
 
 /// The charges of one request at their states.
 struct Sitting<'r, 'a> {
@@ -100,10 +140,7 @@ struct Sitting<'r, 'a> {
 impl Accounts for Sitting<'_, '_> {
     fn probe(&mut self, index: usize, cost: Cost) -> Verdict {
         let item = &self.items[index];
-        let log = match item.rule.limit.capacity() {
-            0 => None,
-            _ => self.replay.told_log(item, cost),
-        };
+        let log = self.replay.told_log(item, cost);
         self.replay.change(item, |state, limit, now| {
             if let Some(log) = log {
                 *state = log;
@@ -123,9 +160,14 @@ impl Accounts for Sitting<'_, '_> {
     }
 }
 
+/// A log, unless its limit is zero: then the script has nothing to tell.
+fn is_log(limit: &Limit) -> bool {
+    matches!(limit, Limit::SlidingLog(_)) && limit.capacity() > 0
+}
+
 fn read(limit: &Limit, found: &Reply) -> Option<State> {
     match found {
-        Reply::Integer(DAMAGED) => None,
+        Reply::Integer(DAMAGED | OCCUPIED) => None,
         Reply::Bytes(raw) if limit.capacity() > 0 => state::read(limit, raw),
         _ => Some(State::fresh(limit)),
     }

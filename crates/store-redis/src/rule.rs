@@ -12,23 +12,26 @@ const SLIDING_WINDOW: u64 = 2;
 const SLIDING_LOG: u64 = 3;
 const TOKEN_BUCKET: u64 = 4;
 
-/// Writes a limit's parameters, as the head of the algorithm's script lists them.
-pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit) {
+/// Writes a limit's parameters, as the head of the algorithm's script lists them, and a cost behind
+/// them.
+pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, units_asked: Cost) {
     let quota = limit.quota();
     let (units, window) = (quota.limit(), quota.window().as_micros());
-    match limit {
-        _ if limit.capacity() == 0 => write_numbers(out, &[CLOSED]),
+    let (price, price_rest) = cost(limit, units_asked);
+    let [kind, a, b, c, d] = match limit {
+        _ if limit.capacity() == 0 => [CLOSED, 0, 0, 0, 0],
         Limit::FixedWindow(by) => {
             let counts_denied = u64::from(by.counts_denied());
-            write_numbers(out, &[FIXED_WINDOW, units, window, scale(window), counts_denied]);
+            [FIXED_WINDOW, units, window, scale(window), counts_denied]
         }
-        Limit::SlidingWindow(_) => write_numbers(out, &[SLIDING_WINDOW, units, window]),
-        Limit::SlidingLog(_) => write_numbers(out, &[SLIDING_LOG, units, window]),
+        Limit::SlidingWindow(_) => [SLIDING_WINDOW, units, window, 0, 0],
+        Limit::SlidingLog(_) => [SLIDING_LOG, units, window, 0, 0],
         Limit::TokenBucket(by) => {
             let (micros, rest) = brim(by);
-            write_numbers(out, &[TOKEN_BUCKET, units, micros, rest]);
+            [TOKEN_BUCKET, units, micros, rest, 0]
         }
-    }
+    };
+    write_numbers(out, &[kind, a, b, c, d, price, price_rest]);
 }
 
 fn write_numbers(out: &mut Vec<u8>, numbers: &[u64]) {

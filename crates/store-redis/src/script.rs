@@ -21,6 +21,9 @@ fn assemble(clock: &str) -> Script {
         include_str!("../lua/sliding_log.lua"),
         include_str!("../lua/token_bucket.lua"),
         include_str!("../lua/register.lua"),
+        include_str!("../lua/request.lua"),
+        include_str!("../lua/alone.lua"),
+        include_str!("../lua/connected.lua"),
         include_str!("../lua/settle.lua"),
     ];
     Script::new(parts.map(without_comments).concat())

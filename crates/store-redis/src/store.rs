@@ -154,8 +154,9 @@ impl RedisStore {
 const UNKNOWN: Verdict =
     Verdict { allowed: false, limit: 0, remaining: 0, retry_after: None, reset_after: Span::ZERO };
 
-/// Calls under way on one connection. Two: while one is answered, the next one gathers.
-const FLIGHTS: usize = 2;
+/// Calls under way on one connection. While it is answered, the next one gathers; and while one
+/// connection waits, the others go on.
+const FLIGHTS: usize = 1;
 /// On a Cluster a call carries one slot's keys only, so there are more of them.
 const FLIGHTS_ON_A_CLUSTER: usize = 256;
 

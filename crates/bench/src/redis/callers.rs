@@ -1,0 +1,126 @@
+//! Us: callers that each wait for their decision before they ask for the next one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::bail;
+use tidegate::{AlgorithmKind, Limiter, RedisConfig, RedisStore, Source};
+use tidegate_testkit::Redis;
+
+use super::Result;
+use crate::stopwatch::Stopwatch;
+
+/// Who asks at the same time.
+const CALLERS: u64 = 64;
+
+/// What is asked.
+pub(super) struct Load {
+    pub(super) kind: AlgorithmKind,
+    pub(super) keys: u64,
+    pub(super) decisions: u64,
+    pub(super) url: String,
+}
+
+/// Runs a load, with `cpu` as the meter of Redis's processor.
+pub(super) fn run(load: &Load, cpu: impl Fn() -> u64) -> anyhow::Result<Result> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let limiter = Arc::new(limiter(load.kind, generous(load.kind), &load.url)?);
+        drive(&limiter, load.keys, load.decisions / 4).await;
+        let (before, watch) = (cpu(), Stopwatch::start());
+        let outcome = drive(&limiter, load.keys, load.decisions).await;
+        let seconds = watch.nanos() / 1e9;
+        if outcome.fallbacks > 0 || outcome.denied > 0 {
+            bail!("{} were denied and {} had no store", outcome.denied, outcome.fallbacks);
+        }
+        let cpu = (cpu() - before) as f64 / load.decisions as f64;
+        Ok(Result { cpu, a_second: load.decisions as f64 / seconds })
+    })
+}
+
+/// What became of the requests over a limit.
+pub(super) struct Share {
+    pub(super) denied: f64,
+    pub(super) asked: f64,
+}
+
+/// Ten sources that come a hundred times as often as they may.
+pub(super) fn share_that_reaches_redis(
+    redis: &Redis,
+    kind: AlgorithmKind,
+    decisions: u64,
+) -> anyhow::Result<Share> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let limiter = Arc::new(limiter(kind, "100/s", &redis.url())?);
+        let outcome = drive(&limiter, 10, decisions).await;
+        let all = decisions as f64;
+        Ok(Share { denied: outcome.denied as f64 / all, asked: outcome.asked as f64 / all })
+    })
+}
+
+fn limiter(kind: AlgorithmKind, quota: &str, url: &str) -> anyhow::Result<Limiter<RedisStore>> {
+    let config: RedisConfig = url.parse()?;
+    // Throughput is measured here, not patience.
+    let store = RedisStore::builder(config).deadline(Duration::from_secs(5)).build();
+    Ok(Limiter::builder().limit(quota).algorithm(kind).store(store).build()?)
+}
+
+/// Nobody reaches it.
+const fn generous(kind: AlgorithmKind) -> &'static str {
+    match kind {
+        AlgorithmKind::TokenBucket => "100000/minute burst 100000000",
+        AlgorithmKind::SlidingLog => "100000/s",
+        _ => "100000000/minute",
+    }
+}
+
+#[derive(Default)]
+struct Outcome {
+    denied: u64,
+    fallbacks: u64,
+    asked: u64,
+}
+
+async fn drive(limiter: &Arc<Limiter<RedisStore>>, keys: u64, decisions: u64) -> Outcome {
+    let left = Arc::new(AtomicU64::new(decisions));
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|caller| tokio::spawn(call(limiter.clone(), left.clone(), keys, caller)))
+        .collect();
+    let mut sum = Outcome::default();
+    for caller in callers {
+        let outcome = caller.await.unwrap_or_default();
+        sum.denied += outcome.denied;
+        sum.fallbacks += outcome.fallbacks;
+        sum.asked += outcome.asked;
+    }
+    sum
+}
+
+/// One caller: as long as there is something left to ask.
+async fn call(
+    limiter: Arc<Limiter<RedisStore>>,
+    left: Arc<AtomicU64>,
+    keys: u64,
+    caller: u64,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut random = caller.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    while left
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+        .is_ok()
+    {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let decision = limiter.check(&(random % keys)).await;
+        outcome.denied += u64::from(!decision.is_allowed());
+        outcome.asked += u64::from(decision.source() == Source::Store);
+        outcome.fallbacks += u64::from(decision.source() == Source::Fallback);
+        if decision.source() == Source::DenyCache {
+            tokio::task::yield_now().await;
+        }
+    }
+    outcome
+}

@@ -1,0 +1,137 @@
+//! Decisions in Redis: what they cost it, and how many there are a second, beside the scripts that
+//! everyone writes first.
+
+mod callers;
+mod memory;
+mod scripts;
+
+use anyhow::Context;
+use tidegate::AlgorithmKind;
+use tidegate_testkit::{Cluster, Redis};
+
+use self::callers::Load;
+use crate::table;
+
+/// What one contestant reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Result {
+    /// Microseconds of Redis's processor.
+    pub(crate) cpu: f64,
+    pub(crate) a_second: f64,
+}
+
+/// Keys that requests are spread over.
+const KEYS: u64 = 100_000;
+
+/// Everything, once for each round.
+pub(crate) fn compare(rounds: usize, decisions: u64) -> anyhow::Result<()> {
+    uniform(rounds, decisions)?;
+    hot_key(rounds, decisions)?;
+    over_the_limit(decisions)?;
+    on_a_cluster(decisions)?;
+    memory::compare()
+}
+
+/// Many keys: each algorithm beside its script.
+fn uniform(rounds: usize, decisions: u64) -> anyhow::Result<()> {
+    let redis = Redis::start();
+    let mut rows = Vec::new();
+    for kind in AlgorithmKind::ALL {
+        eprintln!("{kind}, {KEYS} keys ...");
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            theirs.push(scripts::run(&redis, *kind, KEYS, decisions)?);
+            let load = Load { kind: *kind, keys: KEYS, decisions, url: redis.url() };
+            ours.push(callers::run(&load, || redis.cpu_micros())?);
+        }
+        let (ours, theirs) = (median(ours)?, median(theirs)?);
+        rows.push(row(kind.name(), ours, theirs));
+    }
+    table::print(
+        "100,000 keys, 64 callers, beside the script by redis-benchmark -P 16",
+        &HEADER.map(str::to_owned),
+        &rows,
+    );
+    Ok(())
+}
+
+/// One key that everybody wants.
+fn hot_key(rounds: usize, decisions: u64) -> anyhow::Result<()> {
+    let redis = Redis::start();
+    let mut rows = Vec::new();
+    for kind in
+        [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow, AlgorithmKind::TokenBucket]
+    {
+        eprintln!("{kind}, one key ...");
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            theirs.push(scripts::run(&redis, kind, 1, decisions)?);
+            let load = Load { kind, keys: 1, decisions, url: redis.url() };
+            ours.push(callers::run(&load, || redis.cpu_micros())?);
+        }
+        rows.push(row(kind.name(), median(ours)?, median(theirs)?));
+    }
+    table::print("One key", &HEADER.map(str::to_owned), &rows);
+    Ok(())
+}
+
+const HEADER: [&str; 6] =
+    ["", "Redis CPU, us", "script's", "ratio", "decisions/s", "of the script's"];
+
+fn row(name: &str, ours: Result, theirs: Result) -> Vec<String> {
+    vec![
+        name.to_owned(),
+        format!("{:.2}", ours.cpu),
+        format!("{:.2}", theirs.cpu),
+        format!("{:.2}", ours.cpu / theirs.cpu),
+        format!("{:.0}", ours.a_second),
+        format!("{:.2}", ours.a_second / theirs.a_second),
+    ]
+}
+
+/// Attackers: a hundred times what is allowed.
+fn over_the_limit(decisions: u64) -> anyhow::Result<()> {
+    let redis = Redis::start();
+    let mut rows = Vec::new();
+    for kind in AlgorithmKind::ALL {
+        let share = callers::share_that_reaches_redis(&redis, *kind, decisions)?;
+        rows.push(vec![
+            kind.name().to_owned(),
+            format!("{:.1} %", 100.0 * share.denied),
+            format!("{:.2} %", 100.0 * share.asked),
+        ]);
+    }
+    let header = ["", "denied", "decisions that reach Redis"].map(str::to_owned);
+    table::print("Over the limit", &header, &rows);
+    Ok(())
+}
+
+/// Where the keys of a call must share a slot.
+fn on_a_cluster(decisions: u64) -> anyhow::Result<()> {
+    let cluster = Cluster::start(3);
+    let cpu = || cluster.nodes().iter().map(Redis::cpu_micros).sum();
+    let mut rows = Vec::new();
+    for kind in AlgorithmKind::ALL {
+        eprintln!("{kind}, Cluster ...");
+        let load = Load { kind: *kind, keys: KEYS, decisions, url: cluster.url() };
+        let ours = callers::run(&load, cpu)?;
+        rows.push(vec![
+            kind.name().to_owned(),
+            format!("{:.2}", ours.cpu),
+            format!("{:.0}", ours.a_second),
+        ]);
+    }
+    let header = ["", "Redis CPU, us, all nodes", "decisions/s"].map(str::to_owned);
+    table::print("Cluster of three, 100,000 keys, 64 callers", &header, &rows);
+    Ok(())
+}
+
+fn median(mut results: Vec<Result>) -> anyhow::Result<Result> {
+    let middle = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    let cpu = middle(results.iter().map(|result| result.cpu).collect());
+    let a_second = middle(results.drain(..).map(|result| result.a_second).collect());
+    Ok(Result { cpu: cpu.context("a round")?, a_second: a_second.context("a round")? })
+}

@@ -1,0 +1,70 @@
+//! The scripts that everyone writes first, by redis-benchmark.
+
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use tidegate::AlgorithmKind;
+use tidegate_testkit::Redis;
+
+use super::Result;
+
+/// A script and its arguments: limits that nobody reaches.
+fn script(kind: AlgorithmKind) -> anyhow::Result<(&'static str, [&'static str; 2])> {
+    Ok(match kind {
+        AlgorithmKind::FixedWindow => {
+            (include_str!("../../lua/fixed_window.lua"), ["100000000", "60"])
+        }
+        AlgorithmKind::SlidingWindow => {
+            (include_str!("../../lua/sliding_window.lua"), ["100000000", "60000"])
+        }
+        AlgorithmKind::SlidingLog => {
+            (include_str!("../../lua/sliding_log.lua"), ["100000", "1000000"])
+        }
+        AlgorithmKind::TokenBucket => {
+            (include_str!("../../lua/token_bucket.lua"), ["600", "60000000000"])
+        }
+        _ => bail!("{kind} has no script to compare with"),
+    })
+}
+
+/// Runs a script as often as asked, over so many keys.
+pub(super) fn run(
+    redis: &Redis,
+    kind: AlgorithmKind,
+    keys: u64,
+    decisions: u64,
+) -> anyhow::Result<Result> {
+    redis.command(&["FLUSHALL"]);
+    let (text, arguments) = script(kind)?;
+    let sha = redis.command(&["SCRIPT", "LOAD", text]).text();
+    // Once without being measured, so that keys exist.
+    benchmark(redis, &sha, arguments, keys, decisions / 4)?;
+    let before = redis.cpu_micros();
+    let a_second = benchmark(redis, &sha, arguments, keys, decisions)?;
+    let cpu = (redis.cpu_micros() - before) as f64 / decisions as f64;
+    Ok(Result { cpu, a_second })
+}
+
+/// Requests a second.
+fn benchmark(
+    redis: &Redis,
+    sha: &str,
+    arguments: [&str; 2],
+    keys: u64,
+    requests: u64,
+) -> anyhow::Result<f64> {
+    let (port, requests, keys) = (redis.port().to_string(), requests.to_string(), keys.to_string());
+    let options = ["-p", &port, "-n", &requests, "-r", &keys, "-P", "16", "-c", "50", "--csv"];
+    let command = ["EVALSHA", sha, "1", "user:__rand_int__"];
+    let output = Command::new("redis-benchmark")
+        .args(options)
+        .args(command)
+        .args(arguments)
+        .output()
+        .context("redis-benchmark: apt-get install redis-tools")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // "test","rps","avg_latency_ms",... and the figures below.
+    let figures = text.lines().last().context("figures")?;
+    let second = figures.split("\",\"").nth(1).with_context(|| format!("{text}"))?;
+    second.trim_matches('"').parse().with_context(|| format!("{figures}"))
+}

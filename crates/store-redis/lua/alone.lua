@@ -1,0 +1,27 @@
+-- A key of its own, and some requests for it that are all alike.
+local function settle_alone(key, rule, times)
+  local it, value, at = algorithm(rule[1]), found[key], now + (phases[key] or 0)
+  local cost, rest = rule[6], rule[7]
+  local takes = cost > 0 or rest > 0
+  local a, b, c = read(it, rule, value)
+  if not a then
+    found[key] = DAMAGED
+    return
+  end
+  local stale, changed = false, false
+  for _ = 1, times do
+    if it.tell then
+      local has_changed
+      has_changed, a, b, c = it.tell(told, rule, at, a, b, c, cost)
+      stale = stale or has_changed
+    end
+    local fits, x, y, z = it.take(rule, at, a, b, c, cost, rest)
+    if takes and not fits then
+      changed = changed or stale
+      fits, x, y, z = it.deny(rule, at, a, b, c, cost, rest)
+    end
+    if takes and fits then a, b, c, changed = x, y, z, true end
+  end
+  if it.tell then found[key] = TOLD end
+  if changed and not it.write(KEYS[key], rule, at, value, a, b, c) then found[key] = OCCUPIED end
+end

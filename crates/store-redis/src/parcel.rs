@@ -1,0 +1,153 @@
+//! A call: what is sent, and what the answer means.
+
+use tidegate_core::Limit;
+use tidegate_store::{StoreError, StoreErrorKind};
+
+use crate::batch::{Answer, Ask, Batch, Entry, Item};
+use crate::link::Reply;
+use crate::replay::Replay;
+use crate::{pack, rule};
+
+/// Requests on their way to Redis in one call. Keys that nothing connects come first: they are
+/// settled as they are read, which is what makes a call cheap.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    batch: Batch,
+    /// Each place's position in the call.
+    positions: Vec<usize>,
+    /// Each position's place.
+    order: Vec<usize>,
+}
+
+impl Parcel {
+    pub(crate) fn new(batch: Batch) -> Self {
+        let mut order: Vec<usize> = (0..batch.keys.len()).collect();
+        order.sort_by_key(|place| batch.keys[*place].connected);
+        let mut positions = vec![0; order.len()];
+        for (position, place) in order.iter().enumerate() {
+            positions[*place] = position;
+        }
+        Self { batch, positions, order }
+    }
+
+    pub(crate) fn slot(&self) -> u16 {
+        self.batch.asks.first().map_or(0, Ask::slot)
+    }
+
+    pub(crate) fn asks(&self) -> &[Ask] {
+        &self.batch.asks
+    }
+
+    /// The names of keys, in the order of the call.
+    pub(crate) fn names(&self) -> Vec<&[u8]> {
+        self.entries().map(|entry| entry.name.as_bytes()).collect()
+    }
+
+    /// Keys, in the order of the call.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> + Clone {
+        self.order.iter().map(|place| &self.batch.keys[*place])
+    }
+
+    pub(crate) fn limit_of(&self, entry: &Entry) -> &Limit {
+        &self.batch.prices[entry.price].0
+    }
+
+    /// Where an item's key is in the call.
+    pub(crate) fn position_of(&self, item: &Item) -> usize {
+        let place = self.batch.places.get(&item.counter).copied().unwrap_or_default();
+        self.positions[place]
+    }
+
+    fn is_connected(&self, ask: &Ask) -> bool {
+        ask.items().iter().any(|item| {
+            let place = self.batch.places.get(&item.counter);
+            place.is_some_and(|place| self.batch.keys[*place].connected)
+        })
+    }
+
+    /// The script's first argument; see `request.lua`.
+    pub(crate) fn argument(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64 + 8 * self.batch.asks.len());
+        pack::list(&mut out, 5);
+        pack::list(&mut out, self.batch.prices.len());
+        for (limit, cost) in &self.batch.prices {
+            rule::write(&mut out, limit, *cost);
+        }
+        let alone = self.entries().filter(|entry| !entry.connected);
+        pack::list(&mut out, 2 * alone.clone().count());
+        for entry in alone {
+            pack::number(&mut out, entry.price as u64 + 1);
+            pack::number(&mut out, entry.times);
+        }
+        self.write_phases(&mut out);
+        let connected = self.entries().filter(|entry| entry.connected);
+        pack::list(&mut out, connected.clone().count());
+        connected.for_each(|entry| pack::number(&mut out, entry.price as u64 + 1));
+        self.write_requests(&mut out);
+        out
+    }
+
+    /// Nearly always none has one.
+    fn write_phases(&self, out: &mut Vec<u8>) {
+        let staggered = self.batch.keys.iter().any(|entry| !entry.phase.is_zero());
+        let phases = self.entries().filter(|_| staggered).map(|entry| entry.phase);
+        pack::list(out, phases.clone().count());
+        phases.for_each(|phase| pack::number(out, phase.as_micros()));
+    }
+
+    fn write_requests(&self, out: &mut Vec<u8>) {
+        let (mut requests, mut count) = (Vec::new(), 0);
+        for ask in self.asks().iter().filter(|ask| self.is_connected(ask)) {
+            count += self.write_request(ask, &mut requests);
+        }
+        pack::list(out, count);
+        out.append(&mut requests);
+    }
+
+    /// Writes one request, and says how many numbers that took; see `connected.lua`.
+    fn write_request(&self, ask: &Ask, out: &mut Vec<u8>) -> usize {
+        match ask {
+            Ask::Settle(items) => match items.as_slice() {
+                [item] => self.write_item(item, out),
+                items => {
+                    pack::number(out, 0);
+                    pack::number(out, items.len() as u64);
+                    for item in items {
+                        self.write_item(item, out);
+                        pack::number(out, u64::from(item.rule.enforced));
+                    }
+                    2 + 4 * items.len()
+                }
+            },
+            Ask::Refund(item) => {
+                pack::negative(out, -1);
+                1 + self.write_item(item, out)
+            }
+            Ask::Reset(item) => {
+                pack::negative(out, -2);
+                pack::number(out, self.position_of(item) as u64 + 1);
+                2
+            }
+        }
+    }
+
+    fn write_item(&self, item: &Item, out: &mut Vec<u8>) -> usize {
+        let (cost, rest) = rule::cost(&item.rule.limit, item.cost);
+        pack::number(out, self.position_of(item) as u64 + 1);
+        pack::number(out, cost);
+        pack::number(out, rest);
+        3
+    }
+
+    /// What each request is told, in their order.
+    pub(crate) fn answers(&self, reply: &Reply) -> Vec<Answer> {
+        match Replay::new(self, reply) {
+            Some(mut replay) => self.asks().iter().map(|ask| replay.answer(ask)).collect(),
+            None => self.asks().iter().map(|_| Err(misunderstood())).collect(),
+        }
+    }
+}
+
+fn misunderstood() -> StoreError {
+    StoreError::new(StoreErrorKind::Protocol, "the script's answer has another shape than ours")
+}
