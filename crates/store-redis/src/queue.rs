@@ -77,7 +77,10 @@ impl<C: Carrier> Queue<C> {
 
     /// One call after the other, until nobody waits.
     async fn fly(self: Arc<Self>) {
-        while let Some((parcel, callers)) = self.board() {
+        loop {
+            // Who was just answered may ask again at once: let them come along.
+            tokio::task::yield_now().await;
+            let Some((parcel, callers)) = self.board() else { return };
             let answers = self.carrier.carry(self.lane, &parcel).await;
             for (caller, answer) in callers.into_iter().zip(answers) {
                 // Who does not wait any more gets nothing.
