@@ -29,6 +29,7 @@
 //! ```
 
 pub mod algorithm;
+mod calendar;
 mod charge;
 mod cost;
 mod limit;
@@ -38,6 +39,7 @@ mod settle;
 mod time;
 mod verdict;
 
+pub use calendar::Calendar;
 pub use charge::{Charge, Fingerprint, Rule};
 pub use cost::{Cost, CostTooLarge, MAX_COUNT};
 pub use limit::{AlgorithmKind, Limit};
