@@ -1,0 +1,1 @@
+//! Translations into our own format.
