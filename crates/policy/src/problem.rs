@@ -92,7 +92,10 @@ impl fmt::Display for Problems {
                 None => write!(f, "{}: {}", self.file, problem.message)?,
                 Some(place) => {
                     let Place { line, column, .. } = place;
-                    write!(f, "{}:{line}:{column}: {}\n{place}", self.file, problem.message)?;
+                    write!(f, "{}:{line}:{column}: {}", self.file, problem.message)?;
+                    if !place.text.is_empty() {
+                        write!(f, "\n{place}")?;
+                    }
                 }
             }
         }
@@ -149,6 +152,14 @@ impl<'s> Report<'s> {
         }
         let problem = Problem::new(message).at(self.source.place(at));
         self.found.push((at.start, problem));
+    }
+
+    /// The same, without the line: it may hold a secret.
+    pub(crate) fn add_unseen(&mut self, at: &Range<usize>, message: impl Into<String>) {
+        self.add(at, message);
+        if let Some(place) = self.found.last_mut().and_then(|(_, problem)| problem.place.as_mut()) {
+            place.text.clear();
+        }
     }
 
     /// About a name that is none of those known.

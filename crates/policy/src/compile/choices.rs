@@ -47,7 +47,7 @@ impl Default for Defaults {
 }
 
 pub(crate) fn algorithm(name: &Spot<String>, report: &mut Report<'_>) -> Option<AlgorithmKind> {
-    choose(name, "algorithm", AlgorithmKind::ALL, |kind| kind.name(), report)
+    choose(name, "algorithm", AlgorithmKind::ALL, AlgorithmKind::name, report)
 }
 
 pub(crate) fn mode(name: &Spot<String>, report: &mut Report<'_>) -> Option<Mode> {
@@ -183,12 +183,10 @@ pub(crate) fn store(text: &Spot<String>, report: &mut Report<'_>) -> Option<Stri
     match scheme {
         None if text.value == "memory" => Some(text.value.clone()),
         Some("redis" | "rediss" | "redis+sentinel" | "redis+cluster") => Some(text.value.clone()),
-        Some(other) => {
-            report.unknown(&text.at, "store", other, STORES);
-            None
-        }
-        None => {
-            report.add(&text.at, format!("this store is unknown: expected {}", STORES.join(", ")));
+        scheme => {
+            let scheme = scheme.map(|scheme| format!(" {:?}", brief(scheme))).unwrap_or_default();
+            let known = STORES.join(", ");
+            report.add_unseen(&text.at, format!("unknown store{scheme}: expected {known}"));
             None
         }
     }

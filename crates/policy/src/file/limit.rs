@@ -52,7 +52,7 @@ impl LimitFile {
             Value::Text(text) => LimitForm::Text(text.clone()),
             Value::Map(_) => {
                 let fields = Fields::of(node, "a limit", LimitFields::FIELDS, report)?;
-                fields.required("quota", report)?;
+                fields.required("quota", "how many, such as quota: 100", report)?;
                 LimitForm::Fields(LimitFields {
                     quota: fields.text("quota", report)?,
                     per: fields.text("per", report),

@@ -62,7 +62,7 @@ impl File {
             return Self::default();
         };
         let defaults = fields.get("defaults");
-        let policies = match fields.required("policies", report) {
+        let policies = match fields.required("policies", "a list of policies", report) {
             Some(_) => fields.list("policies", report).unwrap_or_default(),
             None => &[],
         };

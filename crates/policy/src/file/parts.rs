@@ -93,7 +93,7 @@ impl KeyPart {
             return Some(Self::Name(Spot::new(node.at.clone(), name.clone())));
         }
         let fields = Fields::of(node, "an attribute, or", KeyPartFields::FIELDS, report)?;
-        fields.required("attribute", report)?;
+        fields.required("attribute", "its name", report)?;
         let routes = fields.list("routes", report).unwrap_or_default();
         let routes = routes.iter().filter_map(|item| text(item, "a template", report)).collect();
         Some(Self::Fields(KeyPartFields {
@@ -117,7 +117,7 @@ impl CostFile {
             return Some(Self::Fixed(Spot::new(node.at.clone(), units.clone())));
         }
         let fields = Fields::of(node, "a number, or", CostFields::FIELDS, report)?;
-        fields.required("attribute", report)?;
+        fields.required("attribute", "its name", report)?;
         Some(Self::From(CostFields {
             attribute: fields.text("attribute", report)?,
             default: fields.text("default", report),
@@ -137,7 +137,7 @@ impl PrecisionFile {
         }
         let expected = "exact, cached_deny, or";
         let fields = Fields::of(node, expected, &["leased"], report)?;
-        let leased = fields.required("leased", report)?;
+        let leased = fields.required("leased", "{ max_over: 5% }", report)?;
         let fields = Fields::of(leased, "leased", &["max_over"], report)?;
         let Some(max_over) = fields.get("max_over") else {
             unexpected(leased, "{ max_over: 5% }", report);

@@ -121,8 +121,12 @@ impl PolicyFile {
         if ["limits", "tiers", "overrides"].iter().all(|name| fields.get(name).is_none()) {
             report.add(&node.at, "a policy without \"limits\", \"tiers\" or \"overrides\"");
         }
-        fields.required("name", report);
-        let key = fields.required("key", report);
+        fields.required("name", "a name of its own", report);
+        let key = fields.required(
+            "key",
+            "the attributes that tell callers apart; [] is one counter for all",
+            report,
+        );
         Some(Self {
             limits: fields.get("limits").map(|node| limits(node, report)),
             name: fields.text("name", report).unwrap_or_else(|| Spot::new(0..0, String::new())),
@@ -174,8 +178,8 @@ impl Tier {
 
     fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
         let fields = Fields::of(node, "a tier", Self::FIELDS, report)?;
-        let when = fields.required("when", report);
-        let allowed = fields.required("limits", report);
+        let when = fields.required("when", "conditions, such as { plan: pro }", report);
+        let allowed = fields.required("limits", "limits, such as [100/minute]", report);
         Some(Self {
             when: when.map(|node| conditions(node, report)).unwrap_or_default(),
             limits: allowed.map(|node| limits(node, report)).unwrap_or_default(),

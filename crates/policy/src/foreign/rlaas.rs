@@ -10,12 +10,13 @@ use crate::yaml::{At, Fields, Node, Spot};
 pub(crate) fn read(root: &Node, report: &mut Report<'_>) -> Option<File> {
     let node = root.get("rate-limiter")?;
     let fields = Fields::of(node, "rate-limiter", FIELDS, report)?;
-    let algorithm = match fields.required("use-algo", report) {
-        Some(_) => algorithm(&fields.text("use-algo", report)?, report),
-        None => None,
-    };
-    let quota = fields.required("max-requests", report).is_some();
-    let window = fields.required("window-size", report).is_some();
+    let algorithm =
+        match fields.required("use-algo", "fixed-window-algo or sliding-window-algo", report) {
+            Some(_) => algorithm(&fields.text("use-algo", report)?, report),
+            None => None,
+        };
+    let quota = fields.required("max-requests", "a number", report).is_some();
+    let window = fields.required("window-size", "a number of seconds", report).is_some();
     let quota = quota.then(|| fields.text("max-requests", report)).flatten()?;
     let window = window.then(|| fields.text("window-size", report)).flatten()?;
     whole(&window, "a window in seconds", report)?;

@@ -35,12 +35,17 @@ impl<'n> Fields<'n> {
     }
 
     /// The same, and a problem when it is not there.
-    pub(crate) fn required(&self, name: &str, report: &mut Report<'_>) -> Option<&'n Node> {
+    pub(crate) fn required(
+        &self,
+        name: &str,
+        expected: &str,
+        report: &mut Report<'_>,
+    ) -> Option<&'n Node> {
         let found = self.get(name);
         if found.is_none() {
             let entry = self.entries.iter().find(|entry| entry.name.value == name);
             let at = entry.map_or(&self.at, |entry| &entry.name.at);
-            report.add(at, format!("no {name:?}"));
+            report.add(at, format!("no {name:?}: expected {expected}"));
         }
         found
     }

@@ -67,7 +67,7 @@ impl Unit {
 impl DomainFile {
     pub(crate) fn read(root: &Node, report: &mut Report<'_>) -> Option<Self> {
         let fields = Fields::of(root, "a domain", &["domain", "descriptors"], report)?;
-        fields.required("domain", report);
+        fields.required("domain", "its name", report);
         let nested = fields.list("descriptors", report).unwrap_or_default();
         let domain = fields.text("domain", report);
         let descriptors = read_all(nested, report);
@@ -86,7 +86,7 @@ fn read_all(nodes: &[Node], report: &mut Report<'_>) -> Vec<DescriptorFile> {
 impl DescriptorFile {
     fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
         let fields = Fields::of(node, "a descriptor", FIELDS, report)?;
-        fields.required("key", report);
+        fields.required("key", "the entry's key", report);
         let truth = |name: &str, report: &mut Report<'_>| {
             fields.truth(name, report).is_some_and(|flag| flag.value)
         };
@@ -142,7 +142,8 @@ impl LimitOfFile {
 }
 
 fn rate(fields: &Fields<'_>, report: &mut Report<'_>) -> Option<(u64, Unit)> {
-    let has_unit = fields.required("unit", report).is_some();
+    let has_unit =
+        fields.required("unit", "second, minute, hour, day, week, month or year", report).is_some();
     let unit = has_unit.then(|| fields.text("unit", report)).flatten();
     let unit = unit.and_then(|unit| Unit::read(&unit, report));
     // Theirs is zero when it is absent, and denies everything.
