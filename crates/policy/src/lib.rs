@@ -39,6 +39,7 @@ mod yaml;
 pub use attributes::Attributes;
 pub use explain::{Described, Explained, Outcome};
 pub use foreign::envoy::{Descriptor, DescriptorStatus, DescriptorsOwed, Domain};
+pub use foreign::import::import;
 pub use key::{Key, KeyHasher};
 pub use plan::{Owed, Plan};
 pub use planned::{Block, PlannedPolicy};

@@ -1,6 +1,6 @@
 //! The files under `examples/policies`, each loaded and put to use.
 
-#![allow(clippy::unwrap_used, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! What requests owe under a plan.
 
-#![allow(clippy::unwrap_used, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
 use tidegate_core::{Cost, Span};
 use tidegate_policy::{Mode, OnStoreError, Plan, Precision, Source};
