@@ -23,7 +23,7 @@ fn owed(plan: &Plan, request: &[(&str, &str)]) -> Vec<String> {
 }
 
 fn counters(plan: &Plan, request: &[(&str, &str)]) -> Vec<tidegate_core::Fingerprint> {
-    plan.charges(request, Cost::ONE).charges().iter().map(|charge| charge.counter()).collect()
+    plan.charges(request, Cost::ONE).charges().iter().map(tidegate_core::Charge::counter).collect()
 }
 
 fn same(plan: &Plan, a: &[(&str, &str)], b: &[(&str, &str)]) -> bool {

@@ -3,11 +3,11 @@
 use std::sync::OnceLock;
 
 use tidegate_core::{AlgorithmKind, Limit, Quota, QuotaError};
-use tidegate_policy::{Policy, PolicyError};
+use tidegate_policy::{OnStoreError, Policy, PolicyError};
 use tidegate_store::{MemoryStore, Store};
 
+use crate::Limiter;
 use crate::wait::{Lines, Patience};
-use crate::{Limiter, OnStoreError};
 
 /// Makes a [`Limiter`].
 ///

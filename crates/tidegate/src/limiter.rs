@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::OnceLock;
 
 use tidegate_core::{Charge, Cost, Timestamp};
-use tidegate_policy::{Charges, Key, Policy};
+use tidegate_policy::{Charges, Key, OnStoreError, Policy};
 use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store, Verdicts};
 
 use crate::wait::{Lines, Patience};
@@ -37,19 +37,6 @@ pub struct Limiter<S = MemoryStore> {
     pub(crate) lines: Lines,
     /// Made when the store fails for the first time.
     pub(crate) stand_in: OnceLock<MemoryStore>,
-}
-
-/// What to do when the store does not answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum OnStoreError {
-    /// An embedded store with the same limits takes over until the store answers again.
-    #[default]
-    Local,
-    /// Everything is allowed.
-    Open,
-    /// Everything is denied.
-    Closed,
 }
 
 impl Limiter {
@@ -136,7 +123,8 @@ impl<S: Store> Limiter<S> {
         match self.on_store_error {
             OnStoreError::Open => Decision::unsettled(true, Source::Fallback),
             OnStoreError::Closed => Decision::unsettled(false, Source::Fallback),
-            OnStoreError::Local => {
+            // Local, and whatever is added to it before this limiter knows it.
+            _ => {
                 let stand_in = self.stand_in.get_or_init(MemoryStore::new);
                 Decision::settled(self.policy.rules(), Source::Fallback, |out| {
                     stand_in.settle_now(charges, out)
@@ -147,7 +135,7 @@ impl<S: Store> Limiter<S> {
 }
 
 /// Whether an enforced limit will deny it for ever.
-fn can_never_pass(charge: &Charge<'_>) -> bool {
+pub(crate) fn can_never_pass(charge: &Charge<'_>) -> bool {
     let capacity = charge.rule().limit.capacity();
     charge.rule().enforced && (capacity == 0 || charge.cost().get() > capacity)
 }

@@ -1,5 +1,6 @@
 //! HTTP/1.1 with JSON bodies.
 
+mod answer;
 mod body;
 mod check;
 mod connection;
