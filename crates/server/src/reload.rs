@@ -83,24 +83,21 @@ impl<S: Store + 'static> Reloader<S> {
     pub async fn follow(mut self, report: impl Fn(&Reloaded)) {
         let mut watcher = Watch::new(&self.wake);
         loop {
+            // Watch first, then look: what changes in between wakes us up.
             watcher.cover(&self.path);
-            let _ = timeout(LOOK_ANYWAY, self.wake.notified()).await;
-            // A file is written in several steps: let them happen.
-            sleep(SETTLE).await;
-            let (reloader, reloaded) = match tokio::task::spawn_blocking(move || {
+            let look = move || {
                 let reloaded = self.reload();
                 (self, reloaded)
-            })
-            .await
-            {
-                Ok(both) => both,
-                // The runtime is going down.
-                Err(_) => return,
             };
+            // The runtime is going down when this fails.
+            let Ok((reloader, reloaded)) = tokio::task::spawn_blocking(look).await else { return };
             self = reloader;
             if !matches!(reloaded, Reloaded::Unchanged) {
                 report(&reloaded);
             }
+            let _ = timeout(LOOK_ANYWAY, self.wake.notified()).await;
+            // A file is written in several steps: let them happen.
+            sleep(SETTLE).await;
         }
     }
 }

@@ -57,11 +57,8 @@ fn ours(file: &File, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan>
         report.add(&first.name.at, format!("too many policies: expected at most {most}"));
         return None;
     }
-    let policies: Vec<_> = file
-        .policies
-        .iter()
-        .filter_map(|policy| compile_policy(policy, &mut compiler, report))
-        .collect();
+    let policies: Vec<_> =
+        file.policies.iter().map(|policy| compile_policy(policy, &mut compiler, report)).collect();
     check_names(file, report);
     check_crowding(file, &policies, report);
     if compiler.known.len() > Plan::MAX_ATTRIBUTES {

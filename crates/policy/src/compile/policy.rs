@@ -12,16 +12,16 @@ use crate::settings::{Mode, Precision};
 use crate::yaml::Spot;
 use crate::{KeyHasher, Policy};
 
-/// `None` only for a policy without a usable name; other problems leave something to check on.
+/// Of a policy with problems, as much as can be checked on.
 pub(crate) fn compile_policy(
     file: &PolicyFile,
     compiler: &mut Compiler,
     report: &mut Report<'_>,
-) -> Option<PlannedPolicy> {
-    check_name(&file.name, report)?;
+) -> PlannedPolicy {
+    let name = name(&file.name, report);
     let mode = file.mode.as_ref().and_then(|name| choices::mode(name, report)).unwrap_or_default();
     let hasher = compiler.hasher.clone();
-    let context = context(file, mode, compiler, &hasher, report);
+    let context = context(name, file, mode, compiler, &hasher, report);
     let key = key::key(&file.key, compiler, report);
     let overrides = key::overrides(&file.overrides, &key, &context, report);
     let tiers = tiers(file, &context, compiler, report);
@@ -30,7 +30,7 @@ pub(crate) fn compile_policy(
         None => LimitSet::Unlimited,
     };
     let policy = PlannedPolicy {
-        name: file.name.value.clone(),
+        name: name.to_owned(),
         mode,
         conditions: conditions::conditions(&file.condition, compiler, report),
         key,
@@ -38,7 +38,7 @@ pub(crate) fn compile_policy(
         limits,
         tiers,
         overrides,
-        block: block(file, mode, &hasher, report),
+        block: block(name, file, mode, &hasher, report),
         on_store_error: file
             .on_store_error
             .as_ref()
@@ -57,18 +57,19 @@ pub(crate) fn compile_policy(
         key_format: file.key_format.as_ref().and_then(|text| choices::key_format(text, report)),
     };
     check_lease(file, &policy, report);
-    Some(policy)
+    policy
 }
 
 fn context<'a>(
-    file: &'a PolicyFile,
+    name: &'a str,
+    file: &PolicyFile,
     mode: Mode,
     compiler: &Compiler,
     hasher: &'a KeyHasher,
     report: &mut Report<'_>,
 ) -> Context<'a> {
     Context {
-        name: &file.name.value,
+        name,
         hasher,
         algorithm: file.algorithm.as_ref().and_then(|name| choices::algorithm(name, report)),
         default: compiler.defaults.algorithm,
@@ -78,20 +79,18 @@ fn context<'a>(
     }
 }
 
-/// Names are shown in headers, metrics and logs.
-fn check_name(name: &Spot<String>, report: &mut Report<'_>) -> Option<()> {
-    if name.value.is_empty() && name.at.is_empty() {
-        // There is none, and that was said.
-        return None;
-    }
+/// Names are shown in headers, metrics and logs. What has none goes by another while the rest of
+/// it is checked.
+fn name<'f>(name: &'f Spot<String>, report: &mut Report<'_>) -> &'f str {
     let most = Policy::MAX_NAME;
-    if name.value.is_empty() || name.value.len() > most || name.value.contains(char::is_control) {
+    let is_name = (1..=most).contains(&name.value.len()) && !name.value.contains(char::is_control);
+    // Of a name that is not there, that was said.
+    if !is_name && !name.at.is_empty() {
         let value = brief(&name.value);
         let expected = format!("a name of 1 to {most} bytes without control characters");
         report.add(&name.at, format!("{value:?}: expected {expected}"));
-        return None;
     }
-    Some(())
+    if is_name { &name.value } else { "unnamed" }
 }
 
 fn tiers(
@@ -136,6 +135,7 @@ fn cost(file: Option<&CostFile>, compiler: &mut Compiler, report: &mut Report<'_
 /// One unit in every span, as an exact log: a denial takes it, and whoever finds it taken is
 /// blocked until it comes back.
 fn block(
+    name: &str,
     file: &PolicyFile,
     mode: Mode,
     hasher: &KeyHasher,
@@ -143,7 +143,7 @@ fn block(
 ) -> Option<Block> {
     let span: Span = choices::block_for(file.block_for.as_ref()?, report)?;
     let limit = Quota::new(1, span).and_then(|quota| Limit::new(AlgorithmKind::SlidingLog, &quota));
-    let rule = block_rule(hasher, &file.name.value, limit.ok()?, mode == Mode::Enforce);
+    let rule = block_rule(hasher, name, limit.ok()?, mode == Mode::Enforce);
     Some(Block { span, rule })
 }
 
