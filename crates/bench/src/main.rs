@@ -7,6 +7,7 @@
 
 mod contestant;
 mod memory;
+mod policy;
 mod speed;
 mod stopwatch;
 mod table;
@@ -36,6 +37,15 @@ enum Benchmark {
         #[arg(long, value_name = "TEXT")]
         only: Option<String>,
     },
+    /// From a request to its charges, by plans of 10, 1,000 and 10,000 policies.
+    Policy {
+        /// Rounds of which the median is taken.
+        #[arg(long, default_value_t = 7)]
+        rounds: usize,
+        /// Requests in a round.
+        #[arg(long, default_value_t = 200_000)]
+        requests: usize,
+    },
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
     Memory { contestant: String, keys: usize },
@@ -53,6 +63,7 @@ fn main() -> anyhow::Result<()> {
             speed::allocations();
             memory::compare()
         }
+        Benchmark::Policy { rounds, requests } => policy::compare(rounds, requests),
         Benchmark::Memory { contestant, keys } => memory::measure(&contestant, keys),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Rule, Timestamp};
-use tidegate_policy::{Attributes, Owed, Plan};
+use tidegate_policy::{Attributes, Owed, Plan, PlannedPolicy};
 use tidegate_store::{LocalStore, MemoryStore, Store, Verdicts};
 
 use crate::limiter::can_never_pass;
@@ -96,7 +96,7 @@ impl<S: Store> PlanLimiter<S> {
             return denied_unasked(charges, Source::Fallback);
         }
         let mode = |index| {
-            owed.policy(index).map_or(OnStoreError::default(), |policy| policy.on_store_error())
+            owed.policy(index).map_or(OnStoreError::default(), PlannedPolicy::on_store_error)
         };
         let modes: SmallVec<[OnStoreError; 4]> = (0..charges.len()).map(mode).collect();
         let counts = |index: usize, wanted| {

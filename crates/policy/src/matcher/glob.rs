@@ -4,6 +4,8 @@
 /// very worst, and no memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Glob {
+    /// What every match begins with: most paths are told apart by it alone.
+    start: Box<[u8]>,
     segments: Vec<Segment>,
 }
 
@@ -18,6 +20,8 @@ enum Segment {
 impl Glob {
     /// From a pattern that begins with a slash.
     pub(crate) fn new(pattern: &str) -> Result<Self, String> {
+        let literal = pattern.split('*').next().unwrap_or_default();
+        let start = literal.trim_end_matches('/').as_bytes().into();
         let Some(pattern) = pattern.strip_prefix('/') else {
             return Err("expected a path that begins with a slash".to_owned());
         };
@@ -33,11 +37,14 @@ impl Glob {
                 ),
             });
         }
-        Ok(Self { segments })
+        Ok(Self { start, segments })
     }
 
     /// Whether a path in normal form matches. `/static/**` matches `/static` too.
     pub(crate) fn matches(&self, path: &[u8]) -> bool {
+        if !path.starts_with(&self.start) {
+            return false;
+        }
         let path = path.strip_prefix(b"/").unwrap_or(path);
         let mut rest = path.split(is_slash as fn(&u8) -> bool);
         let mut next = 0;

@@ -1,5 +1,6 @@
 //! A decision, together with the policies that it is about.
 
+use tidegate::config::PlannedPolicy;
 use tidegate::{Decision, Owed, Rule, Verdict};
 
 /// What a client is told about.
@@ -21,7 +22,7 @@ impl<'a, 'p> Answer<'a, 'p> {
         let owed = self.owed;
         let both = owed.charges().iter().zip(self.decision.verdicts()).enumerate();
         both.map(move |(index, (charge, verdict))| Said {
-            policy: owed.policy(index).map_or("", |policy| policy.name()),
+            policy: owed.policy(index).map_or("", PlannedPolicy::name),
             rule: charge.rule(),
             verdict,
         })
@@ -34,7 +35,7 @@ impl<'a, 'p> Answer<'a, 'p> {
 
     /// The policy that speaks for all; the first one when none could say anything.
     pub(super) fn policy(&self) -> Option<&'a str> {
-        let first = || self.owed.policy(0).map(|policy| policy.name());
+        let first = || self.owed.policy(0).map(PlannedPolicy::name);
         self.tightest().map(|said| said.policy).or_else(first)
     }
 
@@ -44,7 +45,7 @@ impl<'a, 'p> Answer<'a, 'p> {
         let mut names: Vec<_> = denying.map(|said| said.policy).collect();
         if names.is_empty() {
             let policies = (0..self.owed.charges().len()).filter_map(|n| self.owed.policy(n));
-            names = policies.map(|policy| policy.name()).collect();
+            names = policies.map(PlannedPolicy::name).collect();
         }
         names.dedup();
         names

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use http::StatusCode;
+use tidegate::config::PlannedPolicy;
 use tidegate::{Attributes, Cost, Owed, Plan, Reason, Span, Store};
 use tidegate_wire::{CheckResponse, LimitStatus, Problem, QuotaExceeded, Text};
 
@@ -44,10 +45,7 @@ fn owed<'p>(plan: &'p Plan, body: &[u8]) -> Result<Owed<'p>, Refusal> {
 /// A policy by name, whose key is one attribute.
 fn of_policy<'p>(plan: &'p Plan, name: &str, key: &str, cost: Cost) -> Result<Owed<'p>, Refusal> {
     let Some(policy) = plan.policy(name) else {
-        return Err(Refusal::unknown_policy(
-            name,
-            plan.policies().iter().map(|known| known.name()),
-        ));
+        return Err(Refusal::unknown_policy(name, plan.policies().iter().map(PlannedPolicy::name)));
     };
     bounded(key.as_bytes(), || "key".to_owned())?;
     let parts: Vec<&str> = policy.key().collect();
