@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use tidegate::Plan;
-use tidegate::config::{Described, Explained, Outcome, Source};
+use tidegate::config::{
+    Described, Descriptor, DescriptorStatus, Explained, Outcome, PlannedPolicy, Source,
+};
+use tidegate::{Cost, Plan};
 
 use crate::print;
 use crate::validate::wrong;
@@ -27,7 +29,11 @@ impl Explain {
             Ok(plan) => plan,
             Err(problems) => return Ok(wrong(&problems)),
         };
-        print(&explain(&plan, &self.attributes));
+        let text = match plan.domains() {
+            [] => explain(&plan, &self.attributes),
+            _ => explain_descriptor(&plan, &self.attributes),
+        };
+        print(&text);
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -75,6 +81,29 @@ fn explain(plan: &Plan, request: &[(String, String)]) -> String {
     let unused = request.iter().filter(|(name, _)| !plan.attributes().any(|known| known == name));
     for (name, _) in unused {
         let _ = writeln!(text, "note: no policy asks for {name}");
+    }
+    text
+}
+
+/// Of a file of envoyproxy/ratelimit: the attributes, in order, are the entries of one descriptor.
+fn explain_descriptor(plan: &Plan, request: &[(String, String)]) -> String {
+    let entries: Vec<(&str, &str)> =
+        request.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let descriptor = Descriptor { entries: &entries, cost: Cost::ONE };
+    let mut text = String::new();
+    for domain in plan.domains() {
+        let name = domain.name();
+        let found = plan.descriptor_charges(domain.name(), &[descriptor]);
+        let _ = match found.statuses.first() {
+            Some(DescriptorStatus::Unlimited) => writeln!(text, "+ {name}: unlimited"),
+            Some(DescriptorStatus::Charged(index)) => {
+                let policy = found.owed.policy(*index).map_or("", PlannedPolicy::name);
+                let _ = writeln!(text, "+ {policy} for this descriptor");
+                let rules = found.owed.charges().iter().map(|charge| *charge.rule());
+                limits(&mut text, &rules.collect::<Vec<_>>())
+            }
+            _ => writeln!(text, "- {name}: no limit for this descriptor"),
+        };
     }
     text
 }

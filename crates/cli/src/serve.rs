@@ -115,7 +115,7 @@ fn greeting<S: Store>(address: SocketAddr, app: &App<S>) -> String {
     let mut text = format!("listening on http://{address}\n");
     text += &format!("store: memory, at most {MAX_KEYS} keys\npolicies:\n");
     for policy in plan.policies().iter().take(MAX_SHOWN) {
-        describe(policy, &mut text);
+        describe(policy, plan.domains().is_empty(), &mut text);
     }
     if let Some(more) = plan.policies().len().checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
         let _ = writeln!(text, "  and {more} more");
@@ -125,10 +125,14 @@ fn greeting<S: Store>(address: SocketAddr, app: &App<S>) -> String {
     text
 }
 
-fn describe(policy: &PlannedPolicy, text: &mut String) {
+fn describe(policy: &PlannedPolicy, has_attributes: bool, text: &mut String) {
     let (name, mode) = (policy.name(), policy.mode());
     let key: Vec<_> = policy.key().collect();
-    let key = if key.is_empty() { "all together".to_owned() } else { key.join(" and ") };
+    let key = match key[..] {
+        [] if has_attributes => "all together".to_owned(),
+        [] => "descriptor".to_owned(),
+        _ => key.join(" and "),
+    };
     if policy.rules().is_empty() {
         let _ = writeln!(text, "  {name}: unlimited by {key}, {mode}");
     }

@@ -107,6 +107,18 @@ fn import_writes_a_file_that_validates() {
     assert_eq!(run("validate", &ours, &[]).status.code(), Some(0));
 }
 
+#[test]
+fn explain_walks_descriptors_of_an_envoy_file() {
+    let scratch = Scratch::new();
+    let text = "domain: d\ndescriptors:\n  - { key: a, value: b, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
+    let file = scratch.file("ratelimit.yaml", text);
+    let output = run("explain", &file, &["a=b"]);
+    let expected = "+ d.a_b for this descriptor\n    3/1d, fixed-window: at most 6 in any 1d\n";
+    assert_eq!(self::text(&output.stdout), expected);
+    let output = run("explain", &file, &["a=c"]);
+    assert_eq!(self::text(&output.stdout), "- d: no limit for this descriptor\n");
+}
+
 struct Server {
     child: Child,
     address: String,
@@ -224,4 +236,23 @@ fn a_hangup_is_no_end() {
     let id = server.child.id().to_string();
     assert!(Command::new("kill").args(["-s", "HUP", &id]).status().unwrap().success());
     assert!(server.check(r#"{"policy": "a", "key": "1"}"#).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn an_rlaas_file_brings_its_door_along() {
+    let scratch = Scratch::new();
+    let text =
+        "rate-limiter:\n  use-algo: sliding-window-algo\n  max-requests: 2\n  window-size: 60\n";
+    let server = Server::start(&scratch.file("application.yaml", text));
+    let ask = |path: &str| server.get(&format!("GET {path} HTTP/1.1\r\nconnection: close\r\n\r\n"));
+    for expected in ["HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 429"] {
+        let reply = ask("/check?userId=42");
+        assert!(reply.starts_with(expected), "{reply}");
+        assert_eq!(reply.contains("retry-after: "), expected.ends_with("429"), "{reply}");
+    }
+    assert!(ask("/check?userId=43").starts_with("HTTP/1.1 200"));
+    assert!(ask("/check").starts_with("HTTP/1.1 400"));
+    let ours = Server::start(&scratch.file("limits.yaml", ONE));
+    let reply = ours.get("GET /check?userId=42 HTTP/1.1\r\nconnection: close\r\n\r\n");
+    assert!(reply.starts_with("HTTP/1.1 404"), "{reply}");
 }

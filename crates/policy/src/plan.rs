@@ -1,5 +1,8 @@
 //! The compiled plan: a request becomes its charges, without errors, parsing or allocation.
 
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint};
 
@@ -38,11 +41,24 @@ use crate::{Attributes, Charges, KeyHasher, Source, compile};
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) policies: Vec<PlannedPolicy>,
+    pub(crate) by_name: ByName,
     pub(crate) index: Index,
     pub(crate) known: Known,
     pub(crate) settings: Settings,
     pub(crate) hasher: KeyHasher,
     pub(crate) domains: Vec<Domain>,
+}
+
+/// Numbers of policies.
+pub(crate) type ByName = HashMap<Box<str>, u32, RandomState>;
+
+/// A name that is there twice is the first one's.
+pub(crate) fn by_name(policies: &[PlannedPolicy]) -> ByName {
+    let mut names = ByName::default();
+    for (number, policy) in (0..).zip(policies) {
+        names.entry(policy.name().into()).or_insert(number);
+    }
+    names
 }
 
 impl Plan {
@@ -91,12 +107,12 @@ impl Plan {
         request: &A,
         cost: Cost,
     ) -> Option<Owed<'_>> {
-        let number = self.policies.iter().position(|policy| policy.name() == name)?;
-        let policy = self.policies.get(number)?;
+        let number = *self.by_name.get(name)?;
+        let policy = self.policies.get(number as usize)?;
         let request = self.known.resolve(request);
         let mut owed = Owed::new(&self.policies);
         if policy.mode() != crate::Mode::Off {
-            owed.charge(u32::try_from(number).ok()?, policy, &request, cost, &self.hasher);
+            owed.charge(number, policy, &request, cost, &self.hasher);
         }
         Some(owed)
     }
@@ -108,7 +124,7 @@ impl Plan {
 
     /// The policy of this name.
     pub fn policy(&self, name: &str) -> Option<&PlannedPolicy> {
-        self.policies.iter().find(|policy| policy.name() == name)
+        self.by_name.get(name).and_then(|number| self.policies.get(*number as usize))
     }
 
     /// What the file says about the rest: the store, and keys in it.

@@ -150,7 +150,10 @@ proptest! {
 
     #[test]
     fn no_text_makes_it_panic(text in almost_a_file()) {
-        let result = Source::new("f", text).and_then(|source| Plan::compile(&source));
+        let result = Source::new("f", text).and_then(|source| {
+            let _ = tidegate_policy::import(&source);
+            Plan::compile(&source)
+        });
         if let Err(problems) = result {
             prop_assert!(problems.count() > 0);
             let _ = problems.to_string();

@@ -189,6 +189,17 @@ fn limitador_files_are_translated_where_conditions_are_simple() {
 }
 
 #[test]
+fn what_has_no_place_in_our_file_is_refused_and_long_paths_are_named() {
+    let theirs = "domain: d\ndescriptors:\n  - { key: 'a=b', rate_limit: { unit: day, requests_per_unit: 1 } }\n";
+    let said = import(&Source::new("f", theirs).unwrap()).unwrap_err().to_string();
+    assert!(said.contains("cannot be written as ours: \"a=b\" names no attribute"), "{said}");
+    let long = theirs.replace("a=b", &"k".repeat(300));
+    let plan = plan(&long);
+    assert!(plan.policies()[0].name().starts_with("d.kkkk"));
+    assert!(plan.policies()[0].name().len() < 128);
+}
+
+#[test]
 fn what_is_ours_already_is_not_imported() {
     let source = Source::new("f", "policies: [{ name: a, key: [], limits: [1/s] }]").unwrap();
     let said = import(&source).unwrap_err().to_string();

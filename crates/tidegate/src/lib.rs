@@ -68,8 +68,9 @@ pub use tidegate_policy::{Attributes, Key, OnStoreError, Owed, Plan, Policy, Pol
 /// Configuration files: reading, checking, explaining and importing them.
 pub mod config {
     pub use tidegate_policy::{
-        Block, Described, Explained, KeyFormat, Mode, Outcome, Place, PlannedPolicy, Precision,
-        Problem, Problems, Settings, Source, import, json_schema,
+        Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed, Domain, Explained,
+        KeyFormat, Mode, Outcome, Place, PlannedPolicy, Precision, Problem, Problems, Settings,
+        Source, import, json_schema,
     };
 }
 

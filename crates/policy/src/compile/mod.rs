@@ -14,6 +14,7 @@ use crate::attributes::Known;
 use crate::file::File;
 use crate::foreign::{self, Format};
 use crate::matcher::Index;
+use crate::plan::by_name;
 use crate::problem::Report;
 use crate::settings::Settings;
 use crate::yaml::{self, Spot};
@@ -67,7 +68,8 @@ fn ours(file: &File, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan>
     }
     let index = Index::new(policies.iter().map(|policy| &policy.conditions[..]));
     let (known, hasher) = (compiler.known, compiler.hasher);
-    Some(Plan { policies, index, known, settings, hasher, domains: Vec::new() })
+    let by_name = by_name(&policies);
+    Some(Plan { policies, by_name, index, known, settings, hasher, domains: Vec::new() })
 }
 
 /// What is needed to compile any policy.

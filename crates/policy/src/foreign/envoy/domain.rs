@@ -192,16 +192,27 @@ impl Compiler<'_, '_> {
         }
     }
 
+    /// The path, or of a long one the beginning and a fingerprint.
+    fn name(&self, path: &str) -> String {
+        if path.len() <= Policy::MAX_NAME {
+            return path.to_owned();
+        }
+        let print = self.hasher.fingerprint(path).high();
+        let head: String = path.chars().take(20).collect();
+        format!("{head}~{print:016x}")
+    }
+
     fn policy(
         &self,
         path: &str,
         limit: Limit,
         is_shadow: bool,
     ) -> Result<PlannedPolicy, crate::PolicyError> {
-        let policy = Policy::with_hasher(self.hasher.clone(), path, [limit])?;
+        let name = self.name(path);
+        let policy = Policy::with_hasher(self.hasher.clone(), &*name, [limit])?;
         let policy = if is_shadow { policy.shadowed() } else { policy };
         Ok(PlannedPolicy {
-            name: path.to_owned(),
+            name,
             mode: if is_shadow { Mode::Shadow } else { Mode::Enforce },
             conditions: Vec::new(),
             key: Vec::new(),

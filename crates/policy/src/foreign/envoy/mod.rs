@@ -5,6 +5,7 @@ mod read;
 
 use crate::attributes::Known;
 use crate::matcher::Index;
+use crate::plan::by_name;
 use crate::problem::Report;
 use crate::settings::Settings;
 use crate::yaml::Node;
@@ -20,6 +21,7 @@ pub(crate) fn compile(root: &Node, hasher: KeyHasher, report: &mut Report<'_>) -
     let mut policies = Vec::new();
     let domain = Domain::compile(&file, &hasher, &mut policies, report);
     Some(Plan {
+        by_name: by_name(&policies),
         policies,
         index: Index::default(),
         known: Known::default(),

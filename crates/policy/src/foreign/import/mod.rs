@@ -7,7 +7,7 @@ mod writer;
 use super::{Format, rlaas};
 use crate::file::{LimitForm, PolicyFile};
 use crate::problem::{Problems, Report};
-use crate::{Source, yaml};
+use crate::{Plan, Source, yaml};
 use writer::{PolicyText, Writer};
 
 /// Another limiter's file as one of ours: RLaaS, envoyproxy/ratelimit or limitador.
@@ -39,9 +39,20 @@ pub fn import(source: &Source) -> Result<String, Problems> {
         }
     });
     match text {
-        Some(text) if report.is_clean() => Ok(text),
+        Some(text) if report.is_clean() => check(source, text),
         _ => Err(report.into_problems()),
     }
+}
+
+/// What is written must be right: names and values of theirs may have no place in our file.
+fn check(source: &Source, text: String) -> Result<String, Problems> {
+    let ours = Source::new("imported", text)?;
+    let Err(problems) = Plan::compile(&ours) else { return Ok(ours.text().to_owned()) };
+    let mut report = Report::new(source);
+    for problem in problems.iter() {
+        report.add(&(0..0), format!("cannot be written as ours: {}", problem.message()));
+    }
+    Err(report.into_problems())
 }
 
 fn of_rlaas(policies: &[PolicyFile]) -> String {

@@ -17,13 +17,16 @@ pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> Response {
     // Once: the whole answer is by one plan, whatever is loaded meanwhile.
     let plan = app.limiter().plan();
     match owed(&plan, body) {
+        Ok(owed) => respond(app, &owed).await,
         Err(refusal) => refusal.into(),
-        Ok(owed) => {
-            let decision = app.limiter().settle(&owed).await;
-            let answer = Answer { owed: &owed, decision: &decision };
-            if decision.is_allowed() { allowed(&answer) } else { denied(&answer) }
-        }
     }
+}
+
+/// Decides, and says so.
+pub(super) async fn respond<S: Store>(app: &App<S>, owed: &Owed<'_>) -> Response {
+    let decision = app.limiter().settle(owed).await;
+    let answer = Answer { owed, decision: &decision };
+    if decision.is_allowed() { allowed(&answer) } else { denied(&answer) }
 }
 
 fn owed<'p>(plan: &'p Plan, body: &[u8]) -> Result<Owed<'p>, Refusal> {

@@ -7,6 +7,7 @@ mod connection;
 mod headers;
 mod problem;
 mod request;
+mod rlaas;
 mod route;
 mod watch;
 

@@ -6,7 +6,7 @@ use hyper::body::Incoming;
 use tidegate::Store;
 
 use super::problem::Refusal;
-use super::{Response, body, check};
+use super::{Response, body, check, rlaas};
 use crate::{App, Config};
 
 /// Every request is answered, whatever it is.
@@ -27,7 +27,15 @@ pub(super) async fn answer<S: Store>(
         }
         ("/readyz", &Method::GET | &Method::HEAD) => ready(app),
         ("/healthz" | "/readyz", _) => wrong_method(&request, "GET, HEAD"),
-        (path, _) => Refusal::no_such_path(path).into(),
+        (path, method) => {
+            let plan = app.limiter().plan();
+            match (path, method) {
+                ("/check", &Method::GET) if plan.settings().is_rlaas() => {
+                    rlaas::answer(app, &plan, request.uri().query()).await
+                }
+                _ => Refusal::no_such_path(path).into(),
+            }
+        }
     }
 }
 
