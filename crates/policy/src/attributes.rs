@@ -58,6 +58,8 @@ impl<A: Attributes + ?Sized> Attributes for &A {
 pub(crate) struct Known {
     names: Vec<Box<str>>,
     numbers: HashMap<Box<str>, usize>,
+    path: Option<usize>,
+    address: Option<usize>,
 }
 
 impl Known {
@@ -66,9 +68,15 @@ impl Known {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
+        let number = self.names.len();
         self.names.push(name.into());
-        self.numbers.insert(name.into(), self.names.len() - 1);
-        self.names.len() - 1
+        self.numbers.insert(name.into(), number);
+        match name {
+            "path" => self.path = Some(number),
+            "ip" => self.address = Some(number),
+            _ => {}
+        }
+        number
     }
 
     pub(crate) fn name(&self, number: usize) -> &str {
@@ -86,12 +94,9 @@ impl Known {
     /// Looks each attribute up, once for all policies.
     pub(crate) fn resolve<'a>(&self, request: &'a (impl Attributes + ?Sized)) -> Resolved<'a> {
         let values: SmallVec<_> = self.names.iter().map(|name| request.attribute(name)).collect();
-        let named = |name: &str| {
-            let number = *self.numbers.get(name)?;
-            Some((number, values.get(number).copied().flatten()?))
-        };
-        let path = named("path").map(|(number, raw)| (number, normal_path(raw)));
-        let address = named("ip").and_then(|(number, raw)| Some((number, Address::read(raw)?)));
+        let raw = |number: usize| values.get(number).copied().flatten();
+        let path = self.path.and_then(|number| Some((number, normal_path(raw(number)?))));
+        let address = self.address.and_then(|number| Some((number, Address::read(raw(number)?)?)));
         Resolved { values, path, address }
     }
 }

@@ -17,6 +17,8 @@ use crate::settings::{KeyFormat, Mode, OnStoreError, Precision};
 pub struct PlannedPolicy {
     pub(crate) name: String,
     pub(crate) mode: Mode,
+    /// Met by whatever the index finds; see [`Index`](crate::matcher::Index).
+    pub(crate) indexed: Option<Condition>,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) key: Vec<KeyPart>,
     pub(crate) cost: CostSource,
@@ -125,13 +127,15 @@ impl PlannedPolicy {
         self.key_format.as_ref()
     }
 
+    /// Of a candidate: whether it applies.
     pub(crate) fn applies(&self, request: &Resolved<'_>) -> bool {
         self.mode != Mode::Off && self.conditions.iter().all(|condition| condition.holds(request))
     }
 
     /// The first condition that does not hold.
     pub(crate) fn mismatch(&self, request: &Resolved<'_>) -> Option<Mismatch> {
-        self.conditions.iter().find_map(|condition| condition.mismatch(request))
+        let all = self.indexed.iter().chain(&self.conditions);
+        all.into_iter().find_map(|condition| condition.mismatch(request))
     }
 
     /// Who asks; `None` when the request does not say.

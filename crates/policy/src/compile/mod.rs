@@ -58,7 +58,7 @@ fn ours(file: &File, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan>
         report.add(&first.name.at, format!("too many policies: expected at most {most}"));
         return None;
     }
-    let policies: Vec<_> =
+    let mut policies: Vec<_> =
         file.policies.iter().map(|policy| compile_policy(policy, &mut compiler, report)).collect();
     check_names(file, report);
     check_crowding(file, &policies, report);
@@ -66,7 +66,7 @@ fn ours(file: &File, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan>
         let (count, most) = (compiler.known.len(), Plan::MAX_ATTRIBUTES);
         report.add(&(0..0), format!("{count} different attributes: expected at most {most}"));
     }
-    let index = Index::new(policies.iter().map(|policy| &policy.conditions[..]));
+    let index = Index::new(&mut policies);
     let (known, hasher) = (compiler.known, compiler.hasher);
     let by_name = by_name(&policies);
     Some(Plan { policies, by_name, index, known, settings, hasher, domains: Vec::new() })

@@ -32,6 +32,7 @@ pub(crate) fn compile_policy(
     let policy = PlannedPolicy {
         name: name.to_owned(),
         mode,
+        indexed: None,
         conditions: conditions::conditions(&file.condition, compiler, report),
         key,
         cost: cost(file.cost.as_ref(), compiler, report),

@@ -43,13 +43,13 @@ impl Condition {
         }
     }
 
-    /// The values it can hold for, where they can be listed.
+    /// The values it holds for, where they can be listed.
     pub(crate) fn values(&self) -> Option<Vec<&[u8]>> {
         let mut values = Vec::with_capacity(self.any_of.len());
         for pattern in &self.any_of {
             let Pattern::Exact(value) = pattern else { return None };
             values.push(&**value);
         }
-        (!values.is_empty()).then_some(values)
+        (!values.is_empty() && self.none_of.is_empty()).then_some(values)
     }
 }

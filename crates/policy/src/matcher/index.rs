@@ -6,6 +6,7 @@ use foldhash::quality::RandomState;
 use smallvec::SmallVec;
 
 use super::Condition;
+use crate::PlannedPolicy;
 use crate::attributes::Resolved;
 
 /// Policies by a value that their requests must have; those that have none are always candidates.
@@ -24,19 +25,24 @@ type Values = HashMap<Box<[u8]>, Vec<u32>, RandomState>;
 pub(crate) type Candidates = SmallVec<[u32; 16]>;
 
 impl Index {
-    pub(crate) fn new<'c>(policies: impl Iterator<Item = &'c [Condition]> + Clone) -> Self {
-        let weight = distinct_values(policies.clone());
+    /// Marks the conditions that a candidate is known to meet.
+    pub(crate) fn new(policies: &mut [PlannedPolicy]) -> Self {
+        let weight = distinct_values(policies.iter().map(|policy| &policy.conditions[..]));
         let mut index = Self::default();
-        for (policy, conditions) in policies.enumerate() {
-            let policy = u32::try_from(policy).unwrap_or(u32::MAX);
-            let best = conditions
-                .iter()
-                .filter_map(|condition| Some((condition.attribute, condition.values()?)))
-                .max_by_key(|(attribute, _)| weight.get(attribute).copied().unwrap_or(0));
-            match best {
-                None => index.always.push(policy),
-                Some((attribute, values)) => index.file(policy, attribute, values),
+        for (number, policy) in (0..).zip(policies) {
+            let best = (policy.conditions.iter().enumerate())
+                .filter(|(_, condition)| condition.values().is_some())
+                .max_by_key(|(_, condition)| weight.get(&condition.attribute).copied());
+            let Some((at, _)) = best else {
+                index.always.push(number);
+                continue;
+            };
+            // What is met already is not looked at again: it would be a visit to cold memory.
+            let condition = policy.conditions.swap_remove(at);
+            if let Some(values) = condition.values() {
+                index.file(number, condition.attribute, values);
             }
+            policy.indexed = Some(condition);
         }
         index
     }

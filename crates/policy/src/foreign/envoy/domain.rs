@@ -214,6 +214,7 @@ impl Compiler<'_, '_> {
         Ok(PlannedPolicy {
             name,
             mode: if is_shadow { Mode::Shadow } else { Mode::Enforce },
+            indexed: None,
             conditions: Vec::new(),
             key: Vec::new(),
             cost: CostSource::Fixed(Cost::ONE),
