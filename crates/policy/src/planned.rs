@@ -132,10 +132,12 @@ impl PlannedPolicy {
         self.mode != Mode::Off && self.conditions.iter().all(|condition| condition.holds(request))
     }
 
-    /// The first condition that does not hold.
+    /// A condition that does not hold.
     pub(crate) fn mismatch(&self, request: &Resolved<'_>) -> Option<Mismatch> {
-        let all = self.indexed.iter().chain(&self.conditions);
-        all.into_iter().find_map(|condition| condition.mismatch(request))
+        self.conditions
+            .iter()
+            .chain(&self.indexed)
+            .find_map(|condition| condition.mismatch(request))
     }
 
     /// Who asks; `None` when the request does not say.

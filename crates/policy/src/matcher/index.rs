@@ -38,7 +38,7 @@ impl Index {
                 continue;
             };
             // What is met already is not looked at again: it would be a visit to cold memory.
-            let condition = policy.conditions.swap_remove(at);
+            let condition = policy.conditions.remove(at);
             if let Some(values) = condition.values() {
                 index.file(number, condition.attribute, values);
             }
