@@ -1,4 +1,4 @@
-//! Regenerates what is derived: `cargo run -p xtask -- vectors`.
+//! Regenerates what is derived: `cargo run -p xtask -- vectors`, or `schema`.
 
 use anyhow::{Context, bail};
 use tidegate_conformance::vectors;
@@ -7,7 +7,8 @@ use tidegate_core::AlgorithmKind;
 fn main() -> anyhow::Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some("vectors") => write_vectors(),
-        task => bail!("{task:?}: expected vectors"),
+        Some("schema") => write_schema(),
+        task => bail!("{task:?}: expected vectors or schema"),
     }
 }
 
@@ -20,3 +21,13 @@ fn write_vectors() -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+fn write_schema() -> anyhow::Result<()> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    std::fs::write(format!("{root}/{SCHEMA}"), tidegate_policy::json_schema())
+        .with_context(|| format!("writing {SCHEMA}"))?;
+    println!("{SCHEMA}");
+    Ok(())
+}
+
+const SCHEMA: &str = "schema/policies.schema.json";

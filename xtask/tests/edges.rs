@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-cli", &["tidegate", "tidegate-server"]),
     ("tidegate-conformance", &["tidegate-core", "tidegate-store"]),
     ("tidegate-bench", &["tidegate", "tidegate-testkit"]),
-    ("xtask", &["tidegate-conformance", "tidegate-core"]),
+    ("xtask", &["tidegate-conformance", "tidegate-core", "tidegate-policy"]),
 ];
 
 /// Crates that must not use certain others at all: what they must not know.

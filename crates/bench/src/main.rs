@@ -7,6 +7,7 @@
 
 mod contestant;
 mod memory;
+mod policy;
 mod redis;
 mod speed;
 mod stopwatch;
@@ -37,6 +38,15 @@ enum Benchmark {
         #[arg(long, value_name = "TEXT")]
         only: Option<String>,
     },
+    /// From a request to its charges, by plans of 10, 1,000 and 10,000 policies.
+    Policy {
+        /// Rounds of which the median is taken.
+        #[arg(long, default_value_t = 7)]
+        rounds: usize,
+        /// Requests in a round.
+        #[arg(long, default_value_t = 200_000)]
+        requests: usize,
+    },
     /// Decisions in Redis, beside the scripts that everyone writes first. Starts its own servers.
     Redis {
         /// Rounds of which the median is taken.
@@ -63,6 +73,7 @@ fn main() -> anyhow::Result<()> {
             speed::allocations();
             memory::compare()
         }
+        Benchmark::Policy { rounds, requests } => policy::compare(rounds, requests),
         Benchmark::Redis { rounds, decisions } => redis::compare(rounds, decisions),
         Benchmark::Memory { contestant, keys } => memory::measure(&contestant, keys),
     }

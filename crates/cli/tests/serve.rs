@@ -61,9 +61,11 @@ impl Drop for Server {
     }
 }
 
+const DEMO: &str = "  demo: 10/1m, sliding-window: at most 19 in any 1m; by key, enforce";
+
 fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.env_remove("TIDEGATE_HTTP");
+    command.env_remove("TIDEGATE_HTTP").env_remove("TIDEGATE_CONFIG");
     command
 }
 
@@ -100,7 +102,7 @@ fn it_says_what_an_operator_asks() {
     let server = serve();
     let url = server.greeting[0].strip_prefix("listening on ").unwrap();
     assert_eq!(server.greeting[1], "store: memory, at most 1000000 keys");
-    assert_eq!(server.greeting[2..4], ["policies:", "  demo: 10/1m sliding-window by key"]);
+    assert_eq!(server.greeting[2..4], ["policies:", DEMO]);
     let curl = format!(r#"curl -i {url}/v1/check -d '{{"policy": "demo", "key": "alice"}}'"#);
     assert_eq!(server.greeting[4], format!("try: {curl}"));
 }
@@ -137,7 +139,7 @@ fn help_lists_the_commands_and_the_exit_codes() {
     let output = output(&["--help"]);
     assert!(output.status.success());
     let help = String::from_utf8(output.stdout).unwrap();
-    for part in ["serve", "Exit codes:", "  0  ", "  2  "] {
+    for part in ["serve", "validate", "Exit codes:", "  0  ", "  1  ", "  2  "] {
         assert!(help.contains(part), "{help}");
     }
     assert_eq!(self::output(&["surf"]).status.code(), Some(2));

@@ -29,6 +29,7 @@
 //! ```
 
 pub mod algorithm;
+mod calendar;
 mod charge;
 mod cost;
 mod limit;
@@ -39,6 +40,7 @@ mod state;
 mod time;
 mod verdict;
 
+pub use calendar::Calendar;
 pub use charge::{Charge, Fingerprint, Rule};
 pub use cost::{Cost, CostTooLarge, MAX_COUNT};
 pub use limit::{AlgorithmKind, Limit};

@@ -116,6 +116,11 @@ impl QuotaError {
         Self { value: clip(&value.to_string(), 80), problem: clip(&problem.into(), 240) }
     }
 
+    /// What a caller refuses for a reason of its own: the value, and what was expected.
+    pub fn refused(value: impl ToString, problem: impl Into<String>) -> Self {
+        Self::new(value, problem)
+    }
+
     /// The text or number that was refused, shortened when it is very long.
     pub fn value(&self) -> &str {
         &self.value

@@ -1,7 +1,12 @@
-//! From names and keys to charges.
+//! From a policy file to a compiled plan, and from a request to its charges.
 //!
-//! A [`Policy`] has a name and some limits; a [`Key`] tells callers apart. Together with a cost
-//! they make the charges that a store settles. Nothing here does I/O or reads a clock.
+//! A [`Source`] is what the user wrote; [`Plan::compile`] checks all of it once, and reports every
+//! problem with its place. From then on nothing can fail: [`Plan::charges`] finds the policies
+//! that a request is about, and what it owes to each. Charges are what a store settles; nothing
+//! here knows one, or reads a clock.
+//!
+//! A program that needs no file makes a [`Policy`], which has a name and some limits, and asks it
+//! with a [`Key`]:
 //!
 //! ```
 //! use tidegate_core::Cost;
@@ -13,8 +18,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod attributes;
+mod compile;
+mod explain;
+mod file;
+mod foreign;
 mod key;
+mod matcher;
+mod normalise;
+mod plan;
+mod planned;
 mod policy;
+mod problem;
+mod schema;
+mod settings;
+mod source;
+mod suggest;
+mod yaml;
 
+pub use attributes::Attributes;
+pub use explain::{Described, Explained, Outcome};
+pub use foreign::envoy::{Descriptor, DescriptorStatus, DescriptorsOwed, Domain};
+pub use foreign::import::import;
 pub use key::{Key, KeyHasher};
+pub use plan::{Owed, Plan};
+pub use planned::{Block, PlannedPolicy};
 pub use policy::{Charges, Policy, PolicyError};
+pub use problem::{Place, Problem, Problems};
+pub use schema::json_schema;
+pub use settings::{KeyFormat, Mode, OnStoreError, Precision, Settings};
+pub use source::Source;

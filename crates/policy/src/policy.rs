@@ -1,7 +1,7 @@
 //! A named set of limits on one kind of key.
 
 use smallvec::SmallVec;
-use tidegate_core::{AlgorithmKind, Charge, Cost, Limit, Rule, Span};
+use tidegate_core::{Calendar, Charge, Cost, Limit, Rule, Span};
 
 use crate::{Key, KeyHasher};
 
@@ -133,14 +133,23 @@ pub enum PolicyError {
     },
 }
 
-/// What makes old counts meaningless when it changes.
-fn kind(limit: &Limit) -> (AlgorithmKind, Span) {
-    (limit.kind(), limit.quota().window())
+/// The rule that keeps count of who is blocked by a policy.
+pub(crate) fn block_rule(hasher: &KeyHasher, policy: &str, limit: Limit, enforced: bool) -> Rule {
+    let window = limit.quota().window().as_micros();
+    let id = hasher.apart().fingerprint(&(policy, "block", window, 0_usize));
+    Rule { id, limit, enforced, staggered: false }
+}
+
+/// What makes old counts meaningless when it changes. A calendar's windows are no other's.
+fn kind(limit: &Limit) -> (&'static str, Span) {
+    let calendar = if let Limit::FixedWindow(fixed) = limit { fixed.calendar() } else { None };
+    let counts_by = calendar.map_or(limit.kind().name(), Calendar::name);
+    (counts_by, limit.quota().window())
 }
 
 fn identity<'a>(name: &'a str, limit: &Limit, twins: usize) -> impl Key + use<'a> {
-    let (algorithm, window) = kind(limit);
-    (name, algorithm.name(), window.as_micros(), twins)
+    let (counts_by, window) = kind(limit);
+    (name, counts_by, window.as_micros(), twins)
 }
 
 #[cfg(test)]

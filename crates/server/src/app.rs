@@ -1,43 +1,72 @@
-//! What the transports share: the limiter and how it is asked.
+//! What the transports share: the limiter, and how it stands with its configuration.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tidegate::{BuildError, Limiter, MemoryStore, Policy, Store};
+use parking_lot::Mutex;
+use tidegate::config::{Problems, Source};
+use tidegate::{MemoryStore, Plan, PlanLimiter, Store};
 
-/// A policy, the attribute that tells its callers apart, and whether the server is stopping.
+/// A limiter, whether the server is stopping, and what became of the last reload.
 #[derive(Debug)]
 pub struct App<S = MemoryStore> {
-    limiter: Limiter<S>,
-    key_attribute: String,
+    limiter: PlanLimiter<S>,
     draining: AtomicBool,
+    reloads: Reloads,
+}
+
+/// How reloads went.
+#[derive(Debug, Default)]
+struct Reloads {
+    done: AtomicU64,
+    refused: AtomicU64,
+    /// What is wrong with the file that would be in use if it were right.
+    problem: Mutex<Option<String>>,
 }
 
 impl<S: Store> App<S> {
-    /// Serves a limiter whose callers are told apart by one attribute.
-    pub fn new(limiter: Limiter<S>, key_attribute: impl Into<String>) -> Self {
-        let key_attribute = key_attribute.into();
-        Self { limiter, key_attribute, draining: AtomicBool::new(false) }
+    /// Serves a plan.
+    pub fn new(plan: Plan, store: S) -> Self {
+        let limiter = PlanLimiter::new(plan, store);
+        Self { limiter, draining: AtomicBool::new(false), reloads: Reloads::default() }
     }
 
     /// The policy of a server without a configuration: `demo`, 10 a minute for each `key`.
-    pub fn demo(store: S) -> Result<Self, BuildError> {
-        let limiter = Limiter::builder().name("demo").limit("10/minute").store(store).build()?;
-        Ok(Self::new(limiter, "key"))
+    pub fn demo(store: S) -> Result<Self, Problems> {
+        let source = Source::new("demo", DEMO)?;
+        Ok(Self::new(Plan::compile(&source)?, store))
     }
 
     /// Who decides.
-    pub const fn limiter(&self) -> &Limiter<S> {
+    pub const fn limiter(&self) -> &PlanLimiter<S> {
         &self.limiter
     }
 
-    /// What is decided by.
-    pub const fn policy(&self) -> &Policy {
-        self.limiter.policy()
+    /// Decides by another plan from now on, or goes on as before and remembers why.
+    pub(crate) fn reloaded(&self, plan: Result<Plan, &Problems>) {
+        match plan {
+            Ok(plan) => {
+                self.limiter.replace(plan);
+                self.reloads.done.fetch_add(1, Ordering::Relaxed);
+                *self.reloads.problem.lock() = None;
+            }
+            Err(problems) => {
+                self.reloads.refused.fetch_add(1, Ordering::Relaxed);
+                let text = problems.to_string();
+                let first = text.lines().next().unwrap_or_default();
+                *self.reloads.problem.lock() = Some(first.to_owned());
+            }
+        }
     }
 
-    /// The attribute that tells callers apart.
-    pub fn key_attribute(&self) -> &str {
-        &self.key_attribute
+    /// How many reloads took effect, and how many were refused.
+    pub fn reload_counts(&self) -> (u64, u64) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (count(&self.reloads.done), count(&self.reloads.refused))
+    }
+
+    /// What is wrong with the configuration that would be in use if it were right.
+    pub fn reload_problem(&self) -> Option<String> {
+        self.reloads.problem.lock().clone()
     }
 
     pub(crate) fn start_draining(&self) {
@@ -48,3 +77,5 @@ impl<S: Store> App<S> {
         self.draining.load(Ordering::Relaxed)
     }
 }
+
+const DEMO: &str = "policies: [{ name: demo, key: [key], limits: [10/minute] }]";

@@ -22,8 +22,10 @@
 mod accept;
 mod app;
 mod config;
+mod reload;
 mod transport;
 
 pub use app::App;
 pub use config::Config;
+pub use reload::{Reloaded, Reloader};
 pub use transport::http::serve;

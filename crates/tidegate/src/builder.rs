@@ -1,14 +1,12 @@
 //! Puts a limiter together and refuses what cannot work.
 
 use tidegate_core::{AlgorithmKind, Limit, Quota, QuotaError};
-use tidegate_policy::{KeyHasher, Policy, PolicyError};
+use tidegate_policy::{KeyHasher, OnStoreError, Policy, PolicyError};
 use tidegate_store::{MemoryStore, Store};
 
-use crate::deny_cache::DenyCache;
-use crate::fallback::Fallback;
-use crate::limiter::Remote;
+use crate::Limiter;
+use crate::gate::Gate;
 use crate::wait::{Lines, Patience};
-use crate::{Limiter, OnStoreError};
 
 /// Makes a [`Limiter`].
 ///
@@ -127,7 +125,6 @@ impl<S: Store> LimiterBuilder<S> {
         }
         let secret = self.store.shared_secret();
         let hasher = secret.map_or_else(KeyHasher::of_this_process, KeyHasher::shared);
-        let remote = secret.map(|_| Remote { denials: DenyCache::new() });
         let mut policy = Policy::with_hasher(hasher, self.name, limits)?;
         if self.shadow {
             policy = policy.shadowed();
@@ -137,12 +134,10 @@ impl<S: Store> LimiterBuilder<S> {
         }
         Ok(Limiter {
             policy,
-            store: self.store,
+            gate: Gate::new(self.store, self.expected_nodes),
             on_store_error: self.on_store_error,
             patience: self.patience,
             lines: Lines::default(),
-            remote,
-            fallback: Fallback::new(self.expected_nodes),
         })
     }
 }

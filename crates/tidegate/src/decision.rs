@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_core::{Rule, Span, Verdict};
+use tidegate_core::{Charge, Rule, Span, Verdict};
 use tidegate_store::Verdicts;
 
 /// Whether something may happen now, and what to tell whoever asked.
@@ -35,6 +35,19 @@ impl Decision {
         decision.allowed = settle(&mut decision.verdicts);
         for (index, rule) in rules.iter().enumerate() {
             decision.enforced |= u32::from(rule.enforced) << (index % 32);
+        }
+        decision
+    }
+
+    /// The same for charges of several policies.
+    pub fn of_charges(
+        charges: &[Charge<'_>],
+        source: Source,
+        settle: impl FnOnce(&mut Verdicts) -> bool,
+    ) -> Self {
+        let mut decision = Self::settled(&[], source, settle);
+        for (index, charge) in charges.iter().enumerate() {
+            decision.enforced |= u32::from(charge.rule().enforced) << (index % 32);
         }
         decision
     }

@@ -4,22 +4,8 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use parking_lot::Mutex;
-use tidegate_core::{Charge, Cost, Fingerprint, Limit, Quota, Rule, Span, Timestamp};
+use tidegate_core::{Charge, Cost, Fingerprint, Limit, Quota, Rule, Span};
 use tidegate_store::{LocalStore, MemoryStore, Verdicts};
-
-/// What to do when the store does not answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum OnStoreError {
-    /// An embedded store takes over until the store answers again, with this instance's share of
-    /// each limit, and from where the store was last seen.
-    #[default]
-    Local,
-    /// Everything is allowed.
-    Open,
-    /// Everything is denied.
-    Closed,
-}
 
 /// Stands in for a store that does not answer.
 #[derive(Debug, Default)]
@@ -111,15 +97,4 @@ impl Fallback {
         });
         Rule { limit: share.unwrap_or(rule.limit), ..*rule }
     }
-}
-
-/// The verdicts that need no store: a block list stays closed whatever fails.
-pub(crate) fn hopeless(charges: &[Charge<'_>]) -> Option<Verdicts> {
-    let never = |charge: &Charge<'_>| {
-        let capacity = charge.rule().limit.capacity();
-        charge.rule().enforced && (capacity == 0 || charge.cost().get() > capacity)
-    };
-    let fresh =
-        |charge: &Charge<'_>| charge.rule().limit.probe_fresh(charge.cost(), Timestamp::ZERO);
-    charges.iter().any(never).then(|| charges.iter().map(fresh).collect())
 }

@@ -48,14 +48,16 @@ mod builder;
 mod decision;
 mod deny_cache;
 mod fallback;
+mod gate;
 mod limiter;
+mod planned;
 mod resolver;
 mod wait;
 
 pub use builder::{BuildError, LimitSpec, LimiterBuilder};
 pub use decision::{Decision, Reason, Source};
-pub use fallback::OnStoreError;
 pub use limiter::{Limiter, RateLimiter};
+pub use planned::PlanLimiter;
 pub use resolver::{KeyResolver, Resolved};
 pub use wait::{NotReady, Patience};
 
@@ -64,7 +66,17 @@ pub use tidegate_core::{
     AlgorithmKind, Charge, Cost, CostTooLarge, Limit, MAX_COUNT, Quota, QuotaError, Rule, Span,
     Timestamp, Verdict,
 };
-pub use tidegate_policy::{Key, Policy, PolicyError};
+pub use tidegate_policy::{Attributes, Key, OnStoreError, Owed, Plan, Policy, PolicyError};
+
+/// Configuration files: reading, checking, explaining and importing them.
+pub mod config {
+    pub use tidegate_policy::{
+        Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed, Domain, Explained,
+        KeyFormat, Mode, Outcome, Place, PlannedPolicy, Precision, Problem, Problems, Settings,
+        Source, import, json_schema,
+    };
+}
+
 pub use tidegate_store::{
     Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, Store, StoreError, StoreErrorKind,
     SystemClock, Verdicts,

@@ -3,13 +3,12 @@
 use std::future::Future;
 
 use tidegate_core::{Charge, Cost};
-use tidegate_policy::{Charges, Key, Policy};
-use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store, StoreError, Verdicts};
+use tidegate_policy::{Key, OnStoreError, Policy};
+use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store};
 
-use crate::deny_cache::DenyCache;
-use crate::fallback::{self, Fallback};
+use crate::gate::Gate;
 use crate::wait::{Lines, Patience};
-use crate::{Decision, LimiterBuilder, OnStoreError, Source};
+use crate::{Decision, LimiterBuilder, Source};
 
 /// Decides whether something may happen now.
 ///
@@ -32,19 +31,10 @@ use crate::{Decision, LimiterBuilder, OnStoreError, Source};
 #[derive(Debug)]
 pub struct Limiter<S = MemoryStore> {
     pub(crate) policy: Policy,
-    pub(crate) store: S,
+    pub(crate) gate: Gate<S>,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) patience: Patience,
     pub(crate) lines: Lines,
-    /// For a store that is shared with other processes.
-    pub(crate) remote: Option<Remote>,
-    pub(crate) fallback: Fallback,
-}
-
-/// What spares a store at the other end of a wire.
-#[derive(Debug)]
-pub(crate) struct Remote {
-    pub(crate) denials: DenyCache,
 }
 
 impl Limiter {
@@ -62,7 +52,7 @@ impl<S: Store> Limiter<S> {
 
     /// The store it asks.
     pub const fn store(&self) -> &S {
-        &self.store
+        self.gate.store()
     }
 
     /// May `key` do something that costs one unit? Takes the unit if it may.
@@ -86,84 +76,19 @@ impl<S: Store> Limiter<S> {
     /// back in a later window is given to that window.
     pub async fn refund<K: Key + Sync + ?Sized>(&self, key: &K, amount: Cost) {
         for charge in &self.policy.charges(key, amount) {
-            // A store that does not answer has nothing to give back to: erring on the strict side.
-            let _ = self.store.refund(charge).await;
-            self.fallback.refund(charge);
+            self.gate.refund(charge).await;
         }
-        self.forget_denials();
     }
 
     /// Forgets `key`: it has its full quota again.
     pub async fn reset<K: Key + Sync + ?Sized>(&self, key: &K) {
         for charge in &self.policy.charges(key, Cost::ONE) {
-            let _ = self.store.reset(charge).await;
-            self.fallback.reset(charge);
-        }
-        self.forget_denials();
-    }
-
-    fn forget_denials(&self) {
-        if let Some(remote) = &self.remote {
-            remote.denials.forget();
+            self.gate.reset(charge).await;
         }
     }
 
-    pub(crate) async fn settle(&self, charges: &Charges<'_>) -> Decision {
-        match &self.remote {
-            Some(remote) => self.settle_remotely(remote, charges).await,
-            None => self.ask_store(charges).await.unwrap_or_else(|_| self.without_store(charges)),
-        }
-    }
-
-    /// By the store, unless the answer is known already.
-    async fn settle_remotely(&self, remote: &Remote, charges: &Charges<'_>) -> Decision {
-        if let Some(verdicts) = fallback::hopeless(charges) {
-            return self.decided(false, Source::Store, verdicts);
-        }
-        let now = remote.denials.now();
-        if let Some(verdicts) = remote.denials.recall(charges, now) {
-            return self.decided(false, Source::DenyCache, verdicts);
-        }
-        let Ok(decision) = self.ask_store(charges).await else {
-            return self.without_store(charges);
-        };
-        if !decision.is_allowed() {
-            remote.denials.remember(charges, decision.all_verdicts(), now);
-        }
-        if self.on_store_error == OnStoreError::Local {
-            self.fallback.saw(charges, decision.all_verdicts());
-        }
-        decision
-    }
-
-    async fn ask_store(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
-        let mut verdicts = Verdicts::new();
-        let allowed = self.store.settle(charges, &mut verdicts).await?;
-        Ok(self.decided(allowed, Source::Store, verdicts))
-    }
-
-    fn decided(&self, allowed: bool, source: Source, verdicts: Verdicts) -> Decision {
-        Decision::settled(self.policy.rules(), source, |out| {
-            *out = verdicts;
-            allowed
-        })
-    }
-
-    /// The only place that knows what a failed store means.
-    #[cold]
-    fn without_store(&self, charges: &[Charge<'_>]) -> Decision {
-        if let Some(verdicts) = fallback::hopeless(charges) {
-            return self.decided(false, Source::Fallback, verdicts);
-        }
-        match self.on_store_error {
-            OnStoreError::Open => Decision::unsettled(true, Source::Fallback),
-            OnStoreError::Closed => Decision::unavailable(fallback::RETRY_AFTER),
-            OnStoreError::Local => {
-                Decision::settled(self.policy.rules(), Source::Fallback, |out| {
-                    self.fallback.settle(charges, out)
-                })
-            }
-        }
+    pub(crate) async fn settle(&self, charges: &[Charge<'_>]) -> Decision {
+        self.gate.settle(charges, |_| self.on_store_error).await
     }
 }
 
@@ -178,7 +103,8 @@ impl<S: LocalStore> Limiter<S> {
     #[inline(always)]
     pub fn check_n_now<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
         Decision::settled(self.policy.rules(), Source::Store, |out| {
-            self.policy.with_charges(key, cost, |charges| self.store.settle_now(charges, out))
+            self.policy
+                .with_charges(key, cost, |charges| self.gate.store().settle_now(charges, out))
         })
     }
 
@@ -190,14 +116,14 @@ impl<S: LocalStore> Limiter<S> {
     /// [`refund`](Limiter::refund) without `await`.
     pub fn refund_now<K: Key + ?Sized>(&self, key: &K, amount: Cost) {
         for charge in &self.policy.charges(key, amount) {
-            self.store.refund_now(charge);
+            self.gate.store().refund_now(charge);
         }
     }
 
     /// [`reset`](Limiter::reset) without `await`.
     pub fn reset_now<K: Key + ?Sized>(&self, key: &K) {
         for charge in &self.policy.charges(key, Cost::ONE) {
-            self.store.reset_now(charge);
+            self.gate.store().reset_now(charge);
         }
     }
 }
@@ -205,7 +131,7 @@ impl<S: LocalStore> Limiter<S> {
 impl<C: tidegate_store::Clock> Limiter<MemoryStore<C>> {
     /// What the store holds.
     pub fn stats(&self) -> MemoryStats {
-        self.store.stats()
+        self.gate.store().stats()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fixed window: one counter for each epoch-aligned window.
 
 use super::{Algorithm, judge, refuse_burst};
-use crate::{Cost, MAX_COUNT, Quota, QuotaError, Span, Timestamp, Verdict};
+use crate::{Calendar, Cost, MAX_COUNT, Quota, QuotaError, Span, Timestamp, Verdict};
 
 /// Counts requests in windows aligned to the epoch and starts again at zero in each.
 ///
@@ -24,8 +24,10 @@ use crate::{Cost, MAX_COUNT, Quota, QuotaError, Span, Timestamp, Verdict};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWindow {
     limit: u64,
+    /// Of a calendar window, the longest it gets.
     window: Span,
     counts_denied: bool,
+    calendar: Option<Calendar>,
 }
 
 /// The count of one window, known by its end. At the end, it is forgotten.
@@ -36,6 +38,28 @@ pub struct WindowCount {
 }
 
 impl FixedWindow {
+    /// Counts by the calendar, in UTC: `limit` a day, week or month.
+    ///
+    /// ```
+    /// use tidegate_core::algorithm::{Algorithm, FixedWindow};
+    /// use tidegate_core::{Calendar, Cost, Span, Timestamp};
+    ///
+    /// let limit = FixedWindow::by_calendar(1_000, Calendar::Month)?;
+    /// let february = Timestamp::from_secs(1_706_745_600); // 2024-02-01
+    /// let verdict = limit.probe(&Default::default(), Cost::ONE, february);
+    /// assert_eq!(verdict.reset_after, Span::from_days(29));
+    /// # Ok::<(), tidegate_core::QuotaError>(())
+    /// ```
+    pub fn by_calendar(limit: u64, calendar: Calendar) -> Result<Self, QuotaError> {
+        let quota = Quota::new(limit, calendar.longest())?;
+        Ok(Self { calendar: Some(calendar), ..Self::from_quota(&quota)? })
+    }
+
+    /// The calendar it follows, if it does.
+    pub const fn calendar(&self) -> Option<Calendar> {
+        self.calendar
+    }
+
     /// Lets denied requests count as well, which no other algorithm here does. It keeps who
     /// hammers locked out of the rest of the window even for small costs. A cost that could never
     /// pass does not count.
@@ -58,13 +82,22 @@ impl FixedWindow {
     #[inline]
     fn current(&self, state: &WindowCount, now: Timestamp) -> WindowCount {
         if now >= state.end {
-            WindowCount { end: now.window_start(self.window) + self.window, count: 0 }
+            WindowCount { end: self.end(now), count: 0 }
         } else if now + self.window >= state.end {
             *state
         } else {
             // The clock went back before the window began: the count comes along, and stays for a
             // whole window. Until the next edge only, a clock that trembles there would reset it.
             WindowCount { end: now + self.window, count: state.count }
+        }
+    }
+
+    /// When the window that contains `now` is over.
+    #[inline]
+    fn end(&self, now: Timestamp) -> Timestamp {
+        match self.calendar {
+            None => now.window_start(self.window) + self.window,
+            Some(calendar) => calendar.end(now),
         }
     }
 
@@ -87,7 +120,8 @@ impl Algorithm for FixedWindow {
 
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         refuse_burst(quota, "fixed-window")?;
-        Ok(Self { limit: quota.limit(), window: quota.window(), counts_denied: false })
+        let (limit, window) = (quota.limit(), quota.window());
+        Ok(Self { limit, window, counts_denied: false, calendar: None })
     }
 
     fn quota(&self) -> Quota {
@@ -173,6 +207,30 @@ mod tests {
         limit.deny(&mut state, Cost::ONE, earlier);
         assert!(!limit.probe(&state, Cost::ONE, Timestamp::from_secs(89)).allowed);
         assert!(limit.probe(&state, Cost::ONE, Timestamp::from_secs(90)).allowed);
+    }
+
+    #[test]
+    fn a_calendar_month_ends_with_the_month_however_long() {
+        let limit = FixedWindow::by_calendar(2, Calendar::Month).unwrap();
+        let mut state = WindowCount::default();
+        let [february, march, april] =
+            [1_706_745_600, 1_709_251_200, 1_711_929_600].map(Timestamp::from_secs);
+        let _ = limit.commit(&mut state, Cost::new(2).unwrap(), february);
+        let verdict = limit.probe(&state, Cost::ONE, february);
+        assert_eq!(verdict.retry_after, Some(Span::from_days(29)));
+        let verdict = limit.commit(&mut state, Cost::ONE, march);
+        assert_eq!((verdict.remaining, verdict.reset_after), (1, april.since(march)));
+        assert_eq!(limit.period(), Span::from_days(31));
+    }
+
+    #[test]
+    fn a_calendar_day_is_a_day_since_the_epoch() {
+        let day = FixedWindow::by_calendar(2, Calendar::Day).unwrap();
+        let plain = FixedWindow::from_quota(&"2/day".parse().unwrap()).unwrap();
+        for second in [0, 86_399, 86_400, 1_709_208_000] {
+            let now = Timestamp::from_secs(second);
+            assert_eq!(day.end(now), plain.end(now));
+        }
     }
 
     #[test]

@@ -1,93 +1,129 @@
 //! `POST /v1/check`: a question in, a decision out.
 
-use http::StatusCode;
-use tidegate::{Decision, Policy, Reason, Rule, Source, Span, Store, Verdict};
-use tidegate_wire::{CheckResponse, LimitStatus, Problem, QuotaExceeded};
+use std::collections::HashMap;
 
+use http::StatusCode;
+use tidegate::config::PlannedPolicy;
+use tidegate::{Attributes, Cost, Owed, Plan, Reason, Span, Store};
+use tidegate_wire::{CheckResponse, LimitStatus, Problem, QuotaExceeded, Text};
+
+use super::answer::{Answer, Said};
 use super::problem::{JSON, PROBLEM_JSON, Refusal, json, title};
 use super::request::{Check, Subject, bounded};
 use super::{Response, headers};
 use crate::App;
 
 pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> Response {
-    match decide(app, body).await {
-        Ok(decision) if decision.is_allowed() => allowed(app.policy(), &decision),
-        Ok(decision) => denied(app.policy(), &decision),
+    // Once: the whole answer is by one plan, whatever is loaded meanwhile.
+    let plan = app.limiter().plan();
+    match owed(&plan, body) {
+        Ok(owed) => respond(app, &owed).await,
         Err(refusal) => refusal.into(),
     }
 }
 
-async fn decide<S: Store>(app: &App<S>, body: &[u8]) -> Result<Decision, Refusal> {
-    let Check { subject, cost } = Check::read(body)?;
-    let key = match &subject {
-        Subject::Named { policy, key } if **policy == *app.policy().name() => bounded(key, "key")?,
-        Subject::Named { policy, .. } => {
-            return Err(Refusal::unknown_policy(policy, &[app.policy().name()]));
-        }
-        Subject::Described(attributes) => match attributes.get(app.key_attribute()) {
-            Some(Some(key)) => bounded(key, &format!("attributes.{}", app.key_attribute()))?,
-            Some(None) | None => return Ok(Decision::unsettled(true, Source::None)),
-        },
-    };
-    Ok(app.limiter().check_n(key, cost).await)
+/// Decides, and says so.
+pub(super) async fn respond<S: Store>(app: &App<S>, owed: &Owed<'_>) -> Response {
+    let decision = app.limiter().settle(owed).await;
+    let answer = Answer { owed, decision: &decision };
+    if decision.is_allowed() { allowed(&answer) } else { denied(&answer) }
 }
 
-fn allowed(policy: &Policy, decision: &Decision) -> Response {
-    let mut response = json(StatusCode::OK, JSON, &body(policy, decision));
-    headers::describe(policy, decision, response.headers_mut());
+fn owed<'p>(plan: &'p Plan, body: &[u8]) -> Result<Owed<'p>, Refusal> {
+    let Check { subject, cost } = Check::read(body)?;
+    match &subject {
+        Subject::Named { policy, key } => of_policy(plan, policy, key, cost),
+        Subject::Described(attributes) => {
+            let attributes = Described(attributes);
+            for name in plan.attributes() {
+                bounded(attributes.attribute(name).unwrap_or_default(), || {
+                    format!("attributes.{name}")
+                })?;
+            }
+            Ok(plan.charges(&attributes, cost))
+        }
+    }
+}
+
+/// A policy by name, whose key is one attribute.
+fn of_policy<'p>(plan: &'p Plan, name: &str, key: &str, cost: Cost) -> Result<Owed<'p>, Refusal> {
+    let Some(policy) = plan.policy(name) else {
+        return Err(Refusal::unknown_policy(name, plan.policies().iter().map(PlannedPolicy::name)));
+    };
+    bounded(key.as_bytes(), || "key".to_owned())?;
+    let parts: Vec<&str> = policy.key().collect();
+    let [attribute] = parts[..] else {
+        return Err(Refusal::not_one_key(name, &parts));
+    };
+    let owed = plan.charges_of(name, &[(attribute, key)], cost);
+    owed.ok_or_else(|| Refusal::not_one_key(name, &parts))
+}
+
+/// The attributes of a request; `null` is absent.
+struct Described<'a>(&'a HashMap<Text<'a>, Option<Text<'a>>>);
+
+impl Attributes for Described<'_> {
+    fn attribute(&self, name: &str) -> Option<&[u8]> {
+        self.0.get(name)?.as_ref().map(|value| value.as_bytes())
+    }
+}
+
+fn allowed(answer: &Answer<'_, '_>) -> Response {
+    let mut response = json(StatusCode::OK, JSON, &body(answer));
+    headers::describe(answer, response.headers_mut());
     response
 }
 
-fn denied(policy: &Policy, decision: &Decision) -> Response {
+fn denied(answer: &Answer<'_, '_>) -> Response {
     let status = StatusCode::TOO_MANY_REQUESTS;
     let problem = Problem {
         kind: Problem::QUOTA_EXCEEDED,
         title: title(status),
         status: status.as_u16(),
-        detail: &detail(policy, decision),
-        members: QuotaExceeded {
-            violated_policies: vec![policy.name()],
-            answer: body(policy, decision),
-        },
+        detail: &detail(answer),
+        members: QuotaExceeded { violated_policies: answer.violated(), answer: body(answer) },
     };
     let mut response = json(status, PROBLEM_JSON, &problem);
-    headers::describe(policy, decision, response.headers_mut());
+    headers::describe(answer, response.headers_mut());
     response
 }
 
-fn detail(policy: &Policy, decision: &Decision) -> String {
-    let name = policy.name();
-    let rule = decision.tightest_index().and_then(|index| policy.rules().get(index));
-    match (rule, decision.retry_after()) {
-        (Some(rule), Some(wait)) => {
-            let (quota, secs) = (rule.limit.quota(), wait.as_secs_ceil());
+fn detail(answer: &Answer<'_, '_>) -> String {
+    let name = answer.policy().unwrap_or_default();
+    match (answer.tightest(), answer.decision.retry_after()) {
+        (Some(said), Some(wait)) => {
+            let (quota, secs) = (said.rule.limit.quota(), wait.as_secs_ceil());
             format!("policy {name} allows {quota}: try again in {secs}s")
         }
-        (Some(rule), None) => {
-            let most = rule.limit.capacity();
+        (Some(_), None) if answer.owed.is_crowded() => {
+            "more limits apply to this request than can be settled together".to_owned()
+        }
+        (Some(said), None) => {
+            let most = said.rule.limit.capacity();
             format!("policy {name} never holds more than {most}: the cost does not fit")
         }
-        (None, _) => format!("policy {name} could not be asked: {}", decision.reason()),
+        (None, _) => format!("policy {name} could not be asked: {}", answer.decision.reason()),
     }
 }
 
-fn body<'a>(policy: &'a Policy, decision: &Decision) -> CheckResponse<'a> {
+fn body<'a>(answer: &Answer<'a, '_>) -> CheckResponse<'a> {
+    let decision = answer.decision;
     let reason = decision.reason();
-    let rules = policy.rules().iter().zip(decision.verdicts());
     CheckResponse {
         allowed: decision.is_allowed(),
-        policy: (reason != Reason::NoPolicy).then(|| policy.name()),
+        policy: if reason == Reason::NoPolicy { None } else { answer.policy() },
         reason: reason.name(),
         limit: decision.limit(),
         remaining: decision.remaining(),
         retry_after_ms: decision.retry_after().map(Span::as_millis_ceil),
         reset_after_ms: decision.reset_after().map(Span::as_millis_ceil),
         source: decision.source().name(),
-        limits: rules.map(|(rule, verdict)| status(policy.name(), rule, verdict)).collect(),
+        limits: answer.each().map(status).collect(),
     }
 }
 
-fn status<'a>(policy: &'a str, rule: &Rule, verdict: &Verdict) -> LimitStatus<'a> {
+fn status(said: Said<'_>) -> LimitStatus<'_> {
+    let Said { policy, rule, verdict } = said;
     LimitStatus {
         policy,
         algorithm: rule.limit.kind().name(),

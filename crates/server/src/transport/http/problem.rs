@@ -30,11 +30,24 @@ impl Refusal {
         Self { member, ..Self::new(StatusCode::BAD_REQUEST, detail) }
     }
 
-    pub(super) fn unknown_policy(name: &str, known: &[&str]) -> Self {
-        let detail = format!("no policy {:?}: expected {}", brief(name), known.join(", "));
-        let policies = known.iter().map(|&name| name.to_owned()).collect();
+    pub(super) fn unknown_policy<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Self {
+        let mut policies: Vec<String> = known.take(MAX_LISTED + 1).map(str::to_owned).collect();
+        let more = if policies.len() > MAX_LISTED { ", ..." } else { "" };
+        policies.truncate(MAX_LISTED);
+        let list = policies.join(", ");
+        let detail = format!("no policy {:?}: expected {list}{more}", brief(name));
         let member = Some("policy".to_owned());
         Self { member, policies: Some(policies), ..Self::new(StatusCode::NOT_FOUND, detail) }
+    }
+
+    /// A key alone says nothing to a policy that has several attributes, or none.
+    pub(super) fn not_one_key(policy: &str, key: &[&str]) -> Self {
+        let attributes = if key.is_empty() { "nothing".to_owned() } else { key.join(" and ") };
+        let detail = format!(
+            "policy {:?} tells callers apart by {attributes}: expected attributes instead of a key",
+            brief(policy)
+        );
+        Self::bad(Some("key"), detail)
     }
 
     pub(super) fn no_such_path(path: &str) -> Self {
@@ -116,3 +129,5 @@ pub(super) const JSON: &str = "application/json";
 pub(super) const PROBLEM_JSON: &str = "application/problem+json";
 
 const BRIEF: usize = 64;
+/// Of ten thousand policies, enough to see what names look like.
+const MAX_LISTED: usize = 20;

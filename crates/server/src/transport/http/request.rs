@@ -43,12 +43,13 @@ impl<'a> Check<'a> {
 }
 
 /// Keys are hashed, never stored: this bounds time, not memory.
-pub(super) fn bounded<'k>(key: &'k str, member: &str) -> Result<&'k str, Refusal> {
-    match key.len() {
-        0..=MAX_KEY => Ok(key),
+pub(super) fn bounded(value: &[u8], member: impl FnOnce() -> String) -> Result<(), Refusal> {
+    match value.len() {
+        0..=MAX_KEY => Ok(()),
         length => {
+            let member = member();
             let detail = format!("`{member}` has {length} bytes: expected at most {MAX_KEY}");
-            Err(Refusal::bad(Some(member), detail))
+            Err(Refusal::bad(Some(&member), detail))
         }
     }
 }

@@ -6,7 +6,7 @@ use hyper::body::Incoming;
 use tidegate::Store;
 
 use super::problem::Refusal;
-use super::{Response, body, check};
+use super::{Response, body, check, rlaas};
 use crate::{App, Config};
 
 /// Every request is answered, whatever it is.
@@ -21,18 +21,34 @@ pub(super) async fn answer<S: Store>(
             Err(refusal) => refusal.into(),
         },
         ("/v1/check", _) => wrong_method(&request, "POST"),
-        ("/healthz", &Method::GET | &Method::HEAD) => ok(),
+        ("/healthz", &Method::GET | &Method::HEAD) => plain("ok\n".to_owned()),
         ("/readyz", &Method::GET | &Method::HEAD) if app.is_draining() => {
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "draining: about to stop").into()
         }
-        ("/readyz", &Method::GET | &Method::HEAD) => ok(),
+        ("/readyz", &Method::GET | &Method::HEAD) => ready(app),
         ("/healthz" | "/readyz", _) => wrong_method(&request, "GET, HEAD"),
-        (path, _) => Refusal::no_such_path(path).into(),
+        (path, method) => {
+            let plan = app.limiter().plan();
+            match (path, method) {
+                ("/check", &Method::GET) if plan.settings().is_rlaas() => {
+                    rlaas::answer(app, &plan, request.uri().query()).await
+                }
+                _ => Refusal::no_such_path(path).into(),
+            }
+        }
     }
 }
 
-fn ok() -> Response {
-    let mut response = Response::new("ok\n".into());
+/// A file that was refused changes nothing, so it is no reason to send nobody; it is said.
+fn ready<S: Store>(app: &App<S>) -> Response {
+    match app.reload_problem() {
+        None => plain("ok\n".to_owned()),
+        Some(problem) => plain(format!("ok\nthe last configuration was refused: {problem}\n")),
+    }
+}
+
+fn plain(text: String) -> Response {
+    let mut response = Response::new(text.into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response
 }

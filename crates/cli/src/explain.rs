@@ -1,0 +1,116 @@
+//! `tidegate explain FILE name=value ...`: what a configuration makes of a request.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use tidegate::config::{
+    Described, Descriptor, DescriptorStatus, Explained, Outcome, PlannedPolicy, Source,
+};
+use tidegate::{Cost, Plan};
+
+use crate::print;
+use crate::validate::wrong;
+
+/// What is explained.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Explain {
+    /// The configuration
+    file: PathBuf,
+    /// The attributes of a request, such as user=42 path=/login
+    #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
+    attributes: Vec<(String, String)>,
+}
+
+impl Explain {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let plan = match Source::read(&self.file).and_then(|source| Plan::compile(&source)) {
+            Ok(plan) => plan,
+            Err(problems) => return Ok(wrong(&problems)),
+        };
+        let text = match plan.domains() {
+            [] => explain(&plan, &self.attributes),
+            _ => explain_descriptor(&plan, &self.attributes),
+        };
+        print(&text);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn attribute(text: &str) -> anyhow::Result<(String, String)> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| anyhow!("{text:?} has no \"=\": expected name=value"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn explain(plan: &Plan, request: &[(String, String)]) -> String {
+    let mut text = String::new();
+    let value = |name: &str| {
+        let found = request.iter().find(|(other, _)| other == name);
+        found.map_or_else(|| "absent".to_owned(), |(_, value)| format!("{value:?}"))
+    };
+    let explained = plan.explain(request);
+    let applies = |one: &&Explained<'_>| matches!(one.outcome, Outcome::Applies { .. });
+    let count = explained.iter().filter(applies).count();
+    let _ = writeln!(text, "{count} of {} policies apply", explained.len());
+    for Explained { policy, outcome } in &explained {
+        let name = policy.name();
+        let _ = match outcome {
+            Outcome::Off => writeln!(text, "- {name}: switched off"),
+            Outcome::Missing(attribute) => {
+                writeln!(text, "- {name}: does not match, there is no {attribute}")
+            }
+            Outcome::Differs(attribute) => {
+                writeln!(text, "- {name}: does not match, {attribute} is {}", value(attribute))
+            }
+            Outcome::NoKey(attribute) => {
+                writeln!(text, "- {name}: skipped, its key needs {attribute}")
+            }
+            Outcome::Applies { origin, rules } => {
+                let key: Vec<_> =
+                    policy.key().map(|part| format!("{part}={}", value(part))).collect();
+                let key = if key.is_empty() { "all together".to_owned() } else { key.join(", ") };
+                let _ = writeln!(text, "+ {name} ({}) for {key}, by {origin}", policy.mode());
+                limits(&mut text, rules)
+            }
+            _ => Ok(()),
+        };
+    }
+    let unused = request.iter().filter(|(name, _)| !plan.attributes().any(|known| known == name));
+    for (name, _) in unused {
+        let _ = writeln!(text, "note: no policy asks for {name}");
+    }
+    text
+}
+
+/// Of a file of envoyproxy/ratelimit: the attributes, in order, are the entries of one descriptor.
+fn explain_descriptor(plan: &Plan, request: &[(String, String)]) -> String {
+    let entries: Vec<(&str, &str)> =
+        request.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let descriptor = Descriptor { entries: &entries, cost: Cost::ONE };
+    let mut text = String::new();
+    for domain in plan.domains() {
+        let name = domain.name();
+        let found = plan.descriptor_charges(domain.name(), &[descriptor]);
+        let _ = match found.statuses.first() {
+            Some(DescriptorStatus::Unlimited) => writeln!(text, "+ {name}: unlimited"),
+            Some(DescriptorStatus::Charged(index)) => {
+                let policy = found.owed.policy(*index).map_or("", PlannedPolicy::name);
+                let _ = writeln!(text, "+ {policy} for this descriptor");
+                let rules = found.owed.charges().iter().map(|charge| *charge.rule());
+                limits(&mut text, &rules.collect::<Vec<_>>())
+            }
+            _ => writeln!(text, "- {name}: no limit for this descriptor"),
+        };
+    }
+    text
+}
+
+fn limits(text: &mut String, rules: &[tidegate::Rule]) -> std::fmt::Result {
+    if rules.is_empty() {
+        return writeln!(text, "    unlimited");
+    }
+    rules.iter().try_for_each(|rule| writeln!(text, "    {}", Described(&rule.limit)))
+}

@@ -1,0 +1,258 @@
+//! The commands that deal with configurations, and a server that follows one.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A directory that goes away again.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let unique = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("tidegate-{}-{}", unique.0, unique.1));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn tidegate() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.env_remove("TIDEGATE_HTTP").env_remove("TIDEGATE_CONFIG");
+    command
+}
+
+fn run(command: &str, file: &Path, rest: &[&str]) -> Output {
+    tidegate().arg(command).arg(file).args(rest).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_owned()).unwrap()
+}
+
+#[test]
+fn the_starter_validates() {
+    let scratch = Scratch::new();
+    let starter = text(&tidegate().arg("init").output().unwrap().stdout);
+    let file = scratch.file("limits.yaml", &starter);
+    let output = run("validate", &file, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).ends_with("limits.yaml: ok, 4 policies\n"));
+}
+
+#[test]
+fn every_problem_is_told_and_the_exit_code_is_1() {
+    let scratch = Scratch::new();
+    let file = scratch.file("bad.yaml", "policies:\n  - { nam: a, key: [x], limits: [5/minit] }\n");
+    let output = run("validate", &file, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("bad.yaml:2:7: unknown field \"nam\""), "{said}");
+    assert!(said.contains("unknown unit \"minit\""), "{said}");
+    assert!(said.ends_with("3 problems\n"), "{said}");
+    for command in ["explain", "import"] {
+        assert_eq!(run(command, &file, &[]).status.code(), Some(1));
+    }
+    let absent = run("validate", Path::new("/nonexistent.yaml"), &[]);
+    assert_eq!(absent.status.code(), Some(1));
+    let mut serve = tidegate();
+    let output = serve.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&file).output();
+    assert_eq!(output.unwrap().status.code(), Some(1));
+}
+
+#[test]
+fn explain_says_what_applies_and_why_the_rest_does_not() {
+    let scratch = Scratch::new();
+    let starter = text(&tidegate().arg("init").output().unwrap().stdout);
+    let file = scratch.file("limits.yaml", &starter);
+    let request = ["user=7", "plan=pro", "path=/search/x", "method=GET", "shoe=42"];
+    let output = run("explain", &file, &request);
+    let expected = "\
+2 of 4 policies apply
+- per-ip: skipped, its key needs ip
++ per-user (enforce) for user=\"7\", by tier 1
+    1000/1m, sliding-window: at most 1999 in any 1m
+- login: does not match, path is \"/search/x\"
++ search (shadow) for user=\"7\", by limits
+    30/1m burst 10, token-bucket: at most 40 in any 1m
+note: no policy asks for shoe
+";
+    assert_eq!(text(&output.stdout), expected);
+    assert_eq!(run("explain", &file, &["nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn import_writes_a_file_that_validates() {
+    let scratch = Scratch::new();
+    let theirs = "domain: d\ndescriptors:\n  - { key: a, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
+    let output = run("import", &scratch.file("ratelimit.yaml", theirs), &[]);
+    let ours = scratch.file("limits.yaml", &text(&output.stdout));
+    assert_eq!(run("validate", &ours, &[]).status.code(), Some(0));
+}
+
+#[test]
+fn explain_walks_descriptors_of_an_envoy_file() {
+    let scratch = Scratch::new();
+    let text = "domain: d\ndescriptors:\n  - { key: a, value: b, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
+    let file = scratch.file("ratelimit.yaml", text);
+    let output = run("explain", &file, &["a=b"]);
+    let expected = "+ d.a_b for this descriptor\n    3/1d, fixed-window: at most 6 in any 1d\n";
+    assert_eq!(self::text(&output.stdout), expected);
+    let output = run("explain", &file, &["a=c"]);
+    assert_eq!(self::text(&output.stdout), "- d: no limit for this descriptor\n");
+}
+
+struct Server {
+    child: Child,
+    address: String,
+    log: BufReader<std::process::ChildStderr>,
+}
+
+impl Server {
+    fn start(file: &Path) -> Self {
+        let mut command = tidegate();
+        command.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(file);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut greeting = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first = greeting.next().unwrap().unwrap();
+        let address = first.strip_prefix("listening on http://").unwrap().to_owned();
+        // Whoever goes away early would make the server write to nobody.
+        let _ = greeting.take_while(|line| !line.as_ref().unwrap().starts_with("try: ")).count();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        Self { child, address, log }
+    }
+
+    fn get(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        reply
+    }
+
+    fn check(&self, body: &str) -> String {
+        let head = "POST /v1/check HTTP/1.1\r\nconnection: close\r\n";
+        self.get(&format!("{head}content-length: {}\r\n\r\n{body}", body.len()))
+    }
+
+    fn logged(&mut self, part: &str) {
+        let mut line = String::new();
+        while self.log.read_line(&mut line).unwrap() > 0 {
+            if line.contains(part) {
+                return;
+            }
+            line.clear();
+        }
+        panic!("the log ended without {part:?}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const ONE: &str = "policies: [{ name: a, match: { path: /x/** }, key: [user], limits: [1/day] }]";
+
+#[test]
+fn attributes_meet_the_policies_that_match() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.file("limits.yaml", ONE));
+    let ask = |path: &str| {
+        server.check(&format!(r#"{{"attributes": {{"user": "1", "path": "{path}"}}}}"#))
+    };
+    assert!(ask("/x/1").starts_with("HTTP/1.1 200"));
+    let denied = ask("/x/2");
+    assert!(denied.starts_with("HTTP/1.1 429"), "{denied}");
+    assert!(denied.contains(r#""violated-policies":["a"]"#), "{denied}");
+    assert!(ask("/y").contains(r#""reason":"no_policy""#));
+    assert!(server.check(r#"{"policy": "a", "key": "2"}"#).starts_with("HTTP/1.1 200"));
+    assert!(server.check(r#"{"policy": "b", "key": "2"}"#).starts_with("HTTP/1.1 404"));
+}
+
+#[test]
+fn a_good_change_takes_effect_a_bad_one_does_not_and_counts_stay() {
+    let scratch = Scratch::new();
+    let file = scratch.file("limits.yaml", ONE);
+    let mut server = Server::start(&file);
+    let ask = |server: &Server| server.check(r#"{"policy": "a", "key": "1"}"#);
+    assert!(ask(&server).contains(r#""remaining":0"#));
+    // As an editor saves: a new file takes the old one's place.
+    let new = scratch.file("new.yaml", &ONE.replace("1/day", "3/day"));
+    std::fs::rename(new, &file).unwrap();
+    server.logged("limits.yaml: in effect");
+    assert!(ask(&server).contains(r#""remaining":1"#), "one of three was used, and now another");
+    for bad in ["", "policies: [{ name: a }]"] {
+        std::fs::write(&file, bad).unwrap();
+        server.logged("refused; the policies before it stay in effect");
+    }
+    let ready = server.get("GET /readyz HTTP/1.1\r\nconnection: close\r\n\r\n");
+    assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("was refused: "), "{ready}");
+    assert!(ask(&server).contains(r#""remaining":0"#));
+}
+
+#[test]
+fn a_swapped_link_is_noticed_as_kubernetes_does_it() {
+    let scratch = Scratch::new();
+    for (version, quota) in [("..v1", "1/day"), ("..v2", "7/day")] {
+        std::fs::create_dir(scratch.0.join(version)).unwrap();
+        scratch.file(&format!("{version}/limits.yaml"), &ONE.replace("1/day", quota));
+    }
+    let link = |target: &str, name: &str| {
+        std::os::unix::fs::symlink(target, scratch.0.join(name)).unwrap();
+    };
+    link("..v1", "..data");
+    link("..data/limits.yaml", "limits.yaml");
+    let mut server = Server::start(&scratch.0.join("limits.yaml"));
+    link("..v2", "..data_tmp");
+    std::fs::rename(scratch.0.join("..data_tmp"), scratch.0.join("..data")).unwrap();
+    server.logged("limits.yaml: in effect");
+    assert!(server.check(r#"{"policy": "a", "key": "1"}"#).contains(r#""limit":7"#));
+}
+
+#[test]
+fn a_hangup_is_no_end() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.file("limits.yaml", ONE));
+    let id = server.child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "HUP", &id]).status().unwrap().success());
+    assert!(server.check(r#"{"policy": "a", "key": "1"}"#).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn an_rlaas_file_brings_its_door_along() {
+    let scratch = Scratch::new();
+    let text =
+        "rate-limiter:\n  use-algo: sliding-window-algo\n  max-requests: 2\n  window-size: 60\n";
+    let server = Server::start(&scratch.file("application.yaml", text));
+    let ask = |path: &str| server.get(&format!("GET {path} HTTP/1.1\r\nconnection: close\r\n\r\n"));
+    for expected in ["HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 429"] {
+        let reply = ask("/check?userId=42");
+        assert!(reply.starts_with(expected), "{reply}");
+        assert_eq!(reply.contains("retry-after: "), expected.ends_with("429"), "{reply}");
+    }
+    assert!(ask("/check?userId=43").starts_with("HTTP/1.1 200"));
+    assert!(ask("/check").starts_with("HTTP/1.1 400"));
+    let ours = Server::start(&scratch.file("limits.yaml", ONE));
+    let reply = ours.get("GET /check?userId=42 HTTP/1.1\r\nconnection: close\r\n\r\n");
+    assert!(reply.starts_with("HTTP/1.1 404"), "{reply}");
+}

@@ -1,0 +1,142 @@
+//! Windows that follow the calendar instead of the clock, in UTC.
+
+use std::fmt;
+
+use crate::{Span, Timestamp};
+
+/// A day, week or month of the calendar, in UTC. Weeks begin on Mondays.
+///
+/// ```
+/// use tidegate_core::{Calendar, Timestamp};
+///
+/// let leap_day = Timestamp::from_secs(1_709_208_000); // 2024-02-29 12:00
+/// let march = Timestamp::from_secs(1_709_251_200);
+/// assert_eq!(Calendar::Month.end(leap_day), march);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Calendar {
+    /// From midnight to midnight.
+    Day,
+    /// From Monday to Monday.
+    Week,
+    /// From the first to the first.
+    Month,
+}
+
+impl Calendar {
+    /// All of them, the shortest first.
+    pub const ALL: &'static [Self] = &[Self::Day, Self::Week, Self::Month];
+
+    /// The name in configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Day => "calendar-day",
+            Self::Week => "calendar-week",
+            Self::Month => "calendar-month",
+        }
+    }
+
+    /// How long one lasts at most.
+    pub const fn longest(self) -> Span {
+        match self {
+            Self::Day => Span::from_days(1),
+            Self::Week => Span::from_days(7),
+            Self::Month => Span::from_days(31),
+        }
+    }
+
+    /// When the one that contains `now` is over.
+    pub fn end(self, now: Timestamp) -> Timestamp {
+        let day = now.as_micros() / MICROS_PER_DAY;
+        let next = match self {
+            Self::Day => day + 1,
+            // Day 0 was a Thursday.
+            Self::Week => day + 7 - (day + 3) % 7,
+            Self::Month => first_of_next_month(day),
+        };
+        Timestamp::from_micros(next * MICROS_PER_DAY)
+    }
+}
+
+impl fmt::Display for Calendar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The day, counted from the epoch, on which the month after that of `day` begins.
+fn first_of_next_month(day: u64) -> u64 {
+    // In a calendar whose years begin in March, the leap day is the last of a year, and the
+    // lengths of months follow one line: (153 m + 2) / 5 days lie before month m.
+    let since_march_of_year_0 = day + DAYS_BEFORE_EPOCH;
+    let (era, day_of_era) =
+        (since_march_of_year_0 / DAYS_PER_ERA, since_march_of_year_0 % DAYS_PER_ERA);
+    let leap_days = day_of_era / 1_460 + day_of_era / 146_096;
+    let year_of_era = (day_of_era - leap_days + day_of_era / 36_524) / 365;
+    let year_start = 365 * year_of_era + year_of_era / 4 - year_of_era / 100;
+    let month = (5 * (day_of_era - year_start) + 2) / 153;
+    let next = if month == 11 {
+        let year = year_of_era + 1;
+        365 * year + year / 4 - year / 100 + u64::from(year == 400)
+    } else {
+        year_start + (153 * (month + 1) + 2) / 5
+    };
+    era * DAYS_PER_ERA + next - DAYS_BEFORE_EPOCH
+}
+
+const MICROS_PER_DAY: u64 = 86_400_000_000;
+/// From the first of March of the year 0 to the epoch.
+const DAYS_BEFORE_EPOCH: u64 = 719_468;
+/// The calendar repeats itself after 400 years.
+const DAYS_PER_ERA: u64 = 146_097;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lengths of months as everybody knows them.
+    fn month_lengths() -> impl Iterator<Item = u64> {
+        (1970_u64..2240).flat_map(|year| {
+            let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let february = if leap { 29 } else { 28 };
+            [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+        })
+    }
+
+    #[test]
+    fn every_day_of_270_years_is_in_its_month() {
+        let mut first = 0;
+        for length in month_lengths() {
+            for day in first..first + length {
+                assert_eq!(first_of_next_month(day), first + length, "day {day}");
+            }
+            first += length;
+        }
+    }
+
+    #[test]
+    fn weeks_begin_on_mondays() {
+        // 1970-01-05 was the first Monday.
+        let monday = 4 * 86_400;
+        for second in [0, monday - 1] {
+            let end = Calendar::Week.end(Timestamp::from_secs(second));
+            assert_eq!(end, Timestamp::from_secs(monday));
+        }
+        let end = Calendar::Week.end(Timestamp::from_secs(monday));
+        assert_eq!(end, Timestamp::from_secs(monday + 7 * 86_400));
+    }
+
+    #[test]
+    fn none_lasts_longer_than_its_longest() {
+        for calendar in Calendar::ALL {
+            for hour in 0..20_000_u64 {
+                let now = Timestamp::from_secs(hour * 5_000);
+                let left = calendar.end(now).since(now);
+                assert!(!left.is_zero() && left <= calendar.longest());
+            }
+            // The end of time is no reason to panic.
+            assert_eq!(calendar.end(Timestamp::MAX), Timestamp::MAX);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What is known of a request.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash};
+
+use smallvec::SmallVec;
+
+use crate::normalise::{Address, Normal, normal_path};
+
+/// What is known of a request: values by name. A value may be any bytes; an empty one is not
+/// missing.
+///
+/// ```
+/// use tidegate_policy::Attributes;
+///
+/// let request = [("user", "42"), ("path", "/login")];
+/// assert_eq!(request.attribute("user"), Some(&b"42"[..]));
+/// assert_eq!(request.attribute("ip"), None);
+/// ```
+pub trait Attributes {
+    /// The value of one of them. The first, where a name is there twice.
+    fn attribute(&self, name: &str) -> Option<&[u8]>;
+}
+
+impl<N: AsRef<str>, V: AsRef<[u8]>> Attributes for [(N, V)] {
+    fn attribute(&self, name: &str) -> Option<&[u8]> {
+        self.iter().find(|(other, _)| other.as_ref() == name).map(|(_, value)| value.as_ref())
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<[u8]>, const LENGTH: usize> Attributes for [(N, V); LENGTH] {
+    fn attribute(&self, name: &str) -> Option<&[u8]> {
+        self[..].attribute(name)
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<[u8]>> Attributes for Vec<(N, V)> {
+    fn attribute(&self, name: &str) -> Option<&[u8]> {
+        self[..].attribute(name)
+    }
+}
+
+impl<N: Borrow<str> + Eq + Hash, V: AsRef<[u8]>, S: BuildHasher> Attributes for HashMap<N, V, S> {
+    fn attribute(&self, name: &str) -> Option<&[u8]> {
+        self.get(name).map(AsRef::as_ref)
+    }
+}
+
+impl<A: Attributes + ?Sized> Attributes for &A {
+    fn attribute(&self, name: &str) -> Option<&[u8]> {
+        (**self).attribute(name)
+    }
+}
+
+/// The attributes that a plan asks for, each with a number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    names: Vec<Box<str>>,
+    numbers: HashMap<Box<str>, usize>,
+    path: Option<usize>,
+    address: Option<usize>,
+}
+
+impl Known {
+    /// The number of an attribute, new or not.
+    pub(crate) fn number(&mut self, name: &str) -> usize {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.names.len();
+        self.names.push(name.into());
+        self.numbers.insert(name.into(), number);
+        match name {
+            "path" => self.path = Some(number),
+            "ip" => self.address = Some(number),
+            _ => {}
+        }
+        number
+    }
+
+    pub(crate) fn name(&self, number: usize) -> &str {
+        self.names.get(number).map_or("", |name| name)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    /// Looks each attribute up, once for all policies.
+    pub(crate) fn resolve<'a>(&self, request: &'a (impl Attributes + ?Sized)) -> Resolved<'a> {
+        let values: SmallVec<_> = self.names.iter().map(|name| request.attribute(name)).collect();
+        let raw = |number: usize| values.get(number).copied().flatten();
+        let path = self.path.and_then(|number| Some((number, normal_path(raw(number)?))));
+        let address = self.address.and_then(|number| Some((number, Address::read(raw(number)?)?)));
+        Resolved { values, path, address }
+    }
+}
+
+/// The attributes of one request, by number. Of the two that are read in a form of their own,
+/// the form too.
+pub(crate) struct Resolved<'a> {
+    values: SmallVec<[Option<&'a [u8]>; 8]>,
+    path: Option<(usize, Normal<'a>)>,
+    address: Option<(usize, Address)>,
+}
+
+impl<'a> Resolved<'a> {
+    /// As it came in.
+    pub(crate) fn raw(&self, attribute: usize) -> Option<&'a [u8]> {
+        self.values.get(attribute).copied().flatten()
+    }
+
+    /// In its name's form, where that is text.
+    pub(crate) fn value(&self, attribute: usize) -> Option<&[u8]> {
+        match &self.path {
+            Some((number, path)) if *number == attribute => Some(path.as_ref()),
+            _ => self.raw(attribute),
+        }
+    }
+
+    /// As an address, where its name says that it is one.
+    pub(crate) fn address(&self, attribute: usize) -> Option<Address> {
+        let (number, address) = self.address?;
+        (number == attribute).then_some(address)
+    }
+}

@@ -1,0 +1,196 @@
+//! Choices from a list, spans and templates.
+
+use tidegate_core::{AlgorithmKind, Span};
+
+use crate::file::{self, PrecisionFile};
+use crate::problem::{Report, brief};
+use crate::settings::{DEFAULT_DEADLINE, KeyFormat, Mode, OnStoreError, Precision};
+use crate::yaml::Spot;
+
+/// What policies do unless they say otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Defaults {
+    pub(crate) algorithm: Option<AlgorithmKind>,
+    pub(crate) on_store_error: OnStoreError,
+    pub(crate) store_deadline: Span,
+    pub(crate) precision: Precision,
+}
+
+impl Defaults {
+    pub(crate) fn compile(file: &file::Defaults, report: &mut Report<'_>) -> Self {
+        let mut defaults = Self::default();
+        if let Some(name) = &file.algorithm {
+            defaults.algorithm = algorithm(name, report);
+        }
+        if let Some(name) = &file.on_store_error {
+            defaults.on_store_error = on_store_error(name, report).unwrap_or_default();
+        }
+        if let Some(text) = &file.store_deadline {
+            defaults.store_deadline = deadline(text, report).unwrap_or(DEFAULT_DEADLINE);
+        }
+        if let Some(file) = &file.precision {
+            defaults.precision = precision(file, report).unwrap_or_default();
+        }
+        defaults
+    }
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            algorithm: None,
+            on_store_error: OnStoreError::default(),
+            store_deadline: DEFAULT_DEADLINE,
+            precision: Precision::default(),
+        }
+    }
+}
+
+pub(crate) fn algorithm(name: &Spot<String>, report: &mut Report<'_>) -> Option<AlgorithmKind> {
+    choose(name, "algorithm", AlgorithmKind::ALL, AlgorithmKind::name, report)
+}
+
+pub(crate) fn mode(name: &Spot<String>, report: &mut Report<'_>) -> Option<Mode> {
+    choose(name, "mode", Mode::ALL, Mode::name, report)
+}
+
+pub(crate) fn on_store_error(name: &Spot<String>, report: &mut Report<'_>) -> Option<OnStoreError> {
+    choose(name, "failure mode", OnStoreError::ALL, OnStoreError::name, report)
+}
+
+fn choose<T: Copy>(
+    name: &Spot<String>,
+    what: &str,
+    all: &[T],
+    name_of: impl Fn(T) -> &'static str,
+    report: &mut Report<'_>,
+) -> Option<T> {
+    let found = all.iter().copied().find(|choice| name_of(*choice) == name.value);
+    if found.is_none() {
+        let names: Vec<_> = all.iter().map(|choice| name_of(*choice)).collect();
+        report.unknown(&name.at, what, &name.value, &names);
+    }
+    found
+}
+
+/// Within these bounds a decision is neither hopeless nor endless.
+pub(crate) fn deadline(text: &Spot<String>, report: &mut Report<'_>) -> Option<Span> {
+    bounded(text, "a deadline", Span::from_millis(1), Span::from_secs(10), report)
+}
+
+pub(crate) fn block_for(text: &Spot<String>, report: &mut Report<'_>) -> Option<Span> {
+    bounded(text, "a block", Span::from_millis(1), Span::from_days(400), report)
+}
+
+fn bounded(
+    text: &Spot<String>,
+    what: &str,
+    least: Span,
+    most: Span,
+    report: &mut Report<'_>,
+) -> Option<Span> {
+    match text.value.parse::<Span>() {
+        Err(error) => {
+            report.add(&text.at, error.to_string());
+            None
+        }
+        Ok(span) if span < least || span > most => {
+            let value = brief(&text.value);
+            report.add(&text.at, format!("{value:?}: expected {what} of {least} to {most}"));
+            None
+        }
+        Ok(span) => Some(span),
+    }
+}
+
+pub(crate) fn precision(file: &Spot<PrecisionFile>, report: &mut Report<'_>) -> Option<Precision> {
+    match &file.value {
+        PrecisionFile::Name(name) => match name.as_str() {
+            "exact" => Some(Precision::Exact),
+            "cached_deny" => Some(Precision::CachedDeny),
+            "leased" => {
+                report.add(&file.at, "leased needs a bound: expected { leased: { max_over: 5% } }");
+                None
+            }
+            other => {
+                let known = ["exact", "cached_deny", "leased"];
+                report.unknown(&file.at, "precision", other, &known);
+                None
+            }
+        },
+        PrecisionFile::Leased { leased } => share(leased, report),
+    }
+}
+
+/// `5%` or `0.5%`.
+fn share(text: &Spot<String>, report: &mut Report<'_>) -> Option<Precision> {
+    let permille = text.value.strip_suffix('%').and_then(|number| {
+        let (whole, tenths) = number.trim().split_once('.').unwrap_or((number.trim(), "0"));
+        let digit = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let valid = digit(whole) && digit(tenths) && tenths.len() == 1;
+        if !valid {
+            return None;
+        }
+        let (whole, tenths) = (whole.parse::<u16>().ok()?, tenths.parse::<u16>().ok()?);
+        whole.checked_mul(10)?.checked_add(tenths)
+    });
+    match permille {
+        Some(max_over_permille @ 1..=500) => Some(Precision::Leased { max_over_permille }),
+        _ => {
+            let value = brief(&text.value);
+            report.add(&text.at, format!("{value:?}: expected a share of 0.1% to 50%"));
+            None
+        }
+    }
+}
+
+pub(crate) fn key_format(text: &Spot<String>, report: &mut Report<'_>) -> Option<KeyFormat> {
+    let mut rest = text.value.as_str();
+    if rest.is_empty() || rest.len() > 256 {
+        report.add(&text.at, "a template of 1 to 256 bytes was expected");
+        return None;
+    }
+    let mut names_entity = false;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((name, tail)) = after.split_once('}') else {
+            report.add(&text.at, "a brace that is not closed: expected {entity} and the like");
+            return None;
+        };
+        if before.contains('}') {
+            break;
+        }
+        if !KeyFormat::PLACEHOLDERS.contains(&name) {
+            report.unknown(&text.at, "placeholder", name, KeyFormat::PLACEHOLDERS);
+            return None;
+        }
+        names_entity |= name == "entity";
+        rest = tail;
+    }
+    if rest.contains('}') {
+        report.add(&text.at, "a brace that was never opened: expected {entity} and the like");
+        return None;
+    }
+    if !names_entity {
+        report.add(&text.at, "a template without {entity}: all callers would share one key");
+        return None;
+    }
+    Some(KeyFormat(text.value.clone()))
+}
+
+/// The value is not shown: it may hold a password.
+pub(crate) fn store(text: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
+    let scheme = text.value.split_once("://").map(|(scheme, _)| scheme);
+    match scheme {
+        None if text.value == "memory" => Some(text.value.clone()),
+        Some("redis" | "rediss" | "redis+sentinel" | "redis+cluster") => Some(text.value.clone()),
+        scheme => {
+            let scheme = scheme.map(|scheme| format!(" {:?}", brief(scheme))).unwrap_or_default();
+            let known = STORES.join(", ");
+            report.add_unseen(&text.at, format!("unknown store{scheme}: expected {known}"));
+            None
+        }
+    }
+}
+
+const STORES: &[&str] =
+    &["memory", "redis://", "rediss://", "redis+sentinel://", "redis+cluster://"];

@@ -1,0 +1,176 @@
+//! Keys and the overrides of some of them.
+
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
+use tidegate_core::Fingerprint;
+
+use super::limits::{Context, limit_set};
+use super::{Compiler, conditions, whole};
+use crate::file;
+use crate::normalise::{DEFAULT_PREFIX, Form, Routes};
+use crate::planned::{KeyPart, LimitSet, Values};
+use crate::problem::{Report, brief};
+use crate::suggest::nearest;
+use crate::yaml::Spot;
+
+pub(super) fn key(
+    file: &[file::KeyPart],
+    compiler: &mut Compiler,
+    report: &mut Report<'_>,
+) -> Vec<KeyPart> {
+    let mut key: Vec<KeyPart> = Vec::new();
+    for part in file {
+        let (name, fields) = match part {
+            file::KeyPart::Name(name) => (name, None),
+            file::KeyPart::Fields(fields) => (&fields.attribute, Some(fields)),
+        };
+        if key.iter().any(|other| *other.name == *name.value) {
+            report.add(&name.at, format!("{:?} is twice in the key", brief(&name.value)));
+        }
+        if key.len() >= MAX_PARTS {
+            report.add(&name.at, format!("a key of more than {MAX_PARTS} attributes"));
+            break;
+        }
+        let form = match fields {
+            Some(fields) => form(fields, report),
+            None => Some(Form::of(&name.value)),
+        };
+        let default = fields.and_then(|fields| fields.default.as_ref());
+        let default = default.map(|default| default.value.as_bytes().into());
+        let attribute = conditions::attribute(name, compiler, report);
+        if let (Some(attribute), Some(form)) = (attribute, form) {
+            key.push(KeyPart { attribute, name: name.value.as_str().into(), form, default });
+        }
+    }
+    key
+}
+
+fn form(file: &file::KeyPartFields, report: &mut Report<'_>) -> Option<Form> {
+    let named = match &file.form {
+        None if !file.routes.is_empty() => Form::Route(Routes::default()),
+        None => Form::of(&file.attribute.value),
+        Some(name) => match name.value.as_str() {
+            "text" => Form::Text,
+            "lower" => Form::Lower,
+            "ip" => Form::Ip { prefix: DEFAULT_PREFIX },
+            "path" => Form::Path,
+            "route" => Form::Route(Routes::default()),
+            other => {
+                report.unknown(&name.at, "form", other, &["text", "lower", "ip", "path", "route"]);
+                return None;
+            }
+        },
+    };
+    match (named, &file.prefix) {
+        (Form::Ip { .. }, Some(text)) => prefix(text, report).map(|prefix| Form::Ip { prefix }),
+        (_, Some(text)) => {
+            report.add(&text.at, "a prefix is of addresses: expected it with as: ip");
+            None
+        }
+        (Form::Route(_), None) => routes(file, report).map(Form::Route),
+        (_, None) if !file.routes.is_empty() => {
+            report.add(&file.attribute.at, "routes are expected with as: route");
+            None
+        }
+        (form, None) => Some(form),
+    }
+}
+
+fn prefix(text: &Spot<String>, report: &mut Report<'_>) -> Option<u8> {
+    let bits = whole(text, "a prefix", report)?;
+    let bits = u8::try_from(bits).ok().filter(|bits| (16..=128).contains(bits));
+    if bits.is_none() {
+        report.add(&text.at, format!("{:?}: expected a prefix of 16 to 128", brief(&text.value)));
+    }
+    bits
+}
+
+fn routes(file: &file::KeyPartFields, report: &mut Report<'_>) -> Option<Routes> {
+    if file.routes.is_empty() || file.routes.len() > MAX_ROUTES {
+        let expected = format!("a list of 1 to {MAX_ROUTES} templates, such as /users/{{id}}");
+        report.add(&file.attribute.at, format!("as: route without routes: expected {expected}"));
+        return None;
+    }
+    let mut routes = Routes::default();
+    for template in &file.routes {
+        if let Err(problem) = routes.push(&template.value) {
+            report.add(&template.at, format!("{:?}: {problem}", brief(&template.value)));
+        }
+    }
+    Some(routes)
+}
+
+pub(super) fn overrides(
+    file: &[file::Override],
+    key: &[KeyPart],
+    context: &Context<'_>,
+    report: &mut Report<'_>,
+) -> HashMap<Fingerprint, LimitSet, RandomState> {
+    let mut overrides = HashMap::default();
+    for entry in file {
+        let limits = limit_set(&entry.limits, context, report);
+        let Some(values) = values(&entry.key, key, report) else { continue };
+        let subject = context.hasher.fingerprint(&values);
+        if overrides.contains_key(&subject) {
+            let text = brief(&entry.key.value);
+            report.add(&entry.key.at, format!("{text:?} is the same key as an earlier one"));
+        }
+        if let Some(limits) = limits {
+            overrides.insert(subject, limits);
+        }
+    }
+    overrides
+}
+
+/// `user=42`, or `tenant=a, user=42`: a value for each attribute of the key.
+fn values<'k>(
+    text: &'k Spot<String>,
+    key: &'k [KeyPart],
+    report: &mut Report<'_>,
+) -> Option<Values<'k>> {
+    let mut given: Vec<(&str, &str)> = Vec::new();
+    let mut start = 0;
+    // A comma belongs to a value unless an attribute of the key follows it.
+    let ends = text.value.match_indices(',').map(|(at, _)| at).chain([text.value.len()]);
+    for end in ends {
+        let follows = text.value.get(end + 1..).map(str::trim_start);
+        let begins = |part: &KeyPart, rest: &str| {
+            rest.strip_prefix(&*part.name).is_some_and(|rest| rest.starts_with('='))
+        };
+        if follows.is_some_and(|rest| !key.iter().any(|part| begins(part, rest))) {
+            continue;
+        }
+        let item = text.value.get(start..end).unwrap_or_default().trim();
+        start = end + 1;
+        match item.split_once('=') {
+            Some((name, value)) => given.push((name.trim(), value)),
+            None => given.push((item, "")),
+        }
+    }
+    let names: Vec<&str> = key.iter().map(|part| &*part.name).collect();
+    let expected = names.iter().map(|name| format!("{name}=...")).collect::<Vec<_>>().join(",");
+    let stranger = given.iter().find(|(name, _)| !names.contains(name));
+    let hint = stranger.and_then(|(name, _)| nearest(name, names.iter().copied()));
+    let found = |name: &&str| given.iter().filter(|(other, _)| other == name).count() == 1;
+    if stranger.is_some() || key.is_empty() || !names.iter().all(found) || !text.value.contains('=')
+    {
+        let hint = hint.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        let value = brief(&text.value);
+        let expected =
+            if key.is_empty() { "no overrides of a global counter".to_owned() } else { expected };
+        report.add(
+            &text.at,
+            format!("{value:?} is no key of this policy: expected {expected}{hint}"),
+        );
+        return None;
+    }
+    let value = |part: &'k KeyPart| {
+        let (_, value) = given.iter().find(|(name, _)| *name == &*part.name)?;
+        Some((&part.form, value.as_bytes()))
+    };
+    Some(Values(key.iter().filter_map(value).collect()))
+}
+
+const MAX_PARTS: usize = 8;
+const MAX_ROUTES: usize = 1_000;

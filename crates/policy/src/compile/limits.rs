@@ -1,0 +1,217 @@
+//! Limits: quotas under algorithms, or none at all.
+
+use tidegate_core::algorithm::FixedWindow;
+use tidegate_core::{AlgorithmKind, Calendar, Limit, Quota, QuotaError, Span};
+
+use super::{choices, whole};
+use crate::file::{LimitFields, LimitFile, LimitForm};
+use crate::planned::LimitSet;
+use crate::problem::{Report, brief};
+use crate::yaml::{At, Spot};
+use crate::{KeyHasher, Policy};
+
+/// What a policy says about all of its limits.
+pub(super) struct Context<'a> {
+    pub(super) name: &'a str,
+    pub(super) hasher: &'a KeyHasher,
+    /// The policy's own choice.
+    pub(super) algorithm: Option<AlgorithmKind>,
+    /// The file's, for those who have none.
+    pub(super) default: Option<AlgorithmKind>,
+    pub(super) counts_denied: bool,
+    pub(super) is_staggered: bool,
+    pub(super) is_shadow: bool,
+}
+
+/// All of a list, or a problem for each that cannot be had.
+pub(super) fn limit_set(
+    file: &[LimitFile],
+    context: &Context<'_>,
+    report: &mut Report<'_>,
+) -> Option<LimitSet> {
+    if let [LimitFile { form: LimitForm::Text(text), .. }] = file
+        && text == UNLIMITED
+    {
+        return Some(LimitSet::Unlimited);
+    }
+    let limits: Vec<_> = file.iter().map(|limit| compile(limit, context, report)).collect();
+    let limits: Vec<Limit> = limits.into_iter().collect::<Option<_>>()?;
+    let at = file.first().map(|limit| limit.at.clone())?;
+    match Policy::with_hasher(context.hasher.clone(), context.name, limits) {
+        Err(error) => {
+            report.add(&at, error.to_string());
+            None
+        }
+        Ok(policy) => {
+            let policy = if context.is_shadow { policy.shadowed() } else { policy };
+            let policy = if context.is_staggered { policy.staggered() } else { policy };
+            Some(LimitSet::Rules(policy.rules().to_vec()))
+        }
+    }
+}
+
+fn compile(file: &LimitFile, context: &Context<'_>, report: &mut Report<'_>) -> Option<Limit> {
+    let wanted = match &file.form {
+        LimitForm::Text(text) => Wanted::from_text(text, &file.at, report)?,
+        LimitForm::Fields(fields) => Wanted::from_fields(fields, report)?,
+    };
+    let limit = wanted.limit(context);
+    let limit = limit.map_err(|error| report.add(&file.at, error.to_string())).ok()?;
+    finish(limit, &file.at, context, report)
+}
+
+/// Options that not every algorithm has.
+fn finish(limit: Limit, at: &At, context: &Context<'_>, report: &mut Report<'_>) -> Option<Limit> {
+    match limit {
+        Limit::FixedWindow(fixed) => {
+            if let (Some(calendar), true) = (fixed.calendar(), context.is_staggered) {
+                report.add(
+                    at,
+                    format!("a {calendar} cannot be staggered: it ends with the calendar"),
+                );
+                return None;
+            }
+            Some(if context.counts_denied { fixed.counting_denied().into() } else { limit })
+        }
+        _ if context.counts_denied => {
+            let name = limit.kind();
+            report.add(at, format!("{name} cannot count denied requests: expected fixed-window"));
+            None
+        }
+        _ => Some(limit),
+    }
+}
+
+/// A limit whose parts are read, and whose algorithm is not chosen yet.
+struct Wanted {
+    units: u64,
+    window: Window,
+    burst: Option<u64>,
+    algorithm: Option<AlgorithmKind>,
+}
+
+enum Window {
+    Span(Span),
+    Calendar(Calendar),
+}
+
+impl Wanted {
+    fn from_text(text: &str, at: &At, report: &mut Report<'_>) -> Option<Self> {
+        if text.trim() == UNLIMITED {
+            report.add(at, "unlimited stands alone: expected it as the only limit");
+            return None;
+        }
+        if let Some((units, calendar)) = by_calendar(text) {
+            let units = whole(&Spot::new(at.clone(), units.trim().to_owned()), "a limit", report)?;
+            let window = Window::Calendar(calendar);
+            return Some(Self { units, window, burst: None, algorithm: None });
+        }
+        match text.parse::<Quota>() {
+            Ok(quota) => Some(Self::from(quota)),
+            Err(error) => {
+                report.add(at, error.to_string());
+                None
+            }
+        }
+    }
+
+    fn from_fields(fields: &LimitFields, report: &mut Report<'_>) -> Option<Self> {
+        let algorithm = match &fields.algorithm {
+            Some(name) => Some(choices::algorithm(name, report)?),
+            None => None,
+        };
+        let burst = match &fields.burst {
+            Some(burst) => Some(whole(burst, "a burst", report)?),
+            None => None,
+        };
+        let quota = &fields.quota;
+        let wanted = match &fields.per {
+            None if quota.value.bytes().all(|byte| byte.is_ascii_digit()) => {
+                report
+                    .add(&quota.at, "a quota without \"per\": expected a window, such as per: 1m");
+                return None;
+            }
+            None => Self::from_text(&quota.value, &quota.at, report)?,
+            Some(per) => Self {
+                units: whole(quota, "a quota", report)?,
+                window: window(per, report)?,
+                burst: None,
+                algorithm: None,
+            },
+        };
+        Some(Self { algorithm, burst: burst.or(wanted.burst), ..wanted })
+    }
+
+    fn limit(self, context: &Context<'_>) -> Result<Limit, QuotaError> {
+        let chosen = self.algorithm.or(context.algorithm);
+        match self.window {
+            Window::Calendar(calendar) => {
+                // Through a quota, for its refusal of a burst or another algorithm.
+                let quota = with_burst(Quota::new(self.units, calendar.longest())?, self.burst)?;
+                let kind = chosen.unwrap_or(AlgorithmKind::FixedWindow);
+                match Limit::new(AlgorithmKind::FixedWindow, &quota)? {
+                    _ if kind != AlgorithmKind::FixedWindow => Err(only_fixed(calendar, kind)),
+                    _ => FixedWindow::by_calendar(self.units, calendar).map(Limit::from),
+                }
+            }
+            Window::Span(window) => {
+                let quota = with_burst(Quota::new(self.units, window)?, self.burst)?;
+                let fallback = match quota.burst() {
+                    // A burst asks for a bucket.
+                    Some(_) => AlgorithmKind::TokenBucket,
+                    None => context.default.unwrap_or(AlgorithmKind::for_quota(&quota)),
+                };
+                Limit::new(chosen.unwrap_or(fallback), &quota)
+            }
+        }
+    }
+}
+
+impl From<Quota> for Wanted {
+    fn from(quota: Quota) -> Self {
+        let window = Window::Span(quota.window());
+        Self { units: quota.limit(), window, burst: quota.burst(), algorithm: None }
+    }
+}
+
+fn with_burst(quota: Quota, burst: Option<u64>) -> Result<Quota, QuotaError> {
+    burst.map_or(Ok(quota), |burst| quota.with_burst(burst))
+}
+
+/// `1000/calendar-month`, `1000 per calendar-day`.
+fn by_calendar(text: &str) -> Option<(&str, Calendar)> {
+    let (units, name) = text.split_once('/').or_else(|| text.split_once(" per "))?;
+    Some((units, calendar(name.trim())?))
+}
+
+fn calendar(name: &str) -> Option<Calendar> {
+    Calendar::ALL.iter().copied().find(|calendar| calendar.name() == name)
+}
+
+fn window(text: &Spot<String>, report: &mut Report<'_>) -> Option<Window> {
+    if let Some(calendar) = calendar(&text.value) {
+        return Some(Window::Calendar(calendar));
+    }
+    if text.value.starts_with("calendar") {
+        let names: Vec<_> = Calendar::ALL.iter().map(|calendar| calendar.name()).collect();
+        report.unknown(&text.at, "calendar window", &text.value, &names);
+        return None;
+    }
+    match text.value.parse() {
+        Ok(span) => Some(Window::Span(span)),
+        Err(error) => {
+            let error: QuotaError = error;
+            report.add(&text.at, error.to_string());
+            None
+        }
+    }
+}
+
+fn only_fixed(calendar: Calendar, kind: AlgorithmKind) -> QuotaError {
+    QuotaError::refused(
+        calendar.name(),
+        format!("{} cannot follow the calendar; expected fixed-window", brief(kind.name())),
+    )
+}
+
+const UNLIMITED: &str = "unlimited";

@@ -1,0 +1,126 @@
+//! From what the user wrote to a plan: everything is checked here, once.
+
+mod choices;
+mod conditions;
+mod key;
+mod limits;
+mod policy;
+
+use std::collections::HashMap;
+
+use tidegate_core::MAX_COUNT;
+
+use crate::attributes::Known;
+use crate::file::File;
+use crate::foreign::{self, Format};
+use crate::matcher::Index;
+use crate::plan::by_name;
+use crate::problem::Report;
+use crate::settings::Settings;
+use crate::yaml::{self, Spot};
+use crate::{KeyHasher, Mode, Plan};
+
+pub(crate) use choices::Defaults;
+pub(crate) use policy::compile_policy;
+
+/// A plan, if the report is clean in the end.
+pub(crate) fn compile(hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan> {
+    let root = yaml::parse(report)?;
+    match Format::of(&root) {
+        Format::Tidegate => ours(&File::read(&root, report), hasher, report),
+        Format::Rlaas => ours(&foreign::rlaas::read(&root, report)?, hasher, report)
+            .map(|plan| Plan { settings: Settings { is_rlaas: true, ..plan.settings }, ..plan }),
+        Format::Envoy => foreign::envoy::compile(&root, hasher, report),
+        Format::Limitador => {
+            let hint = "this looks like a limits file of limitador: see `tidegate import`";
+            report.add(&root.at, hint);
+            None
+        }
+    }
+}
+
+fn ours(file: &File, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan> {
+    let mut compiler = Compiler {
+        defaults: Defaults::compile(&file.defaults, report),
+        known: Known::default(),
+        hasher,
+    };
+    let settings = Settings {
+        store: file.store.as_ref().and_then(|store| choices::store(store, report)),
+        key_format: file.key_format.as_ref().and_then(|format| choices::key_format(format, report)),
+        is_rlaas: false,
+    };
+    if file.policies.is_empty() && report.is_clean() {
+        report.add(&(0..0), "no policy: expected at least one");
+    }
+    let most = Plan::MAX_POLICIES;
+    if let Some(first) = file.policies.get(most) {
+        report.add(&first.name.at, format!("too many policies: expected at most {most}"));
+        return None;
+    }
+    let mut policies: Vec<_> =
+        file.policies.iter().map(|policy| compile_policy(policy, &mut compiler, report)).collect();
+    check_names(file, report);
+    check_crowding(file, &policies, report);
+    if compiler.known.len() > Plan::MAX_ATTRIBUTES {
+        let (count, most) = (compiler.known.len(), Plan::MAX_ATTRIBUTES);
+        report.add(&(0..0), format!("{count} different attributes: expected at most {most}"));
+    }
+    let index = Index::new(&mut policies);
+    let (known, hasher) = (compiler.known, compiler.hasher);
+    let by_name = by_name(&policies);
+    Some(Plan { policies, by_name, index, known, settings, hasher, domains: Vec::new() })
+}
+
+/// What is needed to compile any policy.
+pub(crate) struct Compiler {
+    pub(crate) defaults: Defaults,
+    pub(crate) known: Known,
+    pub(crate) hasher: KeyHasher,
+}
+
+/// Two policies of one name would share counters.
+fn check_names(file: &File, report: &mut Report<'_>) {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for policy in &file.policies {
+        let name = &policy.name;
+        if name.value.is_empty() {
+            continue;
+        }
+        if let Some(first) = seen.get(name.value.as_str()) {
+            let line = report.source().place(&(*first..*first)).line;
+            let brief = crate::problem::brief(&name.value);
+            report.add(&name.at, format!("a second policy {brief:?}: the first is on line {line}"));
+        } else {
+            seen.insert(&name.value, name.at.start);
+        }
+    }
+}
+
+/// Policies without conditions apply together to every request that has their attributes.
+fn check_crowding(file: &File, policies: &[crate::PlannedPolicy], report: &mut Report<'_>) {
+    let always = policies.iter().filter(|policy| policy.conditions.is_empty());
+    let on = always.filter(|policy| policy.mode() != Mode::Off);
+    let limits: usize = on.map(|policy| policy.rules().len()).sum();
+    let most = Plan::MAX_CHARGES;
+    if limits > most {
+        let at = file.policies.last().map_or(0..0, |policy| policy.name.at.clone());
+        report.add(
+            &at,
+            format!("{limits} limits apply to every request: expected at most {most}; use match"),
+        );
+    }
+}
+
+/// A whole number, or a problem.
+pub(crate) fn whole(text: &Spot<String>, what: &str, report: &mut Report<'_>) -> Option<u64> {
+    let digits: String = text.value.chars().filter(|c| *c != '_').collect();
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if is_number { digits.parse().ok() } else { None };
+    let number = number.filter(|number| *number <= MAX_COUNT);
+    if number.is_none() {
+        let brief = crate::problem::brief(&text.value);
+        report.add(&text.at, format!("{brief:?}: expected {what}, a number of 0 to {MAX_COUNT}"));
+    }
+    number
+}

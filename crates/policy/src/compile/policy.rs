@@ -1,0 +1,165 @@
+//! One policy.
+
+use tidegate_core::{AlgorithmKind, Cost, Limit, Quota, Span};
+
+use super::limits::{Context, limit_set};
+use super::{Compiler, choices, conditions, key, whole};
+use crate::file::{CostFile, PolicyFile};
+use crate::planned::{Block, CostSource, LimitSet, PlannedPolicy, Tier};
+use crate::policy::block_rule;
+use crate::problem::{Report, brief};
+use crate::settings::{Mode, Precision};
+use crate::yaml::Spot;
+use crate::{KeyHasher, Policy};
+
+/// Of a policy with problems, as much as can be checked on.
+pub(crate) fn compile_policy(
+    file: &PolicyFile,
+    compiler: &mut Compiler,
+    report: &mut Report<'_>,
+) -> PlannedPolicy {
+    let name = name(&file.name, report);
+    let mode = file.mode.as_ref().and_then(|name| choices::mode(name, report)).unwrap_or_default();
+    let hasher = compiler.hasher.clone();
+    let context = context(name, file, mode, compiler, &hasher, report);
+    let key = key::key(&file.key, compiler, report);
+    let overrides = key::overrides(&file.overrides, &key, &context, report);
+    let tiers = tiers(file, &context, compiler, report);
+    let limits = match &file.limits {
+        Some(limits) => limit_set(limits, &context, report).unwrap_or(LimitSet::Unlimited),
+        None => LimitSet::Unlimited,
+    };
+    let policy = PlannedPolicy {
+        name: name.to_owned(),
+        mode,
+        indexed: None,
+        conditions: conditions::conditions(&file.condition, compiler, report),
+        key,
+        cost: cost(file.cost.as_ref(), compiler, report),
+        limits,
+        tiers,
+        overrides,
+        block: block(name, file, mode, &hasher, report),
+        on_store_error: file
+            .on_store_error
+            .as_ref()
+            .and_then(|name| choices::on_store_error(name, report))
+            .unwrap_or(compiler.defaults.on_store_error),
+        store_deadline: file
+            .store_deadline
+            .as_ref()
+            .and_then(|text| choices::deadline(text, report))
+            .unwrap_or(compiler.defaults.store_deadline),
+        precision: file
+            .precision
+            .as_ref()
+            .and_then(|text| choices::precision(text, report))
+            .unwrap_or(compiler.defaults.precision),
+        key_format: file.key_format.as_ref().and_then(|text| choices::key_format(text, report)),
+    };
+    check_lease(file, &policy, report);
+    policy
+}
+
+fn context<'a>(
+    name: &'a str,
+    file: &PolicyFile,
+    mode: Mode,
+    compiler: &Compiler,
+    hasher: &'a KeyHasher,
+    report: &mut Report<'_>,
+) -> Context<'a> {
+    Context {
+        name,
+        hasher,
+        algorithm: file.algorithm.as_ref().and_then(|name| choices::algorithm(name, report)),
+        default: compiler.defaults.algorithm,
+        counts_denied: file.count_denied.as_ref().is_some_and(|flag| flag.value),
+        is_staggered: file.stagger.as_ref().is_some_and(|flag| flag.value),
+        is_shadow: mode == Mode::Shadow,
+    }
+}
+
+/// Names are shown in headers, metrics and logs. What has none goes by another while the rest of
+/// it is checked.
+fn name<'f>(name: &'f Spot<String>, report: &mut Report<'_>) -> &'f str {
+    let most = Policy::MAX_NAME;
+    let is_name = (1..=most).contains(&name.value.len()) && !name.value.contains(char::is_control);
+    // Of a name that is not there, that was said.
+    if !is_name && !name.at.is_empty() {
+        let value = brief(&name.value);
+        let expected = format!("a name of 1 to {most} bytes without control characters");
+        report.add(&name.at, format!("{value:?}: expected {expected}"));
+    }
+    if is_name { &name.value } else { "unnamed" }
+}
+
+fn tiers(
+    file: &PolicyFile,
+    context: &Context<'_>,
+    compiler: &mut Compiler,
+    report: &mut Report<'_>,
+) -> Vec<Tier> {
+    if let Some(first) = file.tiers.get(MAX_TIERS).and_then(|tier| tier.limits.first()) {
+        report.add(&first.at, format!("too many tiers: expected at most {MAX_TIERS}"));
+        return Vec::new();
+    }
+    let tier = |tier: &crate::file::Tier| {
+        let when = conditions::conditions(&tier.when, compiler, report);
+        let limits = limit_set(&tier.limits, context, report)?;
+        Some(Tier { when, limits })
+    };
+    file.tiers.iter().filter_map(tier).collect()
+}
+
+fn cost(file: Option<&CostFile>, compiler: &mut Compiler, report: &mut Report<'_>) -> CostSource {
+    let units = |text: &Spot<String>, report: &mut Report<'_>| {
+        let units = whole(text, "a cost", report).filter(|units| *units > 0);
+        if units.is_none() && text.value == "0" {
+            report.add(&text.at, "a cost of 0 would limit nothing: expected at least 1");
+        }
+        units.and_then(|units| Cost::new(units).ok()).unwrap_or(Cost::ONE)
+    };
+    match file {
+        None => CostSource::Fixed(Cost::ONE),
+        Some(CostFile::Fixed(text)) => CostSource::Fixed(units(text, report)),
+        Some(CostFile::From(fields)) => {
+            let default = fields.default.as_ref().map_or(Cost::ONE, |text| units(text, report));
+            match conditions::attribute(&fields.attribute, compiler, report) {
+                Some(attribute) => CostSource::Attribute { attribute, default },
+                None => CostSource::Fixed(Cost::ONE),
+            }
+        }
+    }
+}
+
+/// One unit in every span, as an exact log: a denial takes it, and whoever finds it taken is
+/// blocked until it comes back.
+fn block(
+    name: &str,
+    file: &PolicyFile,
+    mode: Mode,
+    hasher: &KeyHasher,
+    report: &mut Report<'_>,
+) -> Option<Block> {
+    let span: Span = choices::block_for(file.block_for.as_ref()?, report)?;
+    let limit = Quota::new(1, span).and_then(|quota| Limit::new(AlgorithmKind::SlidingLog, &quota));
+    let rule = block_rule(hasher, name, limit.ok()?, mode == Mode::Enforce);
+    Some(Block { span, rule })
+}
+
+/// A lease of a small quota would be all of it.
+fn check_lease(file: &PolicyFile, policy: &PlannedPolicy, report: &mut Report<'_>) {
+    let (Precision::Leased { .. }, Some(precision)) = (policy.precision, &file.precision) else {
+        return;
+    };
+    let too_small = |limit: &u64| *limit < MIN_LEASED;
+    let limits = policy.rules().iter().map(|rule| rule.limit.quota().limit());
+    if let Some(limit) = limits.filter(|limit| *limit > 0).find(too_small) {
+        let least = format!("expected limits of at least {MIN_LEASED}");
+        report.add(&precision.at, format!("a quota of {limit} is too small to lease: {least}"));
+    }
+}
+
+const MAX_TIERS: usize = 100;
+const MIN_LEASED: u64 = 20;

@@ -1,0 +1,114 @@
+//! Why a request owes what it owes: for people who wonder about a file.
+
+use std::fmt;
+
+use tidegate_core::algorithm::FixedWindow;
+use tidegate_core::{AlgorithmKind, Limit, Rule};
+
+use crate::matcher::Mismatch;
+use crate::planned::Origin;
+use crate::{Attributes, Mode, Plan, PlannedPolicy};
+
+/// What one policy makes of a request.
+#[derive(Debug)]
+pub struct Explained<'p> {
+    /// The policy.
+    pub policy: &'p PlannedPolicy,
+    /// What it makes of it.
+    pub outcome: Outcome<'p>,
+}
+
+/// Whether a policy applies, and why not.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Outcome<'p> {
+    /// It is switched off.
+    Off,
+    /// A condition asks for an attribute that the request does not have.
+    Missing(&'p str),
+    /// An attribute does not match.
+    Differs(&'p str),
+    /// Its key needs an attribute that the request does not have.
+    NoKey(&'p str),
+    /// It applies.
+    Applies {
+        /// Where the limits come from: `limits`, `tier 1` or `override`.
+        origin: String,
+        /// The limits; none when it is unlimited.
+        rules: &'p [Rule],
+    },
+}
+
+impl Plan {
+    /// What every policy makes of a request.
+    pub fn explain<A: Attributes + ?Sized>(&self, request: &A) -> Vec<Explained<'_>> {
+        let request = self.known.resolve(request);
+        let explained = self.policies().iter().map(|policy| {
+            let outcome = match (policy.mode(), policy.mismatch(&request)) {
+                (Mode::Off, _) => Outcome::Off,
+                (_, Some(Mismatch::Missing(number))) => Outcome::Missing(self.known.name(number)),
+                (_, Some(Mismatch::Differs(number))) => Outcome::Differs(self.known.name(number)),
+                (_, None) => match policy.subject(&request, &self.hasher) {
+                    None => Outcome::NoKey(policy.missing_part(&request).unwrap_or_default()),
+                    Some(subject) => Outcome::Applies {
+                        origin: origin(policy.origin(subject, &request)),
+                        rules: policy.rules_for(subject, &request),
+                    },
+                },
+            };
+            Explained { policy, outcome }
+        });
+        explained.collect()
+    }
+}
+
+fn origin(origin: Origin) -> String {
+    match origin {
+        Origin::Override => "override".to_owned(),
+        Origin::Tier(index) => format!("tier {}", index + 1),
+        Origin::Policy => "limits".to_owned(),
+    }
+}
+
+/// A limit for people: its quota, its algorithm and the most it admits.
+///
+/// ```
+/// use tidegate_policy::Described;
+///
+/// let limit = "100/minute burst 20".parse()?;
+/// assert_eq!(
+///     Described(&limit).to_string(),
+///     "100/1m burst 20, token-bucket: at most 120 in any 1m"
+/// );
+/// # Ok::<(), tidegate_core::QuotaError>(())
+/// ```
+#[derive(Debug)]
+pub struct Described<'a>(
+    /// The limit.
+    pub &'a Limit,
+);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (limit, quota) = (self.0, self.0.quota());
+        let units = quota.limit();
+        if units == 0 {
+            return write!(f, "0/{}: denies everything", quota.window());
+        }
+        let calendar = if let Limit::FixedWindow(fixed) = limit { fixed.calendar() } else { None };
+        if let Some(calendar) = calendar {
+            return write!(f, "{units}/{calendar} (UTC): at most {units} in each");
+        }
+        let (kind, window) = (limit.kind(), quota.window());
+        let most = match kind {
+            AlgorithmKind::FixedWindow => units.saturating_mul(2),
+            AlgorithmKind::SlidingWindow => units.saturating_mul(2).saturating_sub(1),
+            AlgorithmKind::TokenBucket => units.saturating_add(limit.capacity()),
+            _ => units,
+        };
+        write!(f, "{quota}, {kind}: at most {most} in any {window}")?;
+        let counts =
+            matches!(limit, Limit::FixedWindow(fixed) if FixedWindow::counts_denied(fixed));
+        if counts { f.write_str("; denied requests count too") } else { Ok(()) }
+    }
+}

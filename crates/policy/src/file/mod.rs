@@ -1,0 +1,148 @@
+//! What the user wrote: the shape of a configuration, not yet its meaning.
+//!
+//! Reading checks types and names and keeps every place; [`compile`](crate::compile) gives it a
+//! meaning. Both report to the same list, so that one run shows every mistake. The types are also
+//! where the JSON Schema comes from.
+
+mod limit;
+mod parts;
+mod policy;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+
+pub(crate) use limit::{LimitFields, LimitFile, LimitForm};
+pub(crate) use parts::{CostFile, KeyPart, KeyPartFields, PrecisionFile};
+pub(crate) use policy::{Condition, Override, PolicyFile, Tier};
+
+use crate::problem::Report;
+use crate::yaml::{Fields, Node, Spot, text};
+
+/// A Tidegate configuration.
+#[derive(Clone, Debug, Default, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Tidegate")]
+pub(crate) struct File {
+    /// Where counters live: memory, redis://host:6379/0, rediss://, redis+sentinel://h1,h2/service
+    /// or redis+cluster://h1,h2.
+    pub(crate) store: Option<Spot<String>>,
+    /// A template for stored keys, for those who share a Redis with another limiter: {entity},
+    /// {limit}, {window_index}, {window_start} and {window_start_ms}.
+    pub(crate) key_format: Option<Spot<String>>,
+    /// What policies do unless they say otherwise.
+    #[schemars(with = "Option<Defaults>")]
+    pub(crate) defaults: Defaults,
+    /// The policies. All that match a request apply together.
+    pub(crate) policies: Vec<PolicyFile>,
+}
+
+/// What policies do unless they say otherwise.
+#[derive(Clone, Debug, Default, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Defaults {
+    /// How limits count.
+    #[schemars(with = "Option<AlgorithmName>")]
+    pub(crate) algorithm: Option<Spot<String>>,
+    /// What to do when the store does not answer.
+    #[schemars(with = "Option<OnStoreErrorName>")]
+    pub(crate) on_store_error: Option<Spot<String>>,
+    /// How long to wait for the store, such as 10ms.
+    pub(crate) store_deadline: Option<Spot<String>>,
+    /// How exact a decision must be.
+    pub(crate) precision: Option<Spot<PrecisionFile>>,
+}
+
+impl File {
+    pub(crate) const FIELDS: &'static [&'static str] =
+        &["store", "key_format", "defaults", "policies"];
+
+    /// Whatever can be read of it. The report says what cannot.
+    pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Self {
+        let Some(fields) = Fields::of(node, "a configuration", Self::FIELDS, report) else {
+            return Self::default();
+        };
+        let defaults = fields.get("defaults");
+        let policies = match fields.required("policies", "a list of policies", report) {
+            Some(_) => fields.list("policies", report).unwrap_or_default(),
+            None => &[],
+        };
+        Self {
+            store: fields.text("store", report),
+            key_format: fields.text("key_format", report),
+            defaults: defaults.map(|node| Defaults::read(node, report)).unwrap_or_default(),
+            policies: policies.iter().filter_map(|node| PolicyFile::read(node, report)).collect(),
+        }
+    }
+}
+
+impl Defaults {
+    pub(crate) const FIELDS: &'static [&'static str] =
+        &["algorithm", "on_store_error", "store_deadline", "precision"];
+
+    fn read(node: &Node, report: &mut Report<'_>) -> Self {
+        let Some(fields) = Fields::of(node, "defaults", Self::FIELDS, report) else {
+            return Self::default();
+        };
+        Self {
+            algorithm: fields.text("algorithm", report),
+            on_store_error: fields.text("on_store_error", report),
+            store_deadline: fields.text("store_deadline", report),
+            precision: fields.get("precision").and_then(|node| PrecisionFile::read(node, report)),
+        }
+    }
+}
+
+/// One text, or a list of them.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "describes a shape to editors")]
+pub(crate) enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
+}
+
+/// What a mapping of attributes to patterns looks like to an editor.
+pub(crate) type Conditions = BTreeMap<String, OneOrMany<Scalar>>;
+
+/// Text, or what YAML also takes for a number or a truth value.
+#[derive(JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "describes a shape to editors")]
+pub(crate) enum Scalar {
+    Text(String),
+    Number(i64),
+    Truth(bool),
+}
+
+/// The algorithms.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "describes a choice to editors")]
+pub(crate) enum AlgorithmName {
+    FixedWindow,
+    SlidingWindow,
+    SlidingLog,
+    TokenBucket,
+}
+
+/// The failure modes.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "describes a choice to editors")]
+pub(crate) enum OnStoreErrorName {
+    Local,
+    Open,
+    Closed,
+}
+
+/// Each attribute with its patterns, in the order written.
+fn conditions(node: &Node, report: &mut Report<'_>) -> Vec<Condition> {
+    let expected = "a mapping of attributes to patterns, such as { path: /login, method: POST }";
+    let entries = crate::yaml::entries(node, expected, report);
+    let condition = |entry: &crate::yaml::Entry, report: &mut Report<'_>| {
+        let items = crate::yaml::one_or_many(&entry.node);
+        let patterns = items.iter().filter_map(|item| text(item, "a pattern, or a list", report));
+        Condition { attribute: entry.name.clone(), patterns: patterns.collect() }
+    };
+    entries.iter().map(|entry| condition(entry, report)).collect()
+}

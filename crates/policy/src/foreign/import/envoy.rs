@@ -1,0 +1,128 @@
+//! envoyproxy/ratelimit.
+
+use super::writer::{PolicyText, Writer};
+use crate::foreign::envoy::{DescriptorFile, DomainFile, LimitOfFile};
+use crate::problem::Report;
+use crate::yaml::Node;
+
+/// A policy for each limit. There the most specific entry wins, here all that match apply: so a
+/// less specific one excludes its more specific siblings.
+pub(super) fn translate(root: &Node, report: &mut Report<'_>) -> Option<String> {
+    let file = DomainFile::read(root, report)?;
+    let mut writer = Writer::new("envoyproxy/ratelimit");
+    let domain = &file.domain.value;
+    writer.comment(&format!("The domain was {domain:?}. Its descriptors are attributes here."));
+    writer
+        .comment("There a descriptor matches as a whole; here a request may have more attributes.");
+    level(&file.descriptors, &Path::new(domain), &mut writer);
+    Some(writer.finish())
+}
+
+/// The entries that lead to a descriptor.
+#[derive(Clone)]
+struct Path {
+    name: String,
+    conditions: Vec<(String, Vec<String>)>,
+    key: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Path {
+    fn new(domain: &str) -> Self {
+        Self { name: domain.to_owned(), conditions: Vec::new(), key: Vec::new(), notes: Vec::new() }
+    }
+
+    fn extended(&self, file: &DescriptorFile, siblings: &[DescriptorFile]) -> Self {
+        let mut path = self.clone();
+        let key = &file.key.value;
+        path.name = match &file.value {
+            Some(value) => format!("{}.{key}_{}", self.name, value.value),
+            None => format!("{}.{key}", self.name),
+        };
+        let patterns = patterns(file, siblings);
+        if let Some((_, earlier)) = path.conditions.iter_mut().find(|(name, _)| name == key) {
+            path.notes.push(format!("{key} is twice on the way to this limit: both must match."));
+            earlier.extend(patterns.into_iter().filter(|pattern| pattern.starts_with('!')));
+        } else {
+            path.conditions.push((key.clone(), patterns));
+        }
+        if file.shares_threshold {
+            path.notes.push(format!("share_threshold: all values of {key} share one counter."));
+        } else if !path.key.contains(key) {
+            path.key.push(key.clone());
+        }
+        path
+    }
+}
+
+/// What a value must look like so that none of the siblings is more specific: a value beats a
+/// wildcard, and an earlier wildcard beats a later one.
+fn patterns(file: &DescriptorFile, siblings: &[DescriptorFile]) -> Vec<String> {
+    let own = file.value.as_ref().map(|value| value.value.as_str());
+    let mut patterns = vec![own.map_or("*".to_owned(), pattern)];
+    let mut is_earlier = true;
+    for other in siblings.iter().filter(|other| other.key.value == file.key.value) {
+        if std::ptr::eq(other, file) {
+            is_earlier = false;
+            continue;
+        }
+        let Some(value) = other.value.as_ref().map(|value| value.value.as_str()) else { continue };
+        if beats(value, own, is_earlier) {
+            patterns.push(format!("!{}", pattern(value)));
+        }
+    }
+    patterns
+}
+
+fn beats(other: &str, own: Option<&str>, is_earlier: bool) -> bool {
+    let Some(own) = own else { return true };
+    let Some(own) = own.strip_suffix('*') else { return false };
+    match other.strip_suffix('*') {
+        None => other.starts_with(own),
+        Some(other) => is_earlier && (other.starts_with(own) || own.starts_with(other)),
+    }
+}
+
+/// A prefix goes over slashes there. Here it does so only as a glob.
+fn pattern(value: &str) -> String {
+    match value.strip_suffix('*') {
+        Some(prefix) if prefix.starts_with('/') => format!("{prefix}*/**"),
+        _ => value.to_owned(),
+    }
+}
+
+fn level(files: &[DescriptorFile], path: &Path, writer: &mut Writer) {
+    for file in files {
+        let path = path.extended(file, files);
+        if let Some(limit) = &file.limit {
+            writer.policy(&policy(limit, file, &path));
+        }
+        level(&file.descriptors, &path, writer);
+    }
+}
+
+fn policy(limit: &LimitOfFile, file: &DescriptorFile, path: &Path) -> PolicyText {
+    let mut text = PolicyText::new(limit.name.as_ref().map_or(&path.name, |name| &name.value));
+    text.comments.clone_from(&path.notes);
+    for name in &limit.replaces {
+        let note = format!("Not carried over: replaces {:?}. Both limits apply here.", name.value);
+        text.comments.push(note);
+    }
+    text.conditions.clone_from(&path.conditions);
+    text.key.clone_from(&path.key);
+    match limit.rate {
+        None => text.limits.push("unlimited".to_owned()),
+        Some((requests, unit)) => {
+            let window = match unit.name {
+                "week" => "7d",
+                "month" => "30d",
+                "year" => "365d",
+                name => name,
+            };
+            text.limits.push(format!("{requests}/{window}"));
+            text.algorithm = Some("fixed-window".to_owned());
+        }
+    }
+    text.mode = file.is_shadow.then_some("shadow");
+    text
+}

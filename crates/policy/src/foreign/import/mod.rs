@@ -1,0 +1,77 @@
+//! Translations into our own format, with comments on what could not be carried over.
+
+mod envoy;
+mod limitador;
+mod writer;
+
+use super::{Format, rlaas};
+use crate::file::{LimitForm, PolicyFile};
+use crate::problem::{Problems, Report};
+use crate::{Plan, Source, yaml};
+use writer::{PolicyText, Writer};
+
+/// Another limiter's file as one of ours: RLaaS, envoyproxy/ratelimit or limitador.
+///
+/// ```
+/// use tidegate_policy::{Plan, Source, import};
+///
+/// let theirs = "
+/// domain: edge
+/// descriptors:
+///   - key: remote_address
+///     rate_limit: { unit: minute, requests_per_unit: 100 }
+/// ";
+/// let ours = import(&Source::new("ratelimit.yaml", theirs)?)?;
+/// assert!(ours.contains("limits: [100/minute]"));
+/// assert!(Plan::compile(&Source::new("limits.yaml", ours)?).is_ok());
+/// # Ok::<(), tidegate_policy::Problems>(())
+/// ```
+pub fn import(source: &Source) -> Result<String, Problems> {
+    let mut report = Report::new(source);
+    let text = yaml::parse(&mut report).and_then(|root| match Format::of(&root) {
+        Format::Envoy => envoy::translate(&root, &mut report),
+        Format::Limitador => limitador::translate(&root, &mut report),
+        Format::Rlaas => rlaas::read(&root, &mut report).map(|file| of_rlaas(&file.policies)),
+        Format::Tidegate => {
+            let theirs = "a file of envoyproxy/ratelimit, limitador or RLaaS";
+            report.add(&root.at, format!("there is nothing to import here: expected {theirs}"));
+            None
+        }
+    });
+    match text {
+        Some(text) if report.is_clean() => check(source, text),
+        _ => Err(report.into_problems()),
+    }
+}
+
+/// What is written must be right: names and values of theirs may have no place in our file.
+fn check(source: &Source, text: String) -> Result<String, Problems> {
+    let ours = Source::new("imported", text)?;
+    let Err(problems) = Plan::compile(&ours) else { return Ok(ours.text().to_owned()) };
+    let mut report = Report::new(source);
+    for problem in problems.iter() {
+        report.add(&(0..0), format!("cannot be written as ours: {}", problem.message()));
+    }
+    Err(report.into_problems())
+}
+
+fn of_rlaas(policies: &[PolicyFile]) -> String {
+    let mut writer = Writer::new("RLaaS");
+    for policy in policies {
+        let limits = policy.limits.iter().flatten().filter_map(|limit| match &limit.form {
+            LimitForm::Fields(fields) => {
+                let per = fields.per.as_ref().map(|per| per.value.as_str()).unwrap_or_default();
+                Some(format!("{}/{per}", fields.quota.value))
+            }
+            LimitForm::Text(_) => None,
+        });
+        let mut text = PolicyText::new(&policy.name.value);
+        text.limits = limits.collect();
+        text.key = vec!["userId".to_owned()];
+        text.algorithm = policy.algorithm.as_ref().map(|name| name.value.clone());
+        text.counts_denied = policy.count_denied.as_ref().is_some_and(|flag| flag.value);
+        text.key_format = policy.key_format.as_ref().map(|format| format.value.clone());
+        writer.policy(&text);
+    }
+    writer.finish()
+}

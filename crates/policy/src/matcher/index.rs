@@ -1,0 +1,89 @@
+//! Finds the policies that may match without looking at each.
+
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
+use smallvec::SmallVec;
+
+use super::Condition;
+use crate::PlannedPolicy;
+use crate::attributes::Resolved;
+
+/// Policies by a value that their requests must have; those that have none are always candidates.
+///
+/// A policy is filed under the attribute by which most policies can be told apart: of a thousand
+/// tenants' policies, a request finds its tenant's by one lookup.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    always: Vec<u32>,
+    by_value: Vec<(usize, Values)>,
+}
+
+type Values = HashMap<Box<[u8]>, Vec<u32>, RandomState>;
+
+/// Policies that may match, in the order of the file. No allocation for up to sixteen.
+pub(crate) type Candidates = SmallVec<[u32; 16]>;
+
+impl Index {
+    /// Marks the conditions that a candidate is known to meet.
+    pub(crate) fn new(policies: &mut [PlannedPolicy]) -> Self {
+        let weight = distinct_values(policies.iter().map(|policy| &policy.conditions[..]));
+        let mut index = Self::default();
+        for (number, policy) in (0..).zip(policies) {
+            let best = (policy.conditions.iter().enumerate())
+                .filter(|(_, condition)| condition.values().is_some())
+                .max_by_key(|(_, condition)| weight.get(&condition.attribute).copied());
+            let Some((at, _)) = best else {
+                index.always.push(number);
+                continue;
+            };
+            // What is met already is not looked at again: it would be a visit to cold memory.
+            let condition = policy.conditions.remove(at);
+            if let Some(values) = condition.values() {
+                index.file(number, condition.attribute, values);
+            }
+            policy.indexed = Some(condition);
+        }
+        index
+    }
+
+    fn file(&mut self, policy: u32, attribute: usize, values: Vec<&[u8]>) {
+        let at = self.by_value.iter().position(|(other, _)| *other == attribute);
+        let at = at.unwrap_or_else(|| {
+            self.by_value.push((attribute, Values::default()));
+            self.by_value.len() - 1
+        });
+        let Some((_, filed)) = self.by_value.get_mut(at) else { return };
+        for value in values {
+            let policies = filed.entry(value.into()).or_default();
+            if policies.last() != Some(&policy) {
+                policies.push(policy);
+            }
+        }
+    }
+
+    /// Everything that may match, and hardly anything that does not.
+    pub(crate) fn candidates(&self, request: &Resolved<'_>) -> Candidates {
+        let mut found = Candidates::from_slice(&self.always);
+        for (attribute, values) in &self.by_value {
+            if let Some(policies) = request.value(*attribute).and_then(|value| values.get(value)) {
+                found.extend_from_slice(policies);
+            }
+        }
+        if self.by_value.len() > usize::from(self.always.is_empty()) {
+            found.sort_unstable();
+        }
+        found
+    }
+}
+
+fn distinct_values<'c>(policies: impl Iterator<Item = &'c [Condition]>) -> HashMap<usize, usize> {
+    let mut values: HashMap<usize, std::collections::HashSet<&[u8]>> = HashMap::new();
+    for condition in policies.flatten() {
+        values
+            .entry(condition.attribute)
+            .or_default()
+            .extend(condition.values().unwrap_or_default());
+    }
+    values.into_iter().map(|(attribute, values)| (attribute, values.len())).collect()
+}

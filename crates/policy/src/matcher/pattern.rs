@@ -1,0 +1,91 @@
+//! Patterns on one attribute.
+
+use super::Glob;
+use crate::normalise::{Address, Form, Network, normal_path};
+
+/// What a value may have to look like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// `*`: there is a value.
+    Any,
+    /// Exactly this.
+    Exact(Box<[u8]>),
+    /// `abc*`.
+    Prefix(Box<[u8]>),
+    /// `/api/**`.
+    Glob(Glob),
+    /// `10.0.0.0/8`, of an attribute that is an address.
+    Network(Network),
+}
+
+impl Pattern {
+    /// From text without its negation. What a form is read as, its patterns are too.
+    pub(crate) fn new(text: &str, form: &Form) -> Result<Self, String> {
+        if text.len() > MAX_PATTERN {
+            return Err(format!("is longer than {MAX_PATTERN} bytes"));
+        }
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        match form {
+            Form::Ip { .. } => Network::read(text).map(Self::Network).ok_or_else(|| {
+                "expected an address or a network, such as 203.0.113.9 or 10.0.0.0/8".to_owned()
+            }),
+            Form::Path if !text.starts_with('/') => {
+                Err("expected a path that begins with a slash".to_owned())
+            }
+            Form::Path if text.contains('*') => Glob::new(text).map(Self::Glob),
+            Form::Path => Ok(Self::Exact(normal_path(text.as_bytes()).as_ref().into())),
+            _ => Self::of_text(text),
+        }
+    }
+
+    fn of_text(text: &str) -> Result<Self, String> {
+        if text.starts_with('/') && text.contains('*') {
+            return Glob::new(text).map(Self::Glob);
+        }
+        match text.strip_suffix('*') {
+            Some(prefix) if !prefix.contains('*') => Ok(Self::Prefix(prefix.as_bytes().into())),
+            None if !text.contains('*') => Ok(Self::Exact(text.as_bytes().into())),
+            _ => {
+                Err("a * stands only at the end, or in a path that begins with a slash".to_owned())
+            }
+        }
+    }
+
+    /// Whether a value, in its attribute's form, matches.
+    pub(crate) fn matches(&self, value: &[u8], address: Option<Address>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(exact) => **exact == *value,
+            Self::Prefix(prefix) => value.starts_with(prefix),
+            Self::Glob(glob) => glob.matches(value),
+            Self::Network(network) => address.is_some_and(|address| network.contains(address)),
+        }
+    }
+}
+
+const MAX_PATTERN: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_read_as_they_look() {
+        let text = |pattern: &str| Pattern::new(pattern, &Form::Text).unwrap();
+        assert_eq!(text("*"), Pattern::Any);
+        assert!(text("POST").matches(b"POST", None) && !text("POST").matches(b"post", None));
+        assert!(text("key-*").matches(b"key-1", None) && !text("key-*").matches(b"ke", None));
+        assert!(text("/a/**").matches(b"/a/b", None));
+        assert!(Pattern::new("a*b", &Form::Text).is_err());
+        assert!(Pattern::new(&"x".repeat(2_000), &Form::Text).is_err());
+    }
+
+    #[test]
+    fn a_path_is_matched_in_normal_form() {
+        let path = Pattern::new("/a/../login/", &Form::Path).unwrap();
+        assert_eq!(path, Pattern::Exact(b"/login"[..].into()));
+        assert!(Pattern::new("login", &Form::Path).is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! Addresses: one caller, one key, however the address is written.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// An address in one form: IPv4 within IPv6 is IPv4, by its bits and not by its notation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address(IpAddr);
+
+impl Address {
+    /// Also with a zone (`fe80::1%eth0`), in brackets, or with a port.
+    pub(crate) fn read(value: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(value).ok()?.trim();
+        let address = plain(text).or_else(|| with_port(text))?;
+        Some(Self(address.to_canonical()))
+    }
+
+    /// The octets that count, and then which kind they are: a text that has the same bytes stays
+    /// another key.
+    pub(crate) fn each_part(self, prefix: u8, part: &mut impl FnMut(&[u8])) {
+        match self.0 {
+            IpAddr::V4(address) => {
+                part(&address.octets());
+                part(b"ip4");
+            }
+            IpAddr::V6(address) => {
+                part(&mask(address.to_bits(), prefix, 128).to_be_bytes());
+                part(b"ip6");
+            }
+        }
+    }
+}
+
+fn plain(text: &str) -> Option<IpAddr> {
+    let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let text = text.split_once('%').map_or(text, |(address, _)| address);
+    text.parse().ok()
+}
+
+fn with_port(text: &str) -> Option<IpAddr> {
+    let (address, port) = text.rsplit_once(':')?;
+    port.parse::<u16>().ok()?;
+    if address.starts_with('[') { plain(address) } else { address.parse().ok().map(IpAddr::V4) }
+}
+
+/// Addresses that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Network {
+    bits: u128,
+    prefix: u8,
+    is_v4: bool,
+}
+
+impl Network {
+    /// `203.0.113.9`, `203.0.113.0/24`, `2001:db8::/32`.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix.parse::<u8>().ok()?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let (bits, width) = bits(address);
+        let prefix = prefix.unwrap_or(width);
+        if prefix > width || mask(bits, prefix, width) != bits {
+            return None;
+        }
+        // `::ffff:10.0.0.0/104` is `10.0.0.0/8`, as the addresses in it are read.
+        match address.to_canonical() {
+            IpAddr::V4(v4) if address.is_ipv6() && prefix >= 96 => {
+                Some(Self { bits: bits_of_v4(v4), prefix: prefix - 96, is_v4: true })
+            }
+            _ => Some(Self { bits, prefix, is_v4: width == 32 }),
+        }
+    }
+
+    pub(crate) fn contains(&self, address: Address) -> bool {
+        let (bits, width) = bits(address.0);
+        self.is_v4 == (width == 32) && mask(bits, self.prefix, width) == self.bits
+    }
+}
+
+fn bits(address: IpAddr) -> (u128, u8) {
+    match address {
+        IpAddr::V4(address) => (bits_of_v4(address), 32),
+        IpAddr::V6(address) => (Ipv6Addr::to_bits(address), 128),
+    }
+}
+
+fn bits_of_v4(address: Ipv4Addr) -> u128 {
+    u128::from(address.to_bits())
+}
+
+/// The first `prefix` of `width` bits; the others are zero.
+fn mask(bits: u128, prefix: u8, width: u8) -> u128 {
+    let dropped = u32::from(width.saturating_sub(prefix));
+    bits.checked_shr(dropped).and_then(|kept| kept.checked_shl(dropped)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parts(text: &str, prefix: u8) -> Vec<Vec<u8>> {
+        let mut parts = Vec::new();
+        let address = Address::read(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
+        address.each_part(prefix, &mut |part: &[u8]| parts.push(part.to_owned()));
+        parts
+    }
+
+    #[test]
+    fn every_spelling_of_an_address_is_one_key() {
+        let spellings = [
+            "203.0.113.9",
+            "::ffff:203.0.113.9",
+            "::FFFF:cb00:7109",
+            "203.0.113.9:80",
+            "[::ffff:203.0.113.9]:443",
+            "0:0:0:0:0:ffff:cb00:7109",
+            " 203.0.113.9 ",
+        ];
+        for spelling in spellings {
+            assert_eq!(parts(spelling, 64), [vec![203, 0, 113, 9], b"ip4".to_vec()], "{spelling}");
+        }
+        let first = parts("2001:db8::1", 64);
+        for spelling in
+            ["2001:DB8:0:0:ffff::", "[2001:db8::2]", "2001:db8::3%eth0", "[2001:db8::4]:1"]
+        {
+            assert_eq!(parts(spelling, 64), first, "{spelling}");
+        }
+        assert_ne!(parts("2001:db8:0:1::1", 64), first);
+        assert_eq!(parts("2001:db8:0:1::1", 48), parts("2001:db8::1", 48));
+        assert_ne!(parts("2001:db8::1", 128), parts("2001:db8::2", 128));
+        for text in ["", "alice", "1.2.3", "1.2.3.4.5", "1.2.3.4:x", "::1:99999999", "\u{ff}"] {
+            assert_eq!(Address::read(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn networks_contain_what_they_say() {
+        for (network, inside, outside) in [
+            ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),
+            ("203.0.113.9", "::ffff:203.0.113.9", "203.0.113.10"),
+            ("2001:db8::/32", "2001:db8:ffff::1", "2001:db9::"),
+            ("::ffff:10.0.0.0/104", "10.1.2.3", "11.1.2.3"),
+            ("0.0.0.0/0", "9.9.9.9", "::1"),
+            ("::/0", "2001::1", "9.9.9.9"),
+        ] {
+            let parsed = Network::read(network).unwrap_or_else(|| panic!("{network}"));
+            let contains = |text: &str| parsed.contains(Address::read(text.as_bytes()).unwrap());
+            assert!(contains(inside) && !contains(outside), "{network}");
+        }
+        for text in ["10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/", "ten", "::/129"] {
+            assert_eq!(Network::read(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        /// By its bits and not by its notation.
+        #[test]
+        fn mapped_addresses_are_their_ipv4(bits: u32) {
+            let v4 = Ipv4Addr::from_bits(bits);
+            let v6 = v4.to_ipv6_mapped();
+            let hex = format!("::ffff:{:x}:{:x}", bits >> 16, bits & 0xffff);
+            prop_assert_eq!(parts(&v4.to_string(), 64), parts(&v6.to_string(), 64));
+            prop_assert_eq!(parts(&v4.to_string(), 64), parts(&hex, 64));
+        }
+
+        #[test]
+        fn anything_can_be_asked(bytes: Vec<u8>) {
+            let _ = Address::read(&bytes);
+            let _ = Network::read(&String::from_utf8_lossy(&bytes));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Brings attributes into one form, so that one caller has one counter however it is spelled.
+
+mod ip;
+mod lower;
+mod path;
+mod route;
+
+use smallvec::SmallVec;
+
+pub(crate) use ip::{Address, Network};
+pub(crate) use path::normal_path;
+pub(crate) use route::Routes;
+
+/// How an attribute is read.
+#[derive(Clone, Debug)]
+pub(crate) enum Form {
+    /// As it is, byte by byte.
+    Text,
+    /// In lower case.
+    Lower,
+    /// As an address; of IPv6 only so many bits.
+    Ip { prefix: u8 },
+    /// As a path in the normal form of RFC 3986.
+    Path,
+    /// As the template that the path fits.
+    Route(Routes),
+}
+
+impl Form {
+    /// The form in which attributes of this name are read unless told otherwise.
+    pub(crate) fn of(attribute: &str) -> Self {
+        match attribute {
+            "ip" => Self::Ip { prefix: DEFAULT_PREFIX },
+            "path" => Self::Path,
+            _ => Self::Text,
+        }
+    }
+
+    /// Hands the value in this form to `part`, as one or more parts of a key.
+    pub(crate) fn each_part(&self, value: &[u8], part: &mut impl FnMut(&[u8])) {
+        match self {
+            Self::Text => part(value),
+            Self::Lower => part(lower::lower(value).as_ref()),
+            Self::Path => part(normal_path(value).as_ref()),
+            Self::Route(routes) => part(routes.template(normal_path(value).as_ref())),
+            Self::Ip { prefix } => match Address::read(value) {
+                Some(address) => address.each_part(*prefix, part),
+                // Not an address, and still somebody: each spelling is its own.
+                None => part(value),
+            },
+        }
+    }
+}
+
+/// A value in normal form: the one that came in where it was already, else a copy that is on the
+/// stack unless it is long.
+pub(crate) enum Normal<'a> {
+    Same(&'a [u8]),
+    Other(SmallVec<[u8; 128]>),
+}
+
+impl AsRef<[u8]> for Normal<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Same(bytes) => bytes,
+            Self::Other(bytes) => bytes,
+        }
+    }
+}
+
+/// One network of an ordinary subscriber: whoever has it has all addresses in it.
+pub(crate) const DEFAULT_PREFIX: u8 = 64;

@@ -1,0 +1,70 @@
+//! Routes: many paths, one template.
+
+use crate::matcher::Glob;
+
+/// Templates such as `/users/{id}`, in the order in which they are tried.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Routes(Vec<(Glob, Box<[u8]>)>);
+
+impl Routes {
+    /// Refuses what is no template, and says why.
+    pub(crate) fn push(&mut self, template: &str) -> Result<(), String> {
+        let mut glob = String::new();
+        let normal = template.trim_end_matches('/');
+        let Some(segments) = normal.strip_prefix('/') else {
+            return Err("expected a path such as /users/{id}".to_owned());
+        };
+        for segment in segments.split('/') {
+            glob.push('/');
+            match segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+                Some("") => return Err("{} has no name: expected one, such as {id}".to_owned()),
+                Some(name) if name.contains(['{', '}']) => return Err(BRACES.to_owned()),
+                Some(name) if name.starts_with('*') => glob.push_str("**"),
+                Some(_) => glob.push('*'),
+                None if segment.contains(['{', '}']) => return Err(BRACES.to_owned()),
+                None => glob.push_str(segment),
+            }
+        }
+        self.0.push((Glob::new(&glob)?, template.as_bytes().into()));
+        Ok(())
+    }
+
+    /// The first that a path in normal form fits. What fits none shares one key: otherwise
+    /// whoever makes up paths would have a new counter for each.
+    pub(crate) fn template(&self, path: &[u8]) -> &[u8] {
+        self.0.iter().find(|(glob, _)| glob.matches(path)).map_or(&[], |(_, template)| template)
+    }
+}
+
+const BRACES: &str = "a brace within a segment: expected {name} as a whole segment";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_template_that_fits_is_the_key() {
+        let mut routes = Routes::default();
+        for template in ["/users/me", "/users/{id}", "/files/{*path}", "/v1/{kind}/list"] {
+            routes.push(template).unwrap();
+        }
+        for (path, template) in [
+            ("/users/me", "/users/me"),
+            ("/users/42", "/users/{id}"),
+            ("/users/42/x", ""),
+            ("/files/a/b/c", "/files/{*path}"),
+            ("/v1/cats/list", "/v1/{kind}/list"),
+            ("/", ""),
+        ] {
+            assert_eq!(routes.template(path.as_bytes()), template.as_bytes(), "{path}");
+        }
+        for (template, part) in [
+            ("users", "expected a path"),
+            ("/{}", "has no name"),
+            ("/a{id}", "a brace within a segment"),
+            ("/{a}{b}", "a brace within a segment"),
+        ] {
+            assert!(routes.push(template).unwrap_err().contains(part), "{template}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The compiled plan: a request becomes its charges, without errors, parsing or allocation.
+
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
+use smallvec::SmallVec;
+use tidegate_core::{Charge, Cost, Fingerprint};
+
+use crate::attributes::{Known, Resolved};
+use crate::foreign::envoy::Domain;
+use crate::matcher::Index;
+use crate::planned::PlannedPolicy;
+use crate::problem::{Problems, Report};
+use crate::settings::Settings;
+use crate::{Attributes, Charges, KeyHasher, Source, compile};
+
+/// Policies that were checked once, so that asking them cannot fail.
+///
+/// ```
+/// use tidegate_core::Cost;
+/// use tidegate_policy::{Plan, Source};
+///
+/// let text = "
+/// policies:
+///   - name: login
+///     match: { path: /login, method: POST }
+///     key: [ip]
+///     limits: [5/minute, 20/hour]
+///   - name: per-user
+///     key: [user]
+///     limits: [100/minute]
+/// ";
+/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+///
+/// let login = [("path", "/login"), ("method", "POST"), ("ip", "203.0.113.9")];
+/// let owed = plan.charges(&login, Cost::ONE);
+/// assert_eq!(owed.charges().len(), 2);
+/// assert_eq!(owed.policy(0).map(|policy| policy.name()), Some("login"));
+/// # Ok::<(), tidegate_policy::Problems>(())
+/// ```
+#[derive(Debug)]
+pub struct Plan {
+    pub(crate) policies: Vec<PlannedPolicy>,
+    pub(crate) by_name: ByName,
+    pub(crate) index: Index,
+    pub(crate) known: Known,
+    pub(crate) settings: Settings,
+    pub(crate) hasher: KeyHasher,
+    pub(crate) domains: Vec<Domain>,
+}
+
+/// Numbers of policies.
+pub(crate) type ByName = HashMap<Box<str>, u32, RandomState>;
+
+/// A name that is there twice is the first one's.
+pub(crate) fn by_name(policies: &[PlannedPolicy]) -> ByName {
+    let mut names = ByName::default();
+    for (number, policy) in (0..).zip(policies) {
+        names.entry(policy.name().into()).or_insert(number);
+    }
+    names
+}
+
+impl Plan {
+    /// The most limits that one request is charged to.
+    pub const MAX_CHARGES: usize = 32;
+    /// The most policies in a file.
+    pub const MAX_POLICIES: usize = 50_000;
+    /// The most different attributes that policies may ask for.
+    pub const MAX_ATTRIBUTES: usize = 64;
+
+    /// Checks a configuration, ours or another limiter's, and says everything that is wrong with
+    /// it.
+    pub fn compile(source: &Source) -> Result<Self, Problems> {
+        Self::compile_with(KeyHasher::of_this_process(), source)
+    }
+
+    /// Under another secret than this process's: counters in a shared store need one that all who
+    /// share it know.
+    pub fn compile_with(hasher: KeyHasher, source: &Source) -> Result<Self, Problems> {
+        let mut report = Report::new(source);
+        let plan = compile::compile(hasher, &mut report);
+        match plan {
+            Some(plan) if report.is_clean() => Ok(plan),
+            _ => Err(report.into_problems()),
+        }
+    }
+
+    /// What a request owes to all policies that are about it. A policy is skipped when the
+    /// request lacks an attribute of its key.
+    pub fn charges<A: Attributes + ?Sized>(&self, request: &A, cost: Cost) -> Owed<'_> {
+        let request = self.known.resolve(request);
+        let mut owed = Owed::new(&self.policies);
+        for number in self.index.candidates(&request) {
+            let Some(policy) = self.policies.get(number as usize) else { continue };
+            if policy.applies(&request) {
+                owed.charge(number, policy, &request, cost, &self.hasher);
+            }
+        }
+        owed
+    }
+
+    /// What one policy, by name, is owed by a request: whether or not it matches.
+    pub fn charges_of<A: Attributes + ?Sized>(
+        &self,
+        name: &str,
+        request: &A,
+        cost: Cost,
+    ) -> Option<Owed<'_>> {
+        let number = *self.by_name.get(name)?;
+        let policy = self.policies.get(number as usize)?;
+        let request = self.known.resolve(request);
+        let mut owed = Owed::new(&self.policies);
+        if policy.mode() != crate::Mode::Off {
+            owed.charge(number, policy, &request, cost, &self.hasher);
+        }
+        Some(owed)
+    }
+
+    /// All policies, in the order of the file.
+    pub fn policies(&self) -> &[PlannedPolicy] {
+        &self.policies
+    }
+
+    /// The policy of this name.
+    pub fn policy(&self, name: &str) -> Option<&PlannedPolicy> {
+        self.by_name.get(name).and_then(|number| self.policies.get(*number as usize))
+    }
+
+    /// What the file says about the rest: the store, and keys in it.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The domains of an Envoy configuration.
+    pub fn domains(&self) -> &[Domain] {
+        &self.domains
+    }
+
+    /// The attributes that any policy asks for.
+    pub fn attributes(&self) -> impl Iterator<Item = &str> {
+        self.known.names()
+    }
+}
+
+/// What one request owes: charges, and the policy that each belongs to. No allocation for up to
+/// four.
+#[derive(Clone, Debug)]
+pub struct Owed<'p> {
+    policies: &'p [PlannedPolicy],
+    charges: Charges<'p>,
+    owners: SmallVec<[u32; 4]>,
+    is_crowded: bool,
+}
+
+impl<'p> Owed<'p> {
+    pub(crate) fn new(policies: &'p [PlannedPolicy]) -> Self {
+        Self { policies, charges: Charges::new(), owners: SmallVec::new(), is_crowded: false }
+    }
+
+    /// What a store settles, all or nothing.
+    pub fn charges(&self) -> &[Charge<'p>] {
+        &self.charges
+    }
+
+    /// The policy that a charge belongs to.
+    pub fn policy(&self, charge: usize) -> Option<&'p PlannedPolicy> {
+        self.owners.get(charge).and_then(|number| self.policies.get(*number as usize))
+    }
+
+    /// Whether nothing applies.
+    pub fn is_empty(&self) -> bool {
+        self.charges.is_empty()
+    }
+
+    /// Whether more than [`Plan::MAX_CHARGES`] limits apply. Some are missing here then, and
+    /// rather than forget them the request is to be denied.
+    pub const fn is_crowded(&self) -> bool {
+        self.is_crowded
+    }
+
+    fn charge(
+        &mut self,
+        number: u32,
+        policy: &'p PlannedPolicy,
+        request: &Resolved<'_>,
+        cost: Cost,
+        hasher: &KeyHasher,
+    ) {
+        let Some(subject) = policy.subject(request, hasher) else { return };
+        let cost = policy.cost_of(request, cost);
+        for rule in policy.rules_for(subject, request) {
+            self.push(number, Charge::new(subject, cost, rule));
+        }
+    }
+
+    pub(crate) fn push(&mut self, policy: u32, charge: Charge<'p>) {
+        if self.charges.len() < Plan::MAX_CHARGES {
+            self.charges.push(charge);
+            self.owners.push(policy);
+        } else {
+            self.is_crowded = true;
+        }
+    }
+
+    /// Who asks, as the charges of a policy see it.
+    pub fn subject(&self, charge: usize) -> Option<Fingerprint> {
+        self.charges.get(charge).map(Charge::subject)
+    }
+}

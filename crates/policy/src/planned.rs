@@ -1,0 +1,251 @@
+//! One policy of a plan, compiled.
+
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
+use tidegate_core::{Cost, Fingerprint, MAX_COUNT, Rule, Span};
+
+use crate::KeyHasher;
+use crate::attributes::Resolved;
+use crate::key::Key;
+use crate::matcher::{Condition, Mismatch};
+use crate::normalise::Form;
+use crate::settings::{KeyFormat, Mode, OnStoreError, Precision};
+
+/// A policy whose every part was checked.
+#[derive(Debug)]
+pub struct PlannedPolicy {
+    pub(crate) name: String,
+    pub(crate) mode: Mode,
+    /// Met by whatever the index finds; see [`Index`](crate::matcher::Index).
+    pub(crate) indexed: Option<Condition>,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) key: Vec<KeyPart>,
+    pub(crate) cost: CostSource,
+    pub(crate) limits: LimitSet,
+    pub(crate) tiers: Vec<Tier>,
+    pub(crate) overrides: HashMap<Fingerprint, LimitSet, RandomState>,
+    pub(crate) block: Option<Block>,
+    pub(crate) on_store_error: OnStoreError,
+    pub(crate) store_deadline: Span,
+    pub(crate) precision: Precision,
+    pub(crate) key_format: Option<KeyFormat>,
+}
+
+/// An attribute of a key.
+#[derive(Debug)]
+pub(crate) struct KeyPart {
+    pub(crate) attribute: usize,
+    pub(crate) name: Box<str>,
+    pub(crate) form: Form,
+    pub(crate) default: Option<Box<[u8]>>,
+}
+
+/// What a request costs this policy, for each unit that it costs at all.
+#[derive(Debug)]
+pub(crate) enum CostSource {
+    Fixed(Cost),
+    Attribute { attribute: usize, default: Cost },
+}
+
+/// What applies: no limit at all, or all of some.
+#[derive(Debug)]
+pub(crate) enum LimitSet {
+    Unlimited,
+    Rules(Vec<Rule>),
+}
+
+/// Other limits for requests that match.
+#[derive(Debug)]
+pub(crate) struct Tier {
+    pub(crate) when: Vec<Condition>,
+    pub(crate) limits: LimitSet,
+}
+
+/// The penalty after a denial: everything is denied for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// How long.
+    pub span: Span,
+    /// A rule of its own: one unit in every `span`. A denial takes the unit; who does not have it
+    /// is blocked, and its verdict says until when.
+    pub rule: Rule,
+}
+
+impl LimitSet {
+    pub(crate) fn rules(&self) -> &[Rule] {
+        match self {
+            Self::Unlimited => &[],
+            Self::Rules(rules) => rules,
+        }
+    }
+}
+
+impl PlannedPolicy {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is obeyed.
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The limits of a request that no tier or override is about.
+    pub fn rules(&self) -> &[Rule] {
+        self.limits.rules()
+    }
+
+    /// The attributes that tell its callers apart.
+    pub fn key(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.key.iter().map(|part| &*part.name)
+    }
+
+    /// The penalty after a denial.
+    pub const fn block(&self) -> Option<&Block> {
+        self.block.as_ref()
+    }
+
+    /// What to do when the store does not answer.
+    pub const fn on_store_error(&self) -> OnStoreError {
+        self.on_store_error
+    }
+
+    /// How long to wait for the store.
+    pub const fn store_deadline(&self) -> Span {
+        self.store_deadline
+    }
+
+    /// How exact a decision must be.
+    pub const fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// The template of its keys in a store, where it has one of its own.
+    pub const fn key_format(&self) -> Option<&KeyFormat> {
+        self.key_format.as_ref()
+    }
+
+    /// Of a candidate: whether it applies.
+    pub(crate) fn applies(&self, request: &Resolved<'_>) -> bool {
+        self.mode != Mode::Off && self.conditions.iter().all(|condition| condition.holds(request))
+    }
+
+    /// A condition that does not hold.
+    pub(crate) fn mismatch(&self, request: &Resolved<'_>) -> Option<Mismatch> {
+        self.conditions
+            .iter()
+            .chain(&self.indexed)
+            .find_map(|condition| condition.mismatch(request))
+    }
+
+    /// Who asks; `None` when the request does not say.
+    pub(crate) fn subject(
+        &self,
+        request: &Resolved<'_>,
+        hasher: &KeyHasher,
+    ) -> Option<Fingerprint> {
+        if self.key.iter().any(|part| part.value(request).is_none()) {
+            return None;
+        }
+        Some(hasher.fingerprint(&Subject { key: &self.key, request }))
+    }
+
+    /// The first attribute of the key that the request does not have.
+    pub(crate) fn missing_part(&self, request: &Resolved<'_>) -> Option<&str> {
+        self.key.iter().find(|part| part.value(request).is_none()).map(|part| &*part.name)
+    }
+
+    pub(crate) fn rules_for(&self, subject: Fingerprint, request: &Resolved<'_>) -> &[Rule] {
+        self.limits_for(subject, request).rules()
+    }
+
+    fn limits_for(&self, subject: Fingerprint, request: &Resolved<'_>) -> &LimitSet {
+        if !self.overrides.is_empty()
+            && let Some(limits) = self.overrides.get(&subject)
+        {
+            return limits;
+        }
+        let holds = |tier: &&Tier| tier.when.iter().all(|condition| condition.holds(request));
+        self.tiers.iter().find(holds).map_or(&self.limits, |tier| &tier.limits)
+    }
+
+    /// Where the limits of a request come from: an override, a tier (by number), or the policy.
+    pub(crate) fn origin(&self, subject: Fingerprint, request: &Resolved<'_>) -> Origin {
+        if self.overrides.contains_key(&subject) {
+            return Origin::Override;
+        }
+        let holds = |tier: &Tier| tier.when.iter().all(|condition| condition.holds(request));
+        self.tiers.iter().position(holds).map_or(Origin::Policy, Origin::Tier)
+    }
+
+    /// The cost to this policy. What costs nothing stays a peek.
+    pub(crate) fn cost_of(&self, request: &Resolved<'_>, cost: Cost) -> Cost {
+        let each = match &self.cost {
+            CostSource::Fixed(each) => *each,
+            CostSource::Attribute { attribute, default } => match request.raw(*attribute) {
+                None => *default,
+                Some(value) => read_cost(value),
+            },
+        };
+        times(cost, each)
+    }
+}
+
+/// Where limits come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Override,
+    Tier(usize),
+    Policy,
+}
+
+impl KeyPart {
+    fn value<'v>(&'v self, request: &'v Resolved<'_>) -> Option<&'v [u8]> {
+        request.raw(self.attribute).or(self.default.as_deref())
+    }
+}
+
+/// The parts of a request that make its key, in their forms.
+struct Subject<'a, 'r> {
+    key: &'a [KeyPart],
+    request: &'a Resolved<'r>,
+}
+
+impl Key for Subject<'_, '_> {
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        for key in self.key {
+            key.form.each_part(key.value(self.request).unwrap_or_default(), &mut part);
+        }
+    }
+}
+
+/// The parts of an override's key.
+pub(crate) struct Values<'a>(pub(crate) Vec<(&'a Form, &'a [u8])>);
+
+impl Key for Values<'_> {
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        self.0.iter().for_each(|(form, value)| form.each_part(value, &mut part));
+    }
+}
+
+/// A cost that cannot be read fits no limit: whoever sends it must not get away with a small one.
+fn read_cost(value: &[u8]) -> Cost {
+    let text = std::str::from_utf8(value).unwrap_or_default();
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let units = if is_number { text.parse().ok() } else { None };
+    units.and_then(|units| Cost::new(units).ok()).unwrap_or_else(too_much)
+}
+
+fn times(cost: Cost, each: Cost) -> Cost {
+    cost.get()
+        .checked_mul(each.get())
+        .and_then(|units| Cost::new(units).ok())
+        .unwrap_or_else(too_much)
+}
+
+/// More than any limit holds.
+fn too_much() -> Cost {
+    Cost::new(MAX_COUNT).map_or(Cost::ONE, |most| most.plus(Cost::ONE))
+}

@@ -1,0 +1,230 @@
+//! What is wrong with a file: all of it, each with its place, the text and what was expected.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::Source;
+use crate::suggest::nearest;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    place: Option<Place>,
+    message: String,
+}
+
+/// Where in a file, and what stands there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// From one.
+    pub line: usize,
+    /// In characters, from one.
+    pub column: usize,
+    /// The line.
+    pub text: String,
+    /// How many characters of it are meant.
+    pub width: usize,
+}
+
+impl Problem {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { place: None, message: message.into() }
+    }
+
+    pub(crate) fn at(self, place: Place) -> Self {
+        Self { place: Some(place), ..self }
+    }
+
+    /// Where it is, unless it is the file as a whole.
+    pub const fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// What was found and what was expected.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+/// Everything that is wrong with one file.
+///
+/// ```
+/// use tidegate_policy::{Plan, Source};
+///
+/// let text = "policies:\n- { name: a, key: [user], limit: [5/minute] }\n";
+/// let problems = Plan::compile(&Source::new("limits.yaml", text)?).unwrap_err();
+/// let shown = problems.to_string();
+/// assert!(shown.contains("limits.yaml:2:27: unknown field \"limit\""));
+/// assert!(shown.contains("did you mean \"limits\"?"));
+/// # Ok::<(), tidegate_policy::Problems>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems {
+    file: String,
+    list: Vec<Problem>,
+    omitted: usize,
+}
+
+impl Problems {
+    pub(crate) fn single(file: impl Into<String>, problem: Problem) -> Self {
+        Self { file: file.into(), list: vec![problem], omitted: 0 }
+    }
+
+    /// In the order in which they stand in the file. Of very many, the first hundred.
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+        self.list.iter()
+    }
+
+    /// How many there are.
+    pub const fn count(&self) -> usize {
+        self.list.len() + self.omitted
+    }
+}
+
+/// `file:line:column: message`, then the line with the place marked; a paragraph each.
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.list.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            match &problem.place {
+                None => write!(f, "{}: {}", self.file, problem.message)?,
+                Some(place) => {
+                    let Place { line, column, .. } = place;
+                    write!(f, "{}:{line}:{column}: {}", self.file, problem.message)?;
+                    if !place.text.is_empty() {
+                        write!(f, "\n{place}")?;
+                    }
+                }
+            }
+        }
+        match self.omitted {
+            0 => Ok(()),
+            more => write!(f, "\n{}: and {more} more", self.file),
+        }
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// The line, and below it a mark.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Of a very long line, what stands around the place.
+        let skipped = self.column.saturating_sub(MAX_BEFORE);
+        let shown: String = self.text.chars().skip(skipped).take(MAX_SHOWN).map(visible).collect();
+        let before = (self.column - 1).saturating_sub(skipped);
+        let width = self.width.clamp(1, MAX_SHOWN.saturating_sub(before).max(1));
+        let number = self.line.to_string();
+        let margin = " ".repeat(number.len());
+        let mark = "^".repeat(width);
+        write!(f, " {number} | {shown}\n {margin} | {:before$}{mark}", "")
+    }
+}
+
+/// Tabs would move the mark away from what it marks.
+fn visible(c: char) -> char {
+    if c.is_control() { ' ' } else { c }
+}
+
+/// Collects problems while a file is read and compiled.
+#[derive(Debug)]
+pub(crate) struct Report<'s> {
+    source: &'s Source,
+    found: Vec<(usize, Problem)>,
+    omitted: usize,
+}
+
+impl<'s> Report<'s> {
+    pub(crate) const fn new(source: &'s Source) -> Self {
+        Self { source, found: Vec::new(), omitted: 0 }
+    }
+
+    pub(crate) const fn source(&self) -> &'s Source {
+        self.source
+    }
+
+    pub(crate) fn add(&mut self, at: &Range<usize>, message: impl Into<String>) {
+        if self.found.len() >= MAX_PROBLEMS {
+            self.omitted += 1;
+            return;
+        }
+        let problem = Problem::new(message).at(self.source.place(at));
+        self.found.push((at.start, problem));
+    }
+
+    /// The same, without the line: it may hold a secret.
+    pub(crate) fn add_unseen(&mut self, at: &Range<usize>, message: impl Into<String>) {
+        self.add(at, message);
+        if let Some(place) = self.found.last_mut().and_then(|(_, problem)| problem.place.as_mut()) {
+            place.text.clear();
+        }
+    }
+
+    /// About a name that is none of those known.
+    pub(crate) fn unknown(&mut self, at: &Range<usize>, what: &str, name: &str, known: &[&str]) {
+        let list = known.join(", ");
+        let hint = nearest(name, known.iter().copied())
+            .map(|near| format!("; did you mean {near:?}?"))
+            .unwrap_or_default();
+        let name = brief(name);
+        self.add(at, format!("unknown {what} {name:?}: expected {list}{hint}"));
+    }
+
+    pub(crate) fn is_clean(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    pub(crate) fn into_problems(mut self) -> Problems {
+        self.found.sort_by_key(|(start, _)| *start);
+        let list = self.found.into_iter().map(|(_, problem)| problem).collect();
+        Problems { file: self.source.name().to_owned(), list, omitted: self.omitted }
+    }
+}
+
+/// Enough of somebody's text to recognise it by.
+pub(crate) fn brief(text: &str) -> String {
+    match text.char_indices().nth(MAX_BRIEF) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
+}
+
+const MAX_PROBLEMS: usize = 100;
+const MAX_BRIEF: usize = 60;
+const MAX_SHOWN: usize = 120;
+const MAX_BEFORE: usize = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_shows_the_line_and_marks_the_place() {
+        let source = Source::new("f.yaml", "a: 1\nlimit: x\n").unwrap();
+        let mut report = Report::new(&source);
+        report.unknown(&(5..10), "field", "limit", &["limits", "name"]);
+        let expected = "\
+f.yaml:2:1: unknown field \"limit\": expected limits, name; did you mean \"limits\"?
+ 2 | limit: x
+   | ^^^^^";
+        assert_eq!(report.into_problems().to_string(), expected);
+    }
+
+    #[test]
+    fn problems_come_in_the_order_of_the_file_and_stay_readable() {
+        let text = format!("{}: x", "k".repeat(1_000));
+        let source = Source::new("f.yaml", text).unwrap();
+        let mut report = Report::new(&source);
+        for index in (0..150).rev() {
+            report.add(&(index..1_000), format!("problem {index}"));
+        }
+        let problems = report.into_problems();
+        assert_eq!(problems.count(), 150);
+        assert_eq!(problems.iter().next().map(Problem::message), Some("problem 50"));
+        let shown = problems.to_string();
+        assert!(shown.ends_with("f.yaml: and 50 more"));
+        assert!(shown.lines().all(|line| line.chars().count() < 140));
+    }
+}

@@ -1,0 +1,123 @@
+//! Choices that are carried along: they change how a decision is made, not what is owed.
+
+use std::fmt;
+
+use tidegate_core::Span;
+
+/// Whether a policy is obeyed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// A denial is a denial.
+    #[default]
+    Enforce,
+    /// Counted and shown, never obeyed.
+    Shadow,
+    /// As if it were not there.
+    Off,
+}
+
+/// What to do when the store does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnStoreError {
+    /// An embedded store takes over until the store answers again, with this instance's share of
+    /// each limit, and from where the store was last seen.
+    #[default]
+    Local,
+    /// Everything is allowed.
+    Open,
+    /// Everything is denied.
+    Closed,
+}
+
+/// How exact a decision must be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Precision {
+    /// Every decision asks the store.
+    Exact,
+    /// A denial is remembered until it ends; exact too.
+    #[default]
+    CachedDeny,
+    /// A node takes some of the quota at a time.
+    Leased {
+        /// How far all nodes together may overshoot, in thousandths of the limit.
+        max_over_permille: u16,
+    },
+}
+
+/// A template for the keys of a store that is shared with another limiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFormat(pub(crate) String);
+
+impl KeyFormat {
+    /// What may stand in braces.
+    pub const PLACEHOLDERS: &'static [&'static str] =
+        &["entity", "limit", "window_index", "window_start", "window_start_ms"];
+
+    /// As it was written.
+    pub fn template(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a configuration says besides its policies.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    pub(crate) store: Option<String>,
+    pub(crate) key_format: Option<KeyFormat>,
+    pub(crate) is_rlaas: bool,
+}
+
+impl Settings {
+    /// Where counters live: `memory`, or the address of a Redis. May hold a password.
+    pub fn store(&self) -> Option<&str> {
+        self.store.as_deref()
+    }
+
+    /// The template of keys in a store.
+    pub const fn key_format(&self) -> Option<&KeyFormat> {
+        self.key_format.as_ref()
+    }
+
+    /// Whether this was an RLaaS file, whose users also expect `GET /check?userId=`.
+    pub const fn is_rlaas(&self) -> bool {
+        self.is_rlaas
+    }
+}
+
+/// Without the address, which may hold a password.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("key_format", &self.key_format).finish_non_exhaustive()
+    }
+}
+
+/// How long to wait for the store unless said: half of what Envoy waits for us.
+pub(crate) const DEFAULT_DEADLINE: Span = Span::from_millis(10);
+
+macro_rules! names {
+    ($($Type:ident { $($Variant:ident $name:literal),* })*) => {$(
+        impl $Type {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$Variant),*];
+
+            /// The name in configuration.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$Variant => $name),* }
+            }
+        }
+
+        impl fmt::Display for $Type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    )*};
+}
+
+names! {
+    Mode { Enforce "enforce", Shadow "shadow", Off "off" }
+    OnStoreError { Local "local", Open "open", Closed "closed" }
+}

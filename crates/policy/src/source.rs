@@ -1,0 +1,168 @@
+//! The text of a configuration, bounded before anything looks into it.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::problem::{Place, Problem, Problems};
+
+/// A configuration as it was found: a name for messages, and the text.
+///
+/// ```
+/// use tidegate_policy::Source;
+///
+/// let source = Source::new("limits.yaml", "policies: []")?;
+/// assert_eq!(source.name(), "limits.yaml");
+///
+/// let problems = Source::from_bytes("limits.yaml", b"policies: \xff").unwrap_err();
+/// assert!(problems.to_string().starts_with("limits.yaml:1:11: byte 0xff is not UTF-8"));
+/// # Ok::<(), tidegate_policy::Problems>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Source {
+    name: String,
+    text: String,
+}
+
+impl Source {
+    /// The largest file. Ten thousand policies take a fifth of it.
+    pub const MAX_BYTES: usize = 8 << 20;
+
+    /// From text in memory.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Result<Self, Problems> {
+        let source = Self { name: name.into(), text: text.into() };
+        if source.text.len() > Self::MAX_BYTES {
+            return Err(source.refused(too_large()));
+        }
+        match source.text.bytes().position(is_forbidden) {
+            None => Ok(source),
+            Some(at) => {
+                let byte = source.text.as_bytes().get(at).copied().unwrap_or_default();
+                let problem = Problem::new(format!(
+                    "byte 0x{byte:02x} is a control character: expected text; is this a YAML file?"
+                ));
+                let place = source.place(&(at..at + 1));
+                Err(source.refused(problem.at(place)))
+            }
+        }
+    }
+
+    /// From bytes that may be anything.
+    pub fn from_bytes(name: impl Into<String>, bytes: &[u8]) -> Result<Self, Problems> {
+        let name = name.into();
+        if bytes.len() > Self::MAX_BYTES {
+            return Err(Problems::single(name, too_large()));
+        }
+        // Some editors write a mark of the byte order.
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::new(name, text),
+            Err(error) => {
+                let at = error.valid_up_to();
+                let valid = bytes.get(..at).map(String::from_utf8_lossy).unwrap_or_default();
+                let byte = bytes.get(at).copied().unwrap_or_default();
+                let valid = Self { name, text: valid.into_owned() };
+                let problem = Problem::new(format!("byte 0x{byte:02x} is not UTF-8"));
+                let place = valid.place(&(at..at));
+                Err(valid.refused(problem.at(place)))
+            }
+        }
+    }
+
+    /// From a file. Reads no more than is allowed, whatever its size.
+    pub fn read(path: &Path) -> Result<Self, Problems> {
+        let name = path.display().to_string();
+        let mut bytes = Vec::new();
+        let most = Self::MAX_BYTES as u64 + 1;
+        let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+        match read {
+            Ok(_) => Self::from_bytes(name, &bytes),
+            Err(error) => {
+                Err(Problems::single(name, Problem::new(format!("cannot be read: {error}"))))
+            }
+        }
+    }
+
+    /// What messages call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// All of it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where a range of bytes is, for people: lines and columns count from one.
+    pub(crate) fn place(&self, at: &Range<usize>) -> Place {
+        let start = floor_boundary(&self.text, at.start);
+        let before = self.text.get(..start).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let rest = self.text.get(line_start..).unwrap_or_default();
+        let line = rest.split('\n').next().unwrap_or_default().trim_end_matches('\r');
+        let line_end = line_start + line.len();
+        let end = floor_boundary(&self.text, at.end.clamp(start, line_end.max(start)));
+        Place {
+            line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
+            column: chars(before.get(line_start..)) + 1,
+            text: line.to_owned(),
+            width: chars(self.text.get(start..end)),
+        }
+    }
+
+    fn refused(self, problem: Problem) -> Problems {
+        Problems::single(self.name, problem)
+    }
+}
+
+fn chars(text: Option<&str>) -> usize {
+    text.unwrap_or_default().chars().count()
+}
+
+fn floor_boundary(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+fn too_large() -> Problem {
+    Problem::new(format!("is too large: expected at most {} MiB", Source::MAX_BYTES >> 20))
+}
+
+/// No configuration has them, and they would garble the terminal that shows an error.
+fn is_forbidden(byte: u8) -> bool {
+    (byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t')) || byte == 0x7f
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str, at: Range<usize>) -> (usize, usize, String, usize) {
+        let place = Source::new("f", text).unwrap().place(&at);
+        (place.line, place.column, place.text, place.width)
+    }
+
+    #[test]
+    fn places_count_lines_and_characters_from_one() {
+        assert_eq!(place("ab\ncd", 0..2), (1, 1, "ab".to_owned(), 2));
+        assert_eq!(place("ab\r\ncd: x", 4..6), (2, 1, "cd: x".to_owned(), 2));
+        assert_eq!(place("é: ü", 4..6), (1, 4, "é: ü".to_owned(), 1));
+        // What goes on over several lines is shown up to the end of the first.
+        assert_eq!(place("ab\ncd\nef", 3..8), (2, 1, "cd".to_owned(), 2));
+        assert_eq!(place("ab", 99..120), (1, 3, "ab".to_owned(), 0));
+        // In the middle of a character.
+        assert_eq!(place("é", 1..1), (1, 1, "é".to_owned(), 0));
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_where_it_is() {
+        let nul = Source::new("f", "a: b\nc: \0").unwrap_err().to_string();
+        assert!(nul.starts_with("f:2:4: byte 0x00 is a control character"), "{nul}");
+        let large = Source::from_bytes("f", &vec![b' '; 9 << 20]).unwrap_err().to_string();
+        assert!(large.starts_with("f: is too large: expected at most 8 MiB"), "{large}");
+        assert_eq!(Source::from_bytes("f", b"\xef\xbb\xbfa").unwrap().text(), "a");
+        let absent = Source::read(Path::new("/nonexistent/x")).unwrap_err().to_string();
+        assert!(absent.starts_with("/nonexistent/x: cannot be read: "), "{absent}");
+    }
+}

@@ -1,0 +1,219 @@
+//! From text to a tree: bounded in depth, in values and in bytes, aliases included.
+
+use std::collections::{HashMap, HashSet};
+
+use granit_parser::{Event, Options, Parser, ScalarStyle, Span};
+
+use super::{At, Entry, Node, Spot, Value};
+use crate::problem::Report;
+
+/// The one document of a source. `None` when it is no YAML, or none that could be a
+/// configuration; the report says why.
+pub(crate) fn parse(report: &mut Report<'_>) -> Option<Node> {
+    let mut options = Options::default();
+    options.block_nesting_limit = 2 * MAX_DEPTH;
+    options.flow_nesting_limit = 2 * MAX_DEPTH;
+    let text = report.source().text();
+    let mut builder = Builder::default();
+    for next in Parser::new_from_str_with_options(text, options) {
+        let result = match next {
+            Ok((event, span)) => builder.take(event, &span, text, report),
+            Err(error) => {
+                let at = error.marker().byte_offset().unwrap_or(0);
+                Err((at..at, format!("this is not YAML: {}", error.info())))
+            }
+        };
+        if let Err((at, message)) = result {
+            report.add(&at, message);
+            return None;
+        }
+    }
+    if builder.root.is_none() {
+        report.add(&(0..0), "the file is empty: expected policies");
+    }
+    builder.root
+}
+
+type Refused = (At, String);
+
+#[derive(Default)]
+struct Builder {
+    root: Option<Node>,
+    open: Vec<Open>,
+    anchors: HashMap<usize, (Node, Weight)>,
+    weight: Weight,
+}
+
+/// A list or mapping that is not complete yet.
+struct Open {
+    node: Node,
+    anchor: usize,
+    /// The name whose value comes next.
+    name: Option<Spot<String>>,
+    names: HashSet<String>,
+    /// Of everything before it.
+    before: Weight,
+}
+
+/// How much of the budget is used up.
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    values: usize,
+    bytes: usize,
+}
+
+impl Weight {
+    fn plus(self, other: Self) -> Self {
+        let values = self.values.saturating_add(other.values);
+        Self { values, bytes: self.bytes.saturating_add(other.bytes) }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        let values = self.values.saturating_sub(other.values);
+        Self { values, bytes: self.bytes.saturating_sub(other.bytes) }
+    }
+}
+
+impl Builder {
+    fn take(
+        &mut self,
+        event: Event<'_>,
+        span: &Span,
+        text: &str,
+        report: &mut Report<'_>,
+    ) -> Result<(), Refused> {
+        let at = span.byte_range().unwrap_or(0..0);
+        match event {
+            Event::Scalar(value, style, anchor, tag) => {
+                let raw_tag = span.tag_span().and_then(|tag| tag.slice(text));
+                let value = match (tag, raw_tag) {
+                    (None, _) => scalar(value.into_owned(), style),
+                    // `!GET` is a tag on nothing to YAML, and a negation to people.
+                    (Some(_), Some(raw)) if value.is_empty() => Value::Text(raw.to_owned()),
+                    (Some(_), raw) => return Err((at, no_tags(raw.unwrap_or("a tag")))),
+                };
+                let at = match span.tag_span().and_then(|tag| tag.byte_range()) {
+                    Some(tag) => tag,
+                    None => at,
+                };
+                self.value(Node { at, value }, anchor, report)
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                self.open(at, Value::List(Vec::new()), anchor, tag.is_some())
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                self.open(at, Value::Map(Vec::new()), anchor, tag.is_some())
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(report),
+            Event::Alias(anchor) => self.alias(at, anchor, report),
+            Event::DocumentStart(..) if self.root.is_some() => {
+                Err((at, "a second document begins: expected one".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&mut self, at: At, value: Value, anchor: usize, tagged: bool) -> Result<(), Refused> {
+        if tagged {
+            return Err((at, no_tags("a tag")));
+        }
+        if self.open.len() >= MAX_DEPTH {
+            return Err((at, format!("nested too deeply: expected at most {MAX_DEPTH} levels")));
+        }
+        let before = self.weight;
+        self.spend(&at, Weight { values: 1, bytes: 0 })?;
+        let node = Node { at, value };
+        self.open.push(Open { node, anchor, name: None, names: HashSet::new(), before });
+        Ok(())
+    }
+
+    fn close(&mut self, report: &mut Report<'_>) -> Result<(), Refused> {
+        let Some(done) = self.open.pop() else { return Ok(()) };
+        if done.anchor != 0 {
+            let weight = self.weight.minus(done.before);
+            self.anchors.insert(done.anchor, (done.node.clone(), weight));
+            // The copy that waits for its aliases counts too.
+            self.spend(&done.node.at, weight)?;
+        }
+        self.place(done.node, report)
+    }
+
+    fn value(&mut self, node: Node, anchor: usize, report: &mut Report<'_>) -> Result<(), Refused> {
+        let bytes = if let Value::Text(text) = &node.value { text.len() } else { 0 };
+        let weight = Weight { values: 1, bytes };
+        self.spend(&node.at, weight)?;
+        if anchor != 0 {
+            self.spend(&node.at, weight)?;
+            self.anchors.insert(anchor, (node.clone(), weight));
+        }
+        self.place(node, report)
+    }
+
+    fn alias(&mut self, at: At, anchor: usize, report: &mut Report<'_>) -> Result<(), Refused> {
+        let Some((_, weight)) = self.anchors.get(&anchor) else {
+            return Err((at, "an alias within what it stands for".to_owned()));
+        };
+        let weight = *weight;
+        self.spend(&at, weight)?;
+        let copy = self.anchors.get(&anchor).map(|(node, _)| node.clone());
+        copy.map_or(Ok(()), |copy| self.place(copy, report))
+    }
+
+    fn spend(&mut self, at: &At, weight: Weight) -> Result<(), Refused> {
+        self.weight = self.weight.plus(weight);
+        if self.weight.values > MAX_VALUES || self.weight.bytes > MAX_TEXT {
+            let most = format!("{MAX_VALUES} values and {} MiB of text", MAX_TEXT >> 20);
+            return Err((
+                at.clone(),
+                format!("too much, with its aliases: expected at most {most}"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Puts a complete value where it belongs.
+    fn place(&mut self, node: Node, report: &mut Report<'_>) -> Result<(), Refused> {
+        let Some(parent) = self.open.last_mut() else {
+            self.root = Some(node);
+            return Ok(());
+        };
+        match (&mut parent.node.value, parent.name.take()) {
+            (Value::List(items), _) => items.push(node),
+            (Value::Map(entries), Some(name)) => {
+                if parent.names.insert(name.value.clone()) {
+                    entries.push(Entry { name, node });
+                } else {
+                    report.add(
+                        &name.at,
+                        format!("{:?} is here twice", crate::problem::brief(&name.value)),
+                    );
+                }
+            }
+            (Value::Map(_), None) => match node.value {
+                Value::Text(text) if text == "<<" => {
+                    return Err((node.at, "merge keys (<<) are not supported".to_owned()));
+                }
+                Value::Text(text) => parent.name = Some(Spot::new(node.at, text)),
+                _ => {
+                    let kind = node.kind();
+                    return Err((node.at, format!("{kind} as a name: expected text")));
+                }
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn scalar(text: String, style: ScalarStyle) -> Value {
+    let is_null = matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL");
+    if style == ScalarStyle::Plain && is_null { Value::Null } else { Value::Text(text) }
+}
+
+fn no_tags(tag: &str) -> String {
+    format!("tags have no meaning here: {tag:?}; quote a text that begins with \"!\"")
+}
+
+const MAX_DEPTH: usize = 32;
+const MAX_VALUES: usize = 600_000;
+const MAX_TEXT: usize = 16 << 20;

@@ -1,0 +1,177 @@
+//! Files that are refused, and what is said about them.
+//!
+//! `tests/bad` has a file for each kind of mistake, and beside it the message.
+//! `TIDEGATE_BLESS=1 cargo test -p tidegate-policy --test bad_files` writes the messages anew; read the
+//! difference before you commit it.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use tidegate_policy::{Plan, Source};
+
+fn refusal(name: &str, bytes: &[u8]) -> String {
+    let plan = Source::from_bytes(name, bytes).and_then(|source| Plan::compile(&source));
+    plan.map(|_| ()).unwrap_err().to_string()
+}
+
+fn files() -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad");
+    let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_kind_of_mistake_is_explained() {
+    assert!(files().len() >= 40);
+    let mut wrong = Vec::new();
+    for path in files() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let said = refusal(name, &std::fs::read(&path).unwrap()) + "\n";
+        let expected = path.with_extension("txt");
+        if std::env::var_os("TIDEGATE_BLESS").is_some() {
+            std::fs::write(&expected, &said).unwrap();
+        }
+        if std::fs::read_to_string(&expected).unwrap_or_default() != said {
+            wrong.push(said);
+        }
+    }
+    assert!(wrong.is_empty(), "not as in tests/bad:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_message_never_shows_a_password() {
+    let text = "store: postgres://user:hunter2@host\npolicies: []\n";
+    let said = refusal("f", text.as_bytes());
+    assert!(said.contains("unknown store \"postgres\"") && !said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn bombs_and_rubbish_are_refused_quickly() {
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..12 {
+        let last = level - 1;
+        let aliases = vec![format!("*a{last}"); 10].join(", ");
+        bomb.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
+    }
+    assert!(refusal("bomb", bomb.as_bytes()).contains("too much, with its aliases"));
+
+    let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a, ".repeat(1_000));
+    assert!(refusal("long", long.as_bytes()).contains("too much, with its aliases"));
+
+    let large = vec![b'x'; 50 << 20];
+    assert!(refusal("large", &large).contains("is too large: expected at most 8 MiB"));
+    assert!(refusal("nul", b"policies: \0").contains("byte 0x00 is a control character"));
+    assert!(refusal("utf8", b"policies: \xc3\x28").contains("byte 0xc3 is not UTF-8"));
+
+    for rubbish in
+        ["[".repeat(1 << 20), "a: ".repeat(1 << 20), "- ".repeat(1 << 20), "{a: ".repeat(1 << 18)]
+    {
+        let said = refusal("rubbish", rubbish.as_bytes());
+        assert!(said.len() < 2_000, "{said}");
+    }
+    let many: String = (0..100_000).map(|n| format!("- {{ name: p{n} }}\n")).collect();
+    let said = refusal("many", format!("policies:\n{many}").as_bytes());
+    assert!(said.contains(" more"), "{}", &said[said.len() - 200..]);
+}
+
+/// Text made of what configurations are made of, so that much of it gets far.
+fn almost_a_file() -> impl Strategy<Value = String> {
+    let word = prop::sample::select(vec![
+        "policies",
+        "name",
+        "key",
+        "limits",
+        "match",
+        "tiers",
+        "when",
+        "overrides",
+        "defaults",
+        "rate-limiter",
+        "domain",
+        "descriptors",
+        "rate_limit",
+        "unit",
+        "value",
+        "a",
+        "user",
+        "path",
+        "5/minute",
+        "unlimited",
+        "0/s",
+        "calendar-day",
+        "*x",
+        "&x",
+        "!a",
+        "!",
+        "<<",
+        "/a/**",
+        "10.0.0.0/8",
+        ": ",
+        ": ",
+        ": ",
+        "- ",
+        "- ",
+        "\n",
+        "\n",
+        "\n  ",
+        "\n    ",
+        "[",
+        "]",
+        "{",
+        "}",
+        ", ",
+        "'",
+        "\"",
+        "#",
+        "|",
+        ">",
+        "?",
+        "---",
+        "...",
+        "%YAML",
+        "é",
+        "\u{feff}",
+        "1e999",
+        "~",
+        "=",
+        "5%",
+        "\t",
+    ]);
+    prop::collection::vec(word, 0..60).prop_map(|words| words.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn no_text_makes_it_panic(text in almost_a_file()) {
+        let result = Source::new("f", text).and_then(|source| {
+            let _ = tidegate_policy::import(&source);
+            Plan::compile(&source)
+        });
+        if let Err(problems) = result {
+            prop_assert!(problems.count() > 0);
+            let _ = problems.to_string();
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes: Vec<u8>) {
+        let _ = Source::from_bytes("f", &bytes).and_then(|source| Plan::compile(&source));
+    }
+
+    /// A good file with a piece cut out and another put in.
+    #[test]
+    fn no_typing_error_makes_it_panic(at in 0_usize..400, cut in 0_usize..20, put in "[ -~\n]{0,6}") {
+        let good = include_str!("../../../examples/policies/gateway.yaml");
+        let at = at.min(good.len());
+        let end = (at + cut).min(good.len());
+        let text = [&good[..at], &put, &good[end..]].concat();
+        let _ = Source::new("f", text).and_then(|source| Plan::compile(&source));
+    }
+}

@@ -1,0 +1,207 @@
+//! Other limiters' files.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+use tidegate_core::{AlgorithmKind, Cost};
+use tidegate_policy::{Descriptor, DescriptorStatus, Plan, Source, import};
+
+fn plan(text: &str) -> Plan {
+    let source = Source::new("test.yaml", text).unwrap();
+    Plan::compile(&source).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+const ENVOY: &str = "
+domain: edge
+descriptors:
+  # A value of its own, and a default for the others.
+  - key: client
+    value: partner
+    rate_limit: { unit: second, requests_per_unit: 500 }
+  - key: client
+    rate_limit: { unit: SECOND, requests_per_unit: 10 }
+  # Nested: only both entries together have a limit.
+  - key: message_type
+    value: marketing
+    descriptors:
+      - key: to_number
+        rate_limit: { unit: day, requests_per_unit: 5 }
+      - key: to_number
+        value: '2061111111'
+        rate_limit: { unlimited: true }
+  # Wildcards.
+  - key: path
+    value: /api/v1*
+    rate_limit: { unit: minute, requests_per_unit: 7 }
+  - key: path
+    value: /api*
+    rate_limit: { unit: minute, requests_per_unit: 8 }
+  - key: files
+    value: report_*
+    share_threshold: true
+    rate_limit: { unit: hour, requests_per_unit: 3 }
+  # Watched.
+  - key: beta
+    shadow_mode: true
+    rate_limit: { unit: week, requests_per_unit: 1 }
+  # Replaced.
+  - key: user
+    value: vip
+    rate_limit: { name: vip, unit: minute, requests_per_unit: 90, replaces: [{ name: usual }] }
+  - key: account
+    detailed_metric: true
+    rate_limit: { name: usual, unit: month, requests_per_unit: 9 }
+  - key: yearly
+    rate_limit: { unit: year, requests_per_unit: 1 }
+";
+
+/// The quota of each descriptor, or what became of it.
+fn quotas(plan: &Plan, descriptors: &[&[(&str, &str)]]) -> Vec<String> {
+    let descriptors: Vec<_> =
+        descriptors.iter().map(|entries| Descriptor { entries, cost: Cost::ONE }).collect();
+    let result = plan.descriptor_charges("edge", &descriptors);
+    let shown = result.statuses.iter().map(|status| match status {
+        DescriptorStatus::Charged(index) => {
+            result.owed.charges()[*index].rule().limit.quota().to_string()
+        }
+        other => format!("{other:?}"),
+    });
+    shown.collect()
+}
+
+#[test]
+fn descriptors_match_as_in_the_reference_server() {
+    let plan = plan(ENVOY);
+    for (entries, expected) in [
+        (&[("client", "partner")][..], "500/1s"),
+        (&[("client", "anyone")], "10/1s"),
+        (&[("client", "")], "10/1s"),
+        // Deeper or less deep than the file.
+        (&[("client", "partner"), ("x", "y")], "NoLimit"),
+        (&[("message_type", "marketing")], "NoLimit"),
+        (&[("message_type", "marketing"), ("to_number", "1")], "5/1d"),
+        (&[("message_type", "marketing"), ("to_number", "2061111111")], "Unlimited"),
+        (&[("to_number", "1"), ("message_type", "marketing")], "NoLimit"),
+        (&[("message_type", "alerts"), ("to_number", "1")], "NoLimit"),
+        // The first wildcard that fits.
+        (&[("path", "/api/v1/x")], "7/1m"),
+        (&[("path", "/api/v2")], "8/1m"),
+        (&[("path", "/")], "NoLimit"),
+        (&[("beta", "x")], "1/7d"),
+        (&[("account", "1")], "9/30d"),
+        (&[("yearly", "1")], "1/365d"),
+        (&[], "NoLimit"),
+    ] {
+        assert_eq!(quotas(&plan, &[entries]), [expected], "{entries:?}");
+    }
+    let both: &[&[(&str, &str)]] = &[&[("user", "vip")], &[("account", "1")]];
+    assert_eq!(quotas(&plan, both), ["90/1m", "NoLimit"]);
+    let none = plan.descriptor_charges("other", &[]);
+    assert!(none.owed.is_empty());
+}
+
+#[test]
+fn descriptors_count_by_all_of_their_values() {
+    let plan = plan(ENVOY);
+    let counter = |entries: &[(&str, &str)]| {
+        let descriptors = [Descriptor { entries, cost: Cost::ONE }];
+        plan.descriptor_charges("edge", &descriptors).owed.charges()[0].counter()
+    };
+    assert_ne!(counter(&[("client", "a")]), counter(&[("client", "b")]));
+    assert_ne!(counter(&[("path", "/api/v1a")]), counter(&[("path", "/api/v1b")]));
+    // Unless the values of a wildcard share one.
+    assert_eq!(counter(&[("files", "report_1")]), counter(&[("files", "report_2")]));
+    let watched = plan.policies().iter().find(|policy| policy.name() == "edge.beta").unwrap();
+    assert!(!watched.rules()[0].enforced);
+    assert_eq!(watched.rules()[0].limit.kind(), AlgorithmKind::FixedWindow);
+}
+
+/// The quotas that attributes meet under the imported file.
+fn imported(plan: &Plan, request: &[(&str, &str)]) -> Vec<String> {
+    let owed = plan.charges(request, Cost::ONE);
+    owed.charges().iter().map(|charge| charge.rule().limit.quota().to_string()).collect()
+}
+
+#[test]
+fn an_imported_envoy_file_decides_alike() {
+    let text = import(&Source::new("ratelimit.yaml", ENVOY).unwrap()).unwrap();
+    let ours = plan(&text);
+    for (request, expected) in [
+        (&[("client", "partner")][..], &["500/1s"][..]),
+        (&[("client", "anyone")], &["10/1s"]),
+        (&[("message_type", "marketing"), ("to_number", "1")], &["5/1d"]),
+        (&[("message_type", "marketing"), ("to_number", "2061111111")], &[]),
+        (&[("message_type", "marketing")], &[]),
+        (&[("beta", "x")], &["1/7d"]),
+        (&[("path", "/api/v1/x")], &["7/1m"]),
+        (&[("path", "/api/v2/x")], &["8/1m"]),
+    ] {
+        assert_eq!(imported(&ours, request), expected, "{request:?}\n{text}");
+    }
+    assert!(text.contains("# Not carried over: replaces \"usual\""), "{text}");
+    assert!(text.contains("mode: shadow"), "{text}");
+}
+
+#[test]
+fn rlaas_files_work_as_they_are() {
+    let file = |algorithm: &str| {
+        format!(
+            "spring:\n  data: {{ redis: {{ host: localhost }} }}\nrate-limiter:\n  use-algo: {algorithm}\n  max-requests: 5\n  window-size: 60\n"
+        )
+    };
+    for (algorithm, shown, format) in [
+        ("fixed-window-algo", "fixed-window 5/1m", "rlaas:rate_limit:{entity}:{window_index}"),
+        ("sliding-window-algo", "sliding-log 5/1m", "rlaas:rate_limit:{entity}"),
+    ] {
+        let theirs = plan(&file(algorithm));
+        assert!(theirs.settings().is_rlaas());
+        let text = import(&Source::new("application.yaml", file(algorithm)).unwrap()).unwrap();
+        for plan in [theirs, plan(&text)] {
+            let owed = plan.charges(&[("userId", "42")], Cost::ONE);
+            assert_eq!(owed.charges()[0].rule().limit.to_string(), shown);
+            assert_eq!(owed.policy(0).unwrap().key_format().unwrap().template(), format);
+        }
+    }
+}
+
+#[test]
+fn limitador_files_are_translated_where_conditions_are_simple() {
+    let theirs = r#"
+- namespace: toystore
+  name: get
+  max_value: 10
+  seconds: 60
+  conditions: ["descriptors[0]['req.method'] == 'GET'", "path != '/health'"]
+  variables: ["descriptors[0].user_id"]
+- namespace: toystore
+  max_value: 1
+  seconds: 1
+  conditions: ["size(descriptors[0].x) > 3"]
+  variables: []
+"#;
+    let text = import(&Source::new("limits.yaml", theirs).unwrap()).unwrap();
+    let ours = plan(&text);
+    let get = [("req.method", "GET"), ("user_id", "1"), ("path", "/x")];
+    assert_eq!(imported(&ours, &get), ["10/1m"]);
+    let health = [("req.method", "GET"), ("user_id", "1"), ("path", "/health")];
+    assert_eq!(imported(&ours, &health), [""; 0]);
+    assert!(text.contains("switched off: the condition"), "{text}");
+    assert!(text.contains("mode: off"), "{text}");
+}
+
+#[test]
+fn what_has_no_place_in_our_file_is_refused_and_long_paths_are_named() {
+    let theirs = "domain: d\ndescriptors:\n  - { key: 'a=b', rate_limit: { unit: day, requests_per_unit: 1 } }\n";
+    let said = import(&Source::new("f", theirs).unwrap()).unwrap_err().to_string();
+    assert!(said.contains("cannot be written as ours: \"a=b\" names no attribute"), "{said}");
+    let long = theirs.replace("a=b", &"k".repeat(300));
+    let plan = plan(&long);
+    assert!(plan.policies()[0].name().starts_with("d.kkkk"));
+    assert!(plan.policies()[0].name().len() < 128);
+}
+
+#[test]
+fn what_is_ours_already_is_not_imported() {
+    let source = Source::new("f", "policies: [{ name: a, key: [], limits: [1/s] }]").unwrap();
+    let said = import(&source).unwrap_err().to_string();
+    assert!(said.contains("there is nothing to import here"), "{said}");
+}

@@ -1,0 +1,8 @@
+//! The schema that is checked in is the one that the types describe.
+
+#[test]
+fn the_schema_is_fresh() {
+    let checked_in = include_str!("../../../schema/policies.schema.json");
+    let hint = "run `cargo run -p xtask -- schema`";
+    assert!(checked_in == tidegate_policy::json_schema(), "{hint}");
+}

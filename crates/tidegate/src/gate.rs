@@ -1,0 +1,163 @@
+//! A store, with what spares it and what stands in for it.
+
+use smallvec::SmallVec;
+use tidegate_core::{Charge, Rule, Timestamp};
+use tidegate_policy::OnStoreError;
+use tidegate_store::{Store, StoreError, Verdicts};
+
+use crate::deny_cache::DenyCache;
+use crate::fallback::{self, Fallback};
+use crate::{Decision, Source};
+
+/// Where charges become a decision, whatever the store does.
+#[derive(Debug)]
+pub(crate) struct Gate<S> {
+    store: S,
+    /// For a store at the other end of a wire.
+    denials: Option<DenyCache>,
+    fallback: Fallback,
+}
+
+impl<S: Store> Gate<S> {
+    /// `nodes` is how many instances share the limits.
+    pub(crate) fn new(store: S, nodes: u32) -> Self {
+        let denials = store.shared_secret().map(|_| DenyCache::new());
+        Self { store, denials, fallback: Fallback::new(nodes) }
+    }
+
+    pub(crate) fn with_nodes(self, nodes: u32) -> Self {
+        Self { fallback: Fallback::new(nodes), ..self }
+    }
+
+    pub(crate) const fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Decides. `mode` says what each charge's policy does without a store.
+    pub(crate) async fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        mode: impl Fn(usize) -> OnStoreError + Send,
+    ) -> Decision {
+        let Some(denials) = &self.denials else {
+            let asked = self.ask(charges).await;
+            return asked.unwrap_or_else(|_| self.without_store(charges, mode));
+        };
+        if let Some(verdicts) = hopeless(charges) {
+            return decided(charges, false, Source::Store, verdicts);
+        }
+        let now = denials.now();
+        if let Some(verdicts) = denials.recall(charges, now) {
+            return decided(charges, false, Source::DenyCache, verdicts);
+        }
+        match self.ask(charges).await {
+            Ok(decision) => {
+                self.learn(denials, charges, &decision, now);
+                decision
+            }
+            Err(_) => self.without_store(charges, mode),
+        }
+    }
+
+    /// Gives a charge's cost back. A store that does not answer has nothing to give back to: erring
+    /// on the strict side.
+    pub(crate) async fn refund(&self, charge: &Charge<'_>) {
+        let _ = self.store.refund(charge).await;
+        self.fallback.refund(charge);
+        self.forget_denials();
+    }
+
+    /// Forgets a charge's counter.
+    pub(crate) async fn reset(&self, charge: &Charge<'_>) {
+        let _ = self.store.reset(charge).await;
+        self.fallback.reset(charge);
+        self.forget_denials();
+    }
+
+    async fn ask(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
+        let mut verdicts = Verdicts::new();
+        let allowed = self.store.settle(charges, &mut verdicts).await?;
+        Ok(decided(charges, allowed, Source::Store, verdicts))
+    }
+
+    fn learn(
+        &self,
+        denials: &DenyCache,
+        charges: &[Charge<'_>],
+        decision: &Decision,
+        asked: Timestamp,
+    ) {
+        if !decision.is_allowed() {
+            denials.remember(charges, decision.all_verdicts(), asked);
+        }
+        self.fallback.saw(charges, decision.all_verdicts());
+    }
+
+    fn forget_denials(&self) {
+        if let Some(denials) = &self.denials {
+            denials.forget();
+        }
+    }
+
+    /// The only place that knows what a failed store means. Each policy has its own answer; one
+    /// that is closed denies.
+    #[cold]
+    fn without_store(
+        &self,
+        charges: &[Charge<'_>],
+        mode: impl Fn(usize) -> OnStoreError,
+    ) -> Decision {
+        if let Some(verdicts) = hopeless(charges) {
+            return decided(charges, false, Source::Fallback, verdicts);
+        }
+        let counts = |index: usize, wanted| {
+            mode(index) == wanted && charges.get(index).is_some_and(|charge| charge.rule().enforced)
+        };
+        let any = |wanted| (0..charges.len()).any(|index| counts(index, wanted));
+        if any(OnStoreError::Closed) {
+            return Decision::unavailable(fallback::RETRY_AFTER);
+        }
+        if !(0..charges.len()).any(|index| mode(index) == OnStoreError::Local) {
+            return Decision::unsettled(true, Source::Fallback);
+        }
+        // Those that are open are watched only.
+        let rule = |(index, charge): (usize, &Charge<'_>)| Rule {
+            enforced: counts(index, OnStoreError::Local),
+            ..*charge.rule()
+        };
+        let rules: SmallVec<[Rule; 4]> = charges.iter().enumerate().map(rule).collect();
+        let local: SmallVec<[Charge<'_>; 4]> = charges
+            .iter()
+            .zip(&rules)
+            .map(|(charge, rule)| Charge::new(charge.subject(), charge.cost(), rule))
+            .collect();
+        Decision::of_charges(&local, Source::Fallback, |out| self.fallback.settle(&local, out))
+    }
+}
+
+/// Without a look at any counter.
+pub(crate) fn denied_unasked(charges: &[Charge<'_>], source: Source) -> Decision {
+    decided(charges, false, source, fresh(charges))
+}
+
+fn decided(charges: &[Charge<'_>], allowed: bool, source: Source, verdicts: Verdicts) -> Decision {
+    Decision::of_charges(charges, source, |out| {
+        *out = verdicts;
+        allowed
+    })
+}
+
+/// The verdicts that need no store: a block list stays closed whatever fails.
+fn hopeless(charges: &[Charge<'_>]) -> Option<Verdicts> {
+    let never = |charge: &Charge<'_>| {
+        let capacity = charge.rule().limit.capacity();
+        charge.rule().enforced && (capacity == 0 || charge.cost().get() > capacity)
+    };
+    charges.iter().any(never).then(|| fresh(charges))
+}
+
+fn fresh(charges: &[Charge<'_>]) -> Verdicts {
+    let fresh =
+        |charge: &Charge<'_>| charge.rule().limit.probe_fresh(charge.cost(), Timestamp::ZERO);
+    charges.iter().map(fresh).collect()
+}

@@ -1,0 +1,83 @@
+//! A plan at work: what a failing store means to each policy.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+use tidegate::config::Source;
+use tidegate::{
+    Charge, Cost, MemoryStore, Plan, PlanLimiter, Reason, Store, StoreError, StoreErrorKind,
+    Verdicts,
+};
+
+/// A store that never answers.
+struct Broken;
+
+impl Store for Broken {
+    async fn settle(&self, _: &[Charge<'_>], _: &mut Verdicts) -> Result<bool, StoreError> {
+        Err(StoreError::new(StoreErrorKind::Unreachable, "gone"))
+    }
+
+    async fn refund(&self, _: &Charge<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn reset(&self, _: &Charge<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+fn plan(text: &str) -> Plan {
+    let source = Source::new("test.yaml", text).unwrap();
+    Plan::compile(&source).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+#[tokio::test]
+async fn each_policy_has_its_own_answer_to_a_store_that_fails() {
+    let limiter = PlanLimiter::new(
+        plan(
+            "
+policies:
+  - { name: local, match: { a: '*' }, key: [], limits: [2/day], on_store_error: local }
+  - { name: open, match: { b: '*' }, key: [], limits: [1/day], on_store_error: open }
+  - { name: closed, match: { c: '*' }, key: [], limits: [9/day], on_store_error: closed }
+  - { name: watched, match: { d: '*' }, key: [], limits: [9/day], on_store_error: closed, mode: shadow }
+  - { name: blocked, match: { e: '*' }, key: [], limits: [0/s], on_store_error: open }
+",
+        ),
+        Broken,
+    );
+    let ask = async |names: &[&str]| {
+        let request: Vec<(&str, &str)> = names.iter().map(|name| (*name, "")).collect();
+        let decision = limiter.check(&request, Cost::ONE).await;
+        (decision.is_allowed(), decision.reason())
+    };
+    assert_eq!(ask(&["b"]).await, (true, Reason::StoreUnavailable));
+    assert_eq!(ask(&["c"]).await, (false, Reason::StoreUnavailable));
+    assert_eq!(ask(&["d"]).await, (true, Reason::StoreUnavailable));
+    // The open one is watched beside the local one, and never denies.
+    assert_eq!(ask(&["a", "b"]).await, (true, Reason::WithinLimit));
+    assert_eq!(ask(&["a", "b"]).await, (true, Reason::WithinLimit));
+    assert_eq!(ask(&["a", "b"]).await, (false, Reason::LimitExceeded));
+    assert_eq!(ask(&["a", "c"]).await, (false, Reason::StoreUnavailable));
+    // A block list stays closed whatever fails.
+    assert_eq!(ask(&["b", "e"]).await, (false, Reason::CostExceedsLimit));
+    assert_eq!(ask(&[]).await, (true, Reason::NoPolicy));
+}
+
+#[tokio::test]
+async fn more_limits_than_can_be_settled_deny() {
+    let policy = |n| format!("  - {{ name: p{n}, match: {{ x: '*' }}, key: [], limits: [1/s] }}\n");
+    let text: String = (0..33).map(policy).collect();
+    let limiter = PlanLimiter::new(plan(&format!("policies:\n{text}")), MemoryStore::new());
+    assert!(!limiter.check(&[("x", "1")], Cost::ONE).await.is_allowed());
+}
+
+#[tokio::test]
+async fn a_replaced_plan_finds_the_counts() {
+    let text = |quota| format!("policies: [{{ name: a, key: [user], limits: [{quota}/day] }}]");
+    let limiter = PlanLimiter::new(plan(&text(1)), MemoryStore::new());
+    let user = [("user", "42")];
+    assert!(limiter.check(&user, Cost::ONE).await.is_allowed());
+    assert!(!limiter.check(&user, Cost::ONE).await.is_allowed());
+    limiter.replace(plan(&text(2)));
+    assert_eq!(limiter.check(&user, Cost::ONE).await.remaining(), Some(0));
+}
