@@ -9,6 +9,7 @@ use tidegate_store::{StoreError, StoreErrorKind, Verdicts};
 
 use crate::key::KeyName;
 use crate::link::Reply;
+use crate::plain::{self, Plain};
 use crate::replay::Replay;
 use crate::{pack, rule};
 
@@ -21,6 +22,8 @@ pub(crate) struct Item {
     pub(crate) rule: Rule,
     /// How far the key's own time runs ahead.
     pub(crate) phase: Span,
+    /// Where another limiter keeps the count too; then `key` only tells the slot.
+    pub(crate) plain: Option<Box<Plain>>,
 }
 
 impl Item {
@@ -31,6 +34,7 @@ impl Item {
             cost: charge.cost(),
             rule: *charge.rule(),
             phase: charge.phase(),
+            plain: None,
         }
     }
 
@@ -56,6 +60,11 @@ impl Ask {
             Self::Settle(items) => items,
             Self::Refund(item) | Self::Reset(item) => std::slice::from_ref(item),
         }
+    }
+
+    /// Whether it concerns keys that another limiter writes too.
+    fn is_plain(&self) -> bool {
+        self.items().iter().any(|item| item.plain.is_some())
     }
 
     /// Where a Cluster decides it. All its keys are there: the caller saw to that.
@@ -92,7 +101,9 @@ impl Batch {
             let place = self.places.get(&item.counter);
             place.is_some_and(|place| *self.limit_of(*place) != item.rule.limit)
         };
-        if !is_first && (full || ask.items().iter().any(differs)) {
+        // Those have a script of their own, which takes one request.
+        let apart = ask.is_plain() || self.plain().is_some();
+        if !is_first && (apart || full || ask.items().iter().any(differs)) {
             return Err(ask);
         }
         for item in ask.items() {
@@ -115,6 +126,11 @@ impl Batch {
         };
         self.places.insert(item.counter, self.keys.len());
         self.keys.push((item.key.clone(), limit, item.phase));
+    }
+
+    /// The one request, if it concerns keys that another limiter writes too.
+    pub(crate) fn plain(&self) -> Option<&Ask> {
+        self.asks.first().filter(|ask| ask.is_plain())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -208,6 +224,9 @@ impl Batch {
 
     /// What each request is told, in their order.
     pub(crate) fn answers(&self, reply: &Reply) -> Vec<Answer> {
+        if let Some(ask) = self.plain() {
+            return vec![plain::answer(ask, reply).unwrap_or_else(|| Err(misunderstood()))];
+        }
         match Replay::new(self, reply) {
             Some(mut replay) => self.asks.iter().map(|ask| replay.answer(ask)).collect(),
             None => self.asks.iter().map(|_| Err(misunderstood())).collect(),

@@ -14,8 +14,11 @@ mod builder;
 mod config;
 mod courier;
 mod key;
+mod key_format;
 mod link;
+mod naming;
 mod pack;
+mod plain;
 mod queue;
 mod replay;
 mod rule;
@@ -27,4 +30,6 @@ mod url;
 
 pub use builder::RedisStoreBuilder;
 pub use config::RedisConfig;
+pub use key_format::{KeyFormat, KeyFormatError};
 pub use store::RedisStore;
+pub use url::RedisUrlError;

@@ -75,21 +75,19 @@ impl<'a> Replay<'a> {
         change(state, limit, self.now + item.phase)
     }
 
-    /// A log that decides this cost as the whole one would: the instant whose leaving makes room,
-    /// and the newest one.
+    /// The log, as the script tells it to this charge.
     fn told_log(&mut self, item: &Item, cost: Cost) -> Option<State> {
-        let Limit::SlidingLog(by) = &item.rule.limit else { return None };
+        if !matches!(item.rule.limit, Limit::SlidingLog(_)) {
+            return None;
+        }
         let mut next = || self.told.next().and_then(number);
         let (count, newest, makes_room) = (next()?, next()?, next()?);
-        let excess = count.saturating_add(cost.get()).saturating_sub(item.rule.limit.capacity());
-        // A cost above the limit waits for nothing.
-        let leaving = if excess <= count { excess } else { 0 };
-        let [makes_room, newest] = [makes_room, newest].map(Timestamp::from_micros);
-        Some(State::SlidingLog(by.state([(makes_room, leaving), (newest, count - leaving)])))
+        let instants = [newest, makes_room].map(Timestamp::from_micros);
+        state::told_log(&item.rule.limit, cost, count, instants)
     }
 }
 
-type Charges<'a> = smallvec::SmallVec<[Charge<'a>; 1]>;
+pub(crate) type Charges<'a> = smallvec::SmallVec<[Charge<'a>; 1]>;
 
 /// The charges of one request at their states.
 struct Sitting<'r, 'a> {
@@ -131,7 +129,7 @@ fn read(limit: &Limit, found: &Reply) -> Option<State> {
     }
 }
 
-fn number(reply: &Reply) -> Option<u64> {
+pub(crate) fn number(reply: &Reply) -> Option<u64> {
     match reply {
         Reply::Integer(number) => u64::try_from(*number).ok(),
         _ => None,
