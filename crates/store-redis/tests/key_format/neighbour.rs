@@ -58,8 +58,9 @@ local count = redis.call('INCR', key)
 if count == 1 then redis.call('EXPIRE', key, ARGV[1]) end
 return count <= tonumber(ARGV[2]) and 1 or 0";
 
-/// Prunes, counts, adds. The document makes members unique with `math.random`, which in Redis
-/// begins anew with each call: two requests of one millisecond would be one. Ours are numbered.
+/// Prunes, counts, adds. The document makes members unique with `math.random`, which in older
+/// versions of Redis begins anew with each call, so that two requests of one millisecond are one.
+/// Here they are numbered.
 const RLAAS_LOG: &str = "
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
