@@ -1,4 +1,4 @@
-//! What a request owes, as numbers: no key text, no policy, no clock.
+//! What a request owes, as numbers: no policy, no clock, and names only for stores that ask.
 
 use std::fmt;
 use std::ops::BitXor;
@@ -76,11 +76,28 @@ pub struct Rule {
 }
 
 /// One limit, one key, one cost: what a store settles.
+///
+/// Fingerprints are all that a store needs. One that shares its keys with another limiter must
+/// call them what the other one does, and for that a charge may carry names:
+///
+/// ```
+/// use tidegate_core::{Charge, Cost, Fingerprint, Rule};
+///
+/// # let (subject, id) = (Fingerprint::new(1, 1), Fingerprint::new(2, 2));
+/// let rule = Rule { id, limit: "5/minute".parse()?, enforced: true, staggered: false };
+/// let charge = Charge::new(subject, Cost::ONE, &rule);
+/// assert_eq!((charge.entity(), charge.limit_name()), (None, None));
+/// let charge = charge.named("alice").of_limit("login");
+/// assert_eq!((charge.entity(), charge.limit_name()), (Some("alice"), Some("login")));
+/// # Ok::<(), tidegate_core::QuotaError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge<'a> {
     counter: Fingerprint,
     cost: Cost,
     rule: &'a Rule,
+    entity: Option<&'a str>,
+    limit_name: Option<&'a str>,
 }
 
 impl<'a> Charge<'a> {
@@ -88,7 +105,35 @@ impl<'a> Charge<'a> {
     /// every limit of one policy.
     #[inline]
     pub fn new(subject: Fingerprint, cost: Cost, rule: &'a Rule) -> Self {
-        Self { counter: subject ^ rule.id, cost, rule }
+        Self { counter: subject ^ rule.id, cost, rule, entity: None, limit_name: None }
+    }
+
+    /// With a name for who asks, for stores that show one to others. It must be the same whenever
+    /// the subject is, and another one whenever the subject is another.
+    #[inline]
+    #[must_use]
+    pub const fn named(self, entity: &'a str) -> Self {
+        Self { entity: Some(entity), ..self }
+    }
+
+    /// With a name for the limit, for stores that show one to others. It must tell the limits of
+    /// one subject apart.
+    #[inline]
+    #[must_use]
+    pub const fn of_limit(self, name: &'a str) -> Self {
+        Self { limit_name: Some(name), ..self }
+    }
+
+    /// The name of who asks, where one was given.
+    #[inline]
+    pub const fn entity(&self) -> Option<&'a str> {
+        self.entity
+    }
+
+    /// The limit's name, where one was given.
+    #[inline]
+    pub const fn limit_name(&self) -> Option<&'a str> {
+        self.limit_name
     }
 
     /// Which counter this is.

@@ -1,5 +1,6 @@
 -- Fixed window. State: the window's end, and the count in it.
--- Rule: kind, limit, window, scale, whether denied requests count.
+-- Rule: kind, limit, window, scale, whether denied requests count, a cost and its rest, and by a
+-- calendar the ends of this window and the next ones.
 --
 -- Kept as one integer, index of the window * scale + count, which INCRBY adds to: no other write
 -- is as cheap, and the time to live stays as it is. What does not fit is packed.
@@ -17,9 +18,19 @@ local function fixed_window()
     return index * rule[3], number - index * rule[4]
   end
 
+  -- When the window that contains `now` is over. Calendars are the caller's to know.
+  local function end_of(rule, now)
+    local window = rule[3]
+    if #rule == 7 then return floor(now / window) * window + window end
+    for i = 8, #rule do
+      if rule[i] > now then return rule[i] end
+    end
+    return now + window
+  end
+
   local function up_to(rule, now, finish, count)
     local window = rule[3]
-    if finish <= now then return floor(now / window) * window + window, 0 end
+    if finish <= now then return end_of(rule, now), 0 end
     -- The clock went back before the window began: the count stays for a whole window.
     if finish > now + window then return now + window, count end
     return finish, count

@@ -9,6 +9,7 @@ use tidegate_store::{StoreError, Verdicts};
 
 use crate::key::KeyName;
 use crate::parcel::Parcel;
+use crate::plain::Plain;
 
 /// A charge that can wait in a queue: it borrows nothing.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Item {
     pub(crate) rule: Rule,
     /// How far the key's own time runs ahead.
     pub(crate) phase: Span,
+    /// Where another limiter keeps the count too; then `key` only tells the slot.
+    pub(crate) plain: Option<Box<Plain>>,
 }
 
 impl Item {
@@ -29,6 +32,7 @@ impl Item {
             cost: charge.cost(),
             rule: *charge.rule(),
             phase: charge.phase(),
+            plain: None,
         }
     }
 
@@ -54,6 +58,11 @@ impl Ask {
             Self::Settle(items) => items,
             Self::Refund(item) | Self::Reset(item) => std::slice::from_ref(item),
         }
+    }
+
+    /// Whether it concerns keys that another limiter writes too.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.items().iter().any(|item| item.plain.is_some())
     }
 
     /// Where a Cluster decides it. All its keys are there: the caller saw to that.
@@ -100,9 +109,11 @@ impl Batch {
             let entry = self.places.get(&item.counter).map(|place| &self.keys[*place]);
             entry.is_some_and(|entry| self.prices[entry.price].0 != item.rule.limit)
         };
+        // Those have a script of their own, which takes one request.
+        let apart = ask.is_plain() || self.asks.iter().any(Ask::is_plain);
         let fits = self.asks.len() < Self::MAX_ASKS
             && self.keys.len() + ask.items().len() <= Self::MAX_KEYS;
-        self.asks.is_empty() || (fits && !ask.items().iter().any(differs))
+        self.asks.is_empty() || (fits && !apart && !ask.items().iter().any(differs))
     }
 
     pub(crate) fn add(&mut self, ask: Ask) {

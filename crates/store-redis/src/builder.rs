@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use siphasher::sip128::SipHasher24;
 
-use crate::{RedisConfig, RedisStore};
+use crate::url::Place;
+use crate::{KeyFormat, KeyFormatError, RedisConfig, RedisStore};
 
 /// Makes a [`RedisStore`].
 #[derive(Clone, Debug)]
@@ -12,6 +13,7 @@ use crate::{RedisConfig, RedisStore};
 pub struct RedisStoreBuilder {
     pub(crate) config: RedisConfig,
     pub(crate) prefix: String,
+    pub(crate) key_format: Option<KeyFormat>,
     pub(crate) secret: [u8; 16],
     pub(crate) deadline: Duration,
     pub(crate) max_waiting: usize,
@@ -26,6 +28,7 @@ impl RedisStoreBuilder {
         Self {
             config,
             prefix: String::new(),
+            key_format: None,
             secret: secret_of(""),
             deadline: Self::DEFAULT_DEADLINE,
             max_waiting: 10_000,
@@ -34,8 +37,25 @@ impl RedisStoreBuilder {
     }
 
     /// What every key begins with, for those who share a Redis with others; nothing unless said.
+    /// A [`key_format`](Self::key_format) says all of a name, and has no use for it.
     pub fn prefix(self, prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), ..self }
+    }
+
+    /// Keeps counters under the names and in the form that another limiter uses, so that both
+    /// count together; see [`KeyFormat`]. Our own are faster, smaller, and hold no user text.
+    ///
+    /// # Errors
+    ///
+    /// When Redis is a Cluster and the template has no hash tag that keeps an entity's windows
+    /// together. Limits that the template does not suit are refused when they are decided, with an
+    /// error of the kind [`Misconfigured`](tidegate_store::StoreErrorKind::Misconfigured); to find
+    /// out earlier, ask [`KeyFormat::check`].
+    pub fn key_format(self, format: KeyFormat) -> Result<Self, KeyFormatError> {
+        if matches!(self.config.target.place, Place::Cluster { .. }) {
+            format.check_cluster()?;
+        }
+        Ok(Self { key_format: Some(format), ..self })
     }
 
     /// The deployment's secret: all its instances must have the same one, or they will not find

@@ -4,24 +4,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule, Timestamp};
-use tidegate_store::{StoreError, StoreErrorKind};
+use tidegate_core::Timestamp;
+use tidegate_store::{Clock, StoreError, StoreErrorKind, SystemClock};
 use tokio::time::{sleep, timeout};
 
-use crate::RedisStoreBuilder;
-use crate::batch::{Answer, Ask, Batch, Item};
+use crate::batch::{Answer, Batch};
 use crate::breaker::Breaker;
 use crate::link::{Call, Failure, Link};
+use crate::naming::Naming;
 use crate::parcel::Parcel;
 use crate::queue::Carrier;
-use crate::script::{SETTLE, SETTLE_AT};
+use crate::script::{PLAIN, PLAIN_AT, SETTLE, SETTLE_AT};
+use crate::{RedisStoreBuilder, plain};
 
 /// Between batches and the link: the script, the breaker and its probe.
 #[derive(Debug)]
 pub(crate) struct Courier {
     link: Link,
     breaker: Breaker,
-    prefix: Vec<u8>,
+    naming: Arc<Naming>,
+    /// Tells which month it is, roughly.
+    wall: SystemClock,
     /// The time to decide by, in microseconds, where it is not Redis's.
     clock_in_hand: Option<AtomicU64>,
 }
@@ -33,11 +36,12 @@ const LAST_PROBE: Duration = Duration::from_millis(500);
 const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 
 impl Courier {
-    pub(crate) fn new(builder: &RedisStoreBuilder) -> Arc<Self> {
+    pub(crate) fn new(builder: &RedisStoreBuilder, naming: Arc<Naming>) -> Arc<Self> {
         Arc::new(Self {
             link: Link::new(builder.config.clone()),
             breaker: Breaker::new(),
-            prefix: builder.prefix.clone().into_bytes(),
+            naming,
+            wall: SystemClock::new(),
             clock_in_hand: builder.clock_in_hand.then(AtomicU64::default),
         })
     }
@@ -95,25 +99,29 @@ impl Courier {
 
     /// Whether Redis decides again: a decision about nobody.
     async fn probe(&self, slot: u16) -> bool {
-        let call = self.call(&nobody(&self.prefix));
+        let mut batch = Batch::default();
+        self.naming.probe().into_iter().for_each(|ask| batch.add(ask));
+        let call = self.call(&batch.seal());
         matches!(timeout(PROBE_TIMEOUT, self.link.run(slot, 0, &call)).await, Ok(Ok(_)))
     }
 
     fn call(&self, parcel: &Parcel) -> Call {
-        let keys = parcel.names();
-        match &self.clock_in_hand {
+        let now = self.clock_in_hand.as_ref().map(|clock| clock.load(Ordering::SeqCst));
+        let mut call = match parcel.plain() {
+            Some(ask) => plain::call(ask, if now.is_some() { &PLAIN_AT } else { &PLAIN }),
             None => {
-                let mut call = Call::new(&SETTLE, &keys);
-                call.arg(parcel.argument());
+                let script = if now.is_some() { &SETTLE_AT } else { &SETTLE };
+                let mut call = Call::new(script, &parcel.names());
+                call.arg(
+                    parcel.argument(now.map_or_else(|| self.wall.now(), Timestamp::from_micros)),
+                );
                 call
             }
-            Some(clock) => {
-                let mut call = Call::new(&SETTLE_AT, &keys);
-                let now = clock.load(Ordering::SeqCst) as i64;
-                call.arg(parcel.argument()).number(now);
-                call
-            }
+        };
+        if let Some(now) = now {
+            call.number(now as i64);
         }
+        call
     }
 }
 
@@ -143,16 +151,4 @@ impl Carrier for Arc<Courier> {
 /// Whether a failure says something about Redis, and not about one key.
 fn is_of_the_server(failure: &Failure) -> bool {
     failure.kind != StoreErrorKind::WrongType
-}
-
-/// One decision that concerns nobody.
-fn nobody(prefix: &[u8]) -> Parcel {
-    let mut batch = Batch::default();
-    if let Ok(limit) = "1000000/second".parse::<Limit>() {
-        let id = Fingerprint::new(0, 0);
-        let rule = Rule { id, limit, enforced: true, staggered: false };
-        let item = Item::new(prefix, &Charge::new(id, Cost::ONE, &rule));
-        batch.add(Ask::Settle(std::iter::once(item).collect()));
-    }
-    batch.seal()
 }

@@ -32,6 +32,11 @@ impl KeyName {
         Self(name)
     }
 
+    /// As another limiter calls it.
+    pub(crate) const fn given(name: Vec<u8>) -> Self {
+        Self(name)
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

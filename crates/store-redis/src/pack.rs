@@ -1,4 +1,5 @@
-//! MessagePack, as far as we need it: lists of whole numbers, which Redis unpacks at once.
+//! MessagePack, as far as we need it: lists of whole numbers and texts, which Redis unpacks at
+//! once.
 
 /// Begins a list of `length` values.
 pub(crate) fn list(out: &mut Vec<u8>, length: usize) {
@@ -37,4 +38,11 @@ pub(crate) fn number(out: &mut Vec<u8>, number: u64) {
 /// A small negative number.
 pub(crate) fn negative(out: &mut Vec<u8>, number: i8) {
     out.push(number.max(-32) as u8);
+}
+
+/// Bytes, of which there must be less than 2^16.
+pub(crate) fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(0xda);
+    out.extend((bytes.len() as u16).to_be_bytes());
+    out.extend_from_slice(bytes);
 }

@@ -1,12 +1,12 @@
 //! A call: what is sent, and what the answer means.
 
-use tidegate_core::Limit;
+use tidegate_core::{Limit, Timestamp};
 use tidegate_store::{StoreError, StoreErrorKind};
 
 use crate::batch::{Answer, Ask, Batch, Entry, Item};
 use crate::link::Reply;
 use crate::replay::Replay;
-use crate::{pack, rule};
+use crate::{pack, plain, rule};
 
 /// Requests on their way to Redis in one call. Keys that nothing connects come first: they are
 /// settled as they are read, which is what makes a call cheap.
@@ -38,6 +38,11 @@ impl Parcel {
         &self.batch.asks
     }
 
+    /// The one request, if it concerns keys that another limiter writes too.
+    pub(crate) fn plain(&self) -> Option<&Ask> {
+        self.asks().first().filter(|ask| ask.is_plain())
+    }
+
     /// The names of keys, in the order of the call.
     pub(crate) fn names(&self) -> Vec<&[u8]> {
         self.entries().map(|entry| entry.name.as_bytes()).collect()
@@ -66,12 +71,12 @@ impl Parcel {
     }
 
     /// The script's first argument; see `request.lua`.
-    pub(crate) fn argument(&self) -> Vec<u8> {
+    pub(crate) fn argument(&self, now: Timestamp) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + 8 * self.batch.asks.len());
         pack::list(&mut out, 5);
         pack::list(&mut out, self.batch.prices.len());
         for (limit, cost) in &self.batch.prices {
-            rule::write(&mut out, limit, *cost);
+            rule::write(&mut out, limit, *cost, now);
         }
         let alone = self.entries().filter(|entry| !entry.connected);
         pack::list(&mut out, 2 * alone.clone().count());
@@ -141,6 +146,9 @@ impl Parcel {
 
     /// What each request is told, in their order.
     pub(crate) fn answers(&self, reply: &Reply) -> Vec<Answer> {
+        if let Some(ask) = self.plain() {
+            return vec![plain::answer(ask, reply).unwrap_or_else(|| Err(misunderstood()))];
+        }
         match Replay::new(self, reply) {
             Some(mut replay) => self.asks().iter().map(|ask| replay.answer(ask)).collect(),
             None => self.asks().iter().map(|_| Err(misunderstood())).collect(),

@@ -71,7 +71,7 @@ impl<'a> Replay<'a> {
         let mut verdicts = Verdicts::new();
         let passes = match ask {
             Ask::Settle(items) => {
-                let charges: SmallVec<[Charge<'_>; 1]> = items.iter().map(Item::charge).collect();
+                let charges: Charges<'_> = items.iter().map(Item::charge).collect();
                 settle(&charges, &mut Sitting { replay: self, items }, &mut verdicts)
             }
             Ask::Refund(item) => {
@@ -107,10 +107,11 @@ impl<'a> Replay<'a> {
         change(&mut self.found(item).state, &item.rule.limit, now)
     }
 
-    /// A log that decides this cost as the whole one would: the instant whose leaving makes room,
-    /// and the newest one.
+    /// The log, as the script tells it to this charge.
     fn told_log(&mut self, item: &Item, cost: Cost) -> Option<State> {
-        let Limit::SlidingLog(by) = &item.rule.limit else { return None };
+        if !is_log(&item.rule.limit) {
+            return None;
+        }
         let (told, shared) = (self.told, self.next);
         let found = self.found(item);
         if !found.is_told {
@@ -122,14 +123,12 @@ impl<'a> Replay<'a> {
             None => self.next += 3,
         }
         let [count, newest, makes_room] = told.get(at..at + 3)? else { return None };
-        let (count, newest, makes_room) = (number(count)?, number(newest)?, number(makes_room)?);
-        let excess = count.saturating_add(cost.get()).saturating_sub(item.rule.limit.capacity());
-        // A cost above the limit waits for nothing.
-        let leaving = if excess <= count { excess } else { 0 };
-        let [makes_room, newest] = [makes_room, newest].map(Timestamp::from_micros);
-        Some(State::SlidingLog(by.state([(makes_room, leaving), (newest, count - leaving)])))
+        let instants = [number(newest)?, number(makes_room)?].map(Timestamp::from_micros);
+        state::told_log(&item.rule.limit, cost, number(count)?, instants)
     }
 }
+
+pub(crate) type Charges<'a> = SmallVec<[Charge<'a>; 1]>;
 
 /// The charges of one request at their states.
 struct Sitting<'r, 'a> {
@@ -173,7 +172,7 @@ fn read(limit: &Limit, found: &Reply) -> Option<State> {
     }
 }
 
-fn number(reply: &Reply) -> Option<u64> {
+pub(crate) fn number(reply: &Reply) -> Option<u64> {
     match reply {
         Reply::Integer(number) => u64::try_from(*number).ok(),
         _ => None,

@@ -1,7 +1,8 @@
 //! Limits and costs as the scripts want them: whole numbers below 2^53.
 
+use smallvec::SmallVec;
 use tidegate_core::algorithm::TokenBucket;
-use tidegate_core::{Cost, Limit};
+use tidegate_core::{Cost, Limit, Span, Timestamp};
 
 use crate::pack;
 
@@ -14,7 +15,7 @@ const TOKEN_BUCKET: u64 = 4;
 
 /// Writes a limit's parameters, as the head of the algorithm's script lists them, and a cost behind
 /// them.
-pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, units_asked: Cost) {
+pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, units_asked: Cost, now: Timestamp) {
     let quota = limit.quota();
     let (units, window) = (quota.limit(), quota.window().as_micros());
     let (price, price_rest) = cost(limit, units_asked);
@@ -31,12 +32,21 @@ pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, units_asked: Cost) {
             [TOKEN_BUCKET, units, micros, rest, 0]
         }
     };
-    write_numbers(out, &[kind, a, b, c, d, price, price_rest]);
+    let ends = ends(limit, now);
+    pack::list(out, 7 + ends.len());
+    let numbers = [kind, a, b, c, d, price, price_rest].into_iter().chain(ends);
+    numbers.for_each(|number| pack::number(out, number));
 }
 
-fn write_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
-    pack::list(out, numbers.len());
-    numbers.iter().for_each(|number| pack::number(out, *number));
+/// When calendar windows end: the one that contains `now`, and some after it, since Redis's clock
+/// may be ahead.
+fn ends(limit: &Limit, now: Timestamp) -> SmallVec<[u64; 3]> {
+    let Limit::FixedWindow(by) = limit else { return SmallVec::new() };
+    let Some(calendar) = by.calendar() else { return SmallVec::new() };
+    // From a day ago on: it may be behind, too.
+    let first = calendar.end(now.before(Span::from_days(1)));
+    let ends = std::iter::successors(Some(first), |end| Some(calendar.end(*end)));
+    ends.take(3).map(Timestamp::as_micros).collect()
 }
 
 /// What a script is told of a cost: units, or for a bucket the time that they take to refill, in

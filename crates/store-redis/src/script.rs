@@ -12,6 +12,14 @@ pub(crate) static SETTLE: LazyLock<Script> =
 pub(crate) static SETTLE_AT: LazyLock<Script> =
     LazyLock::new(|| assemble(include_str!("../lua/clock_in_hand.lua")));
 
+/// Decides over keys that another limiter writes too, by Redis's clock.
+pub(crate) static PLAIN: LazyLock<Script> =
+    LazyLock::new(|| assemble_plain(include_str!("../lua/clock.lua")));
+
+/// The same by a clock in hand: for tests.
+pub(crate) static PLAIN_AT: LazyLock<Script> =
+    LazyLock::new(|| assemble_plain(include_str!("../lua/clock_in_hand.lua")));
+
 fn assemble(clock: &str) -> Script {
     let parts = [
         clock,
@@ -25,6 +33,18 @@ fn assemble(clock: &str) -> Script {
         include_str!("../lua/alone.lua"),
         include_str!("../lua/connected.lua"),
         include_str!("../lua/settle.lua"),
+    ];
+    Script::new(parts.map(without_comments).concat())
+}
+
+fn assemble_plain(clock: &str) -> Script {
+    let parts = [
+        clock,
+        include_str!("../lua/arithmetic.lua"),
+        include_str!("../lua/plain_key.lua"),
+        include_str!("../lua/plain_window.lua"),
+        include_str!("../lua/plain_log.lua"),
+        include_str!("../lua/plain_settle.lua"),
     ];
     Script::new(parts.map(without_comments).concat())
 }

@@ -1,7 +1,7 @@
 //! States as the scripts keep them.
 
 use tidegate_core::algorithm::{FixedWindow, SlidingWindow, TokenBucket};
-use tidegate_core::{Limit, Span, State, Timestamp};
+use tidegate_core::{Cost, Limit, Span, State, Timestamp};
 
 use crate::rule::scale;
 
@@ -26,6 +26,21 @@ pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<State> {
         // A log stays where it is; the script tells what a verdict needs.
         Limit::SlidingLog(_) => None,
     }
+}
+
+/// A log that decides this cost as the whole one would: from its count, its newest instant, and the
+/// one whose leaving makes room. `None` when the limit is no log.
+pub(crate) fn told_log(
+    limit: &Limit,
+    cost: Cost,
+    count: u64,
+    [newest, makes_room]: [Timestamp; 2],
+) -> Option<State> {
+    let Limit::SlidingLog(by) = limit else { return None };
+    let excess = count.saturating_add(cost.get()).saturating_sub(limit.capacity());
+    // A cost above the limit waits for nothing.
+    let leaving = if excess <= count { excess } else { 0 };
+    Some(State::SlidingLog(by.state([(makes_room, leaving), (newest, count - leaving)])))
 }
 
 /// One integer: the index of the window, scaled, and the count.

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::batch::{Ask, Item, Items};
 use crate::courier::Courier;
+use crate::naming::Naming;
 use crate::queue::{Limits, Queue};
 use crate::{RedisConfig, RedisStoreBuilder};
 
@@ -26,7 +27,7 @@ use crate::{RedisConfig, RedisStoreBuilder};
 pub struct RedisStore {
     courier: Arc<Courier>,
     queues: Vec<Arc<Queue<Arc<Courier>>>>,
-    prefix: Vec<u8>,
+    naming: Arc<Naming>,
     secret: [u8; 16],
     deadline: Duration,
 }
@@ -39,16 +40,18 @@ impl RedisStore {
 
     pub(crate) fn new(builder: RedisStoreBuilder) -> Self {
         let lanes = builder.config.connections.max(1);
-        let courier = Courier::new(&builder);
+        let naming = Arc::new(Naming::new(&builder));
+        let courier = Courier::new(&builder, naming.clone());
+        let alone = courier.is_cluster() || naming.is_plain();
         let limits = Limits {
             waiting: builder.max_waiting / lanes,
-            flights: if courier.is_cluster() { FLIGHTS_ON_A_CLUSTER } else { FLIGHTS },
+            flights: if alone { FLIGHTS_OF_FEW } else { FLIGHTS },
         };
         let queue = |lane| Queue::new(courier.clone(), lane, limits);
         Self {
             queues: (0..lanes).map(queue).collect(),
             courier,
-            prefix: builder.prefix.into_bytes(),
+            naming,
             secret: builder.secret,
             deadline: builder.deadline,
         }
@@ -71,13 +74,10 @@ impl RedisStore {
         self.courier.set_now(now);
     }
 
-    /// The name of a charge's key in Redis.
+    /// The name of a charge's key in Redis. Where a [`KeyFormat`](crate::KeyFormat) has a key for
+    /// each window, a `*` stands for the window.
     pub fn key_name(&self, charge: &Charge<'_>) -> Vec<u8> {
-        self.item(charge).key.as_bytes().to_vec()
-    }
-
-    fn item(&self, charge: &Charge<'_>) -> Item {
-        Item::new(&self.prefix, charge)
+        self.naming.key_name(charge).as_bytes().to_vec()
     }
 
     /// Asks within the deadline, whatever happens.
@@ -157,8 +157,9 @@ const UNKNOWN: Verdict =
 /// Calls under way on one connection. While it is answered, the next one gathers; and while one
 /// connection waits, the others go on.
 const FLIGHTS: usize = 1;
-/// On a Cluster a call carries one slot's keys only, so there are more of them.
-const FLIGHTS_ON_A_CLUSTER: usize = 256;
+/// On a Cluster a call carries one slot's keys only, and with a key format one request, so there
+/// are more of them.
+const FLIGHTS_OF_FEW: usize = 256;
 
 /// Charges by the place they are kept in, with their places in the request.
 type Groups = Vec<(Vec<usize>, Items)>;
@@ -180,7 +181,7 @@ fn by_slot(items: Items) -> Groups {
 
 impl Store for RedisStore {
     async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        let items: Items = charges.iter().map(|charge| self.item(charge)).collect();
+        let items = self.naming.items(charges)?;
         if items.is_empty() {
             return Ok(true);
         }
@@ -196,11 +197,11 @@ impl Store for RedisStore {
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.ask(Ask::Refund(self.item(charge))).await.map(|_| ())
+        self.ask(Ask::Refund(self.naming.item(charge)?)).await.map(|_| ())
     }
 
     async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.ask(Ask::Reset(self.item(charge))).await.map(|_| ())
+        self.ask(Ask::Reset(self.naming.item(charge)?)).await.map(|_| ())
     }
 
     fn shared_secret(&self) -> Option<[u8; 16]> {

@@ -1,0 +1,59 @@
+-- Decides one request over keys that another limiter writes too: all its charges pay, or none does.
+-- Answers the time, and three numbers for each charge, from which the caller works out what to
+-- tell: counts, or a log's count, its newest instant and the one whose leaving makes room.
+local SETTLE, GIVE_BACK = 0, 1
+local LAYOUTS = { plain_fixed_window, plain_sliding_window, plain_log }
+
+local charges, accounts, told = {}, {}, { now }
+
+for i, packed_charge in ipairs(packed[4]) do
+  local layout, limit, window, counts_denied, cost, enforced, first, unit, head, tail =
+    unpack(packed_charge)
+  charges[i] = {
+    by = LAYOUTS[layout], limit = limit, window = window, counts_denied = counts_denied == 1,
+    cost = cost, enforced = enforced == 1, first = first, unit = unit, head = head, tail = tail,
+  }
+  -- Charges to one counter share it.
+  accounts[i] = accounts[first] or charges[i].by.open(charges[i])
+end
+-- Nothing has been written yet.
+if damaged then return redis.error_reply('WRONGTYPE a value is no count') end
+
+local function fits(it, account, cost)
+  return it.limit > 0 and (cost == 0 or it.by.fits(it, account, cost))
+end
+
+-- What a charge and the earlier ones to the same counter cost together.
+local function sum(i, paying)
+  local cost = charges[i].cost
+  for j = 1, i - 1 do
+    if paying[j] and charges[j].first == charges[i].first then cost = cost + charges[j].cost end
+  end
+  return cost
+end
+
+local function settle()
+  local paying, passes = {}, true
+  for i, it in ipairs(charges) do
+    local cost = sum(i, paying)
+    local a, b, c = it.by.tell(accounts[i], it, cost)
+    told[#told + 1], told[#told + 2], told[#told + 3] = a, b, c
+    paying[i] = fits(it, accounts[i], cost)
+    passes = passes and (paying[i] or not it.enforced)
+  end
+  for i, it in ipairs(charges) do
+    if it.cost > 0 then
+      local act = passes and paying[i] and it.by.take or it.by.deny
+      act(it, accounts[i], it.cost)
+    end
+  end
+end
+
+if verb == SETTLE then
+  settle()
+elseif verb == GIVE_BACK then
+  charges[1].by.give(charges[1], accounts[1], charges[1].cost)
+else
+  charges[1].by.forget(accounts[1])
+end
+return told

@@ -1,0 +1,71 @@
+//! From a template and a charge to a key's name.
+
+use std::borrow::Cow;
+
+use siphasher::sip128::SipHasher24;
+use tidegate_core::{Charge, Fingerprint};
+
+use super::KeyFormat;
+use super::parse::Part;
+use crate::key::KeyName;
+
+/// A key's name, around the window that only Redis knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlainName {
+    pub(crate) head: Vec<u8>,
+    pub(crate) tail: Vec<u8>,
+}
+
+impl PlainName {
+    /// The name of the key of one window; without one, a name in the same slot.
+    pub(crate) fn around(&self, window: &str) -> KeyName {
+        KeyName::given([&self.head, window.as_bytes(), &self.tail].concat())
+    }
+}
+
+/// The longest text that goes into a name as it is, in bytes.
+const LONGEST_TEXT: usize = 512;
+
+impl KeyFormat {
+    /// The name of a charge's keys. Who has no name is called by its fingerprint.
+    pub(crate) fn name(&self, charge: &Charge<'_>, secret: &[u8; 16]) -> PlainName {
+        let tagged = self.parts.iter().any(|part| match part {
+            Part::Text(text) => text.contains(['{', '}']),
+            _ => false,
+        });
+        let shown = |text| shown(text, tagged, secret);
+        let entity = charge.entity().map(shown);
+        let limit = charge.limit_name().map(shown);
+        // Fingerprints print in hex.
+        let by_fingerprint = |fingerprint: Fingerprint| format!("{fingerprint:?}").into();
+        self.split(|part| match part {
+            Part::Entity => entity.clone().unwrap_or_else(|| by_fingerprint(charge.subject())),
+            _ => limit.clone().unwrap_or_else(|| by_fingerprint(charge.rule().id)),
+        })
+    }
+
+    /// The parts before the window and those after it.
+    pub(super) fn split<'a>(&self, text_of: impl Fn(&Part) -> Cow<'a, str>) -> PlainName {
+        let (mut head, mut tail, mut after) = (Vec::new(), Vec::new(), false);
+        for part in &self.parts {
+            let side = if after { &mut tail } else { &mut head };
+            match part {
+                Part::Text(text) => side.extend_from_slice(text.as_bytes()),
+                Part::Window(_) => after = true,
+                part => side.extend_from_slice(text_of(part).as_bytes()),
+            }
+        }
+        PlainName { head, tail }
+    }
+}
+
+/// A text as it may stand in a name. Lengths are bounded, nobody writes what a terminal obeys, and
+/// nobody moves keys to another slot with braces of their own.
+fn shown<'a>(text: &'a str, tagged: bool, secret: &[u8; 16]) -> Cow<'a, str> {
+    let breaks_tag = text.is_empty() || text.contains(['{', '}']);
+    if text.len() <= LONGEST_TEXT && !text.contains(char::is_control) && !(tagged && breaks_tag) {
+        return Cow::Borrowed(text);
+    }
+    let hash = SipHasher24::new_with_key(secret).hash(text.as_bytes());
+    Cow::Owned(format!("hash-{:016x}{:016x}", hash.h1, hash.h2))
+}

@@ -1,0 +1,85 @@
+//! Counters in the form that other limiters use: what is sent, and what the answer means.
+//!
+//! One request makes one call. As with our own keys, the script decides and stores, and what to tell
+//! is worked out by `core` from what the script found.
+
+mod replay;
+
+use tidegate_core::{Limit, Span};
+
+use crate::batch::{Ask, Item};
+use crate::key_format::PlainName;
+use crate::link::{Call, Script};
+use crate::pack;
+
+pub(crate) use replay::answer;
+
+/// Where another limiter keeps a count.
+#[derive(Clone, Debug)]
+pub(crate) struct Plain {
+    pub(crate) name: PlainName,
+    /// What a window's start is divided by to get the number in its name.
+    pub(crate) unit: Span,
+    /// How much longer than it matters a key is kept.
+    pub(crate) buffer: Span,
+}
+
+/// The call that puts a request to Redis.
+pub(crate) fn call(ask: &Ask, script: &'static Script) -> Call {
+    let items = ask.items();
+    let keys: Vec<&[u8]> = items.iter().map(|item| item.key.as_bytes()).collect();
+    let mut call = Call::new(script, &keys);
+    call.arg(argument(ask, items));
+    call
+}
+
+/// What `plain_key.lua` and `plain_settle.lua` unpack.
+fn argument(ask: &Ask, items: &[Item]) -> Vec<u8> {
+    let verb = match ask {
+        Ask::Settle(_) => 0,
+        Ask::Refund(_) => 1,
+        Ask::Reset(_) => 2,
+    };
+    let plain = |item: &Item| item.plain.as_deref().map(|plain| plain.buffer.as_micros());
+    let mut out = Vec::with_capacity(64 + 128 * items.len());
+    pack::list(&mut out, 4);
+    pack::number(&mut out, verb);
+    pack::number(&mut out, items.iter().find_map(plain).unwrap_or_default());
+    pack::bytes(&mut out, format!("{:016x}", fastrand::u64(..)).as_bytes());
+    pack::list(&mut out, items.len());
+    items.iter().for_each(|item| write(&mut out, item, first_of(items, item)));
+    out
+}
+
+fn write(out: &mut Vec<u8>, item: &Item, first: usize) {
+    let Some(plain) = &item.plain else { return };
+    let quota = item.rule.limit.quota();
+    let numbers = [
+        layout(&item.rule.limit),
+        quota.limit(),
+        quota.window().as_micros(),
+        u64::from(matches!(&item.rule.limit, Limit::FixedWindow(by) if by.counts_denied())),
+        item.cost.get(),
+        u64::from(item.rule.enforced),
+        first as u64 + 1,
+        plain.unit.as_micros(),
+    ];
+    pack::list(out, numbers.len() + 2);
+    numbers.iter().for_each(|number| pack::number(out, *number));
+    pack::bytes(out, &plain.name.head);
+    pack::bytes(out, &plain.name.tail);
+}
+
+/// Which part of `plain_settle.lua` decides. A token bucket has been refused.
+const fn layout(limit: &Limit) -> u64 {
+    match limit {
+        Limit::FixedWindow(_) => 1,
+        Limit::SlidingWindow(_) | Limit::TokenBucket(_) => 2,
+        Limit::SlidingLog(_) => 3,
+    }
+}
+
+/// The place of the first charge to the same counter.
+fn first_of(items: &[Item], item: &Item) -> usize {
+    items.iter().position(|other| other.counter == item.counter).unwrap_or_default()
+}

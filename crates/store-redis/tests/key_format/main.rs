@@ -1,0 +1,33 @@
+//! Counters that another limiter writes too: whatever one side takes, the other one sees.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
+
+mod cluster;
+mod exchange;
+mod hammer;
+mod neighbour;
+mod ours;
+mod recovery;
+mod requests;
+mod upkeep;
+mod windows;
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tidegate_testkit::Redis;
+
+static REDIS: LazyLock<Redis> = LazyLock::new(Redis::start);
+
+/// A user whom no other test knows.
+fn user() -> String {
+    static USERS: AtomicU32 = AtomicU32::new(0);
+    format!("user-{}", USERS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The keys of one user.
+fn keys_of(user: &str) -> Vec<String> {
+    let keys = REDIS.command(&["KEYS", &format!("*{user}[^0-9]*")]);
+    let log = REDIS.command(&["KEYS", &format!("*{user}")]);
+    keys.items().iter().chain(log.items()).map(tidegate_testkit::Reply::text).collect()
+}
