@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use tidegate::config::{Described, PlannedPolicy, Source};
-use tidegate::{MemoryStore, Plan, Store};
+use tidegate::{MemoryStore, Plan, RedisConfig, RedisStore, Store};
 use tidegate_server::{App, Config, Reloaded, Reloader, serve};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -26,54 +27,108 @@ pub(crate) struct Serve {
     /// Where to answer HTTP; port 0 picks a free one
     #[arg(long, env = "TIDEGATE_HTTP", value_name = "ADDR", default_value = "127.0.0.1:8080")]
     http: String,
+    /// Where the counters are: memory, redis://, rediss://, redis+unix://, redis+sentinel:// or
+    /// redis+cluster://; as the configuration says unless said here
+    #[arg(long, env = "TIDEGATE_STORE", value_name = "URL", hide_env_values = true)]
+    store: Option<String>,
+    /// The deployment's secret, under which keys are hashed in Redis: the same in all instances
+    #[arg(long, env = "TIDEGATE_SECRET", value_name = "TEXT", hide_env_values = true)]
+    secret: Option<String>,
+    /// How long a decision may wait for Redis, in milliseconds
+    #[arg(long, env = "TIDEGATE_STORE_DEADLINE", value_name = "MS", default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    store_deadline: u64,
+    /// How many instances share the limits: each has its part of them while Redis is away
+    #[arg(long, env = "TIDEGATE_EXPECTED_NODES", value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    expected_nodes: u32,
 }
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let loaded = match &self.config {
-            None => None,
-            Some(path) => match load(path) {
-                Ok(loaded) => Some(loaded),
-                Err(problems) => return Ok(wrong(&problems)),
-            },
+        let source = match self.config.as_deref().map(Source::read).transpose() {
+            Ok(source) => source,
+            Err(problems) => return Ok(wrong(&problems)),
         };
+        // Once to see where the counters are, which decides how it is compiled for good.
+        let settled = source.as_ref().map(Plan::compile).transpose();
+        let plan = match settled {
+            Ok(plan) => plan,
+            Err(problems) => return Ok(wrong(&problems)),
+        };
+        let store = self.store_of(plan.as_ref())?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
-        runtime.block_on(self.serve(loaded))
+        runtime.block_on(async {
+            match store {
+                Chosen::Memory => {
+                    let store = MemoryStore::builder().max_keys(MAX_KEYS).build();
+                    let about = format!("memory, at most {MAX_KEYS} keys");
+                    self.serve(source, store, about).await
+                }
+                Chosen::Redis(store, about) => {
+                    let about = format!("{about}{}", doubts_of(&store).await);
+                    self.serve(source, *store, about).await
+                }
+            }
+        })
     }
 
-    async fn serve(self, loaded: Option<(Source, Plan)>) -> anyhow::Result<ExitCode> {
+    async fn serve<S: Store + 'static>(
+        self,
+        source: Option<Source>,
+        store: S,
+        about: String,
+    ) -> anyhow::Result<ExitCode> {
         let listener = bind(&self.http).await?;
-        let store = MemoryStore::builder().max_keys(MAX_KEYS).build();
-        let (app, source) = match loaded {
-            None => (Arc::new(App::demo(store)?), None),
-            Some((source, plan)) => {
-                check_store(&plan)?;
-                (Arc::new(App::new(plan, store)), Some(source))
-            }
+        let app = match &source {
+            None => App::demo(store),
+            Some(source) => App::load(source, store),
+        };
+        let app = match app {
+            Ok(app) => Arc::new(app.expected_nodes(self.expected_nodes)),
+            Err(problems) => return Ok(wrong(&problems)),
         };
         // Before the first line is printed: whoever has read it may send a signal.
         let stop = Stop::new().context("cannot listen for signals")?;
         if let (Some(path), Some(source)) = (&self.config, &source) {
             follow(&app, path, source)?;
         }
-        print(&greeting(listener.local_addr()?, &app));
+        print(&greeting(listener.local_addr()?, &app, &about));
         serve(listener, app, Config::default(), stop.wait()).await;
         Ok(ExitCode::SUCCESS)
     }
-}
 
-fn load(path: &Path) -> Result<(Source, Plan), tidegate::config::Problems> {
-    let source = Source::read(path)?;
-    let plan = Plan::compile(&source)?;
-    Ok((source, plan))
-}
-
-/// The address is not shown: it may hold a password.
-fn check_store(plan: &Plan) -> anyhow::Result<()> {
-    match plan.settings().store() {
-        None | Some("memory") => Ok(()),
-        Some(_) => bail!("the store of this configuration is not available: expected memory"),
+    /// Where the counters are: as the command line says, else as the file does.
+    fn store_of(&self, plan: Option<&Plan>) -> anyhow::Result<Chosen> {
+        let settings = plan.map(Plan::settings);
+        if settings.is_some_and(|settings| settings.key_format().is_some()) {
+            bail!("key_format is for the library so far: expected a configuration without it");
+        }
+        let url = self.store.as_deref().or_else(|| settings.and_then(|settings| settings.store()));
+        match url {
+            None | Some("memory") => Ok(Chosen::Memory),
+            Some(url) => {
+                let config: RedisConfig = url.parse()?;
+                let about = config.to_string();
+                let store = RedisStore::builder(config)
+                    .secret(self.secret.as_deref().unwrap_or_default())
+                    .deadline(Duration::from_millis(self.store_deadline))
+                    .build();
+                Ok(Chosen::Redis(Box::new(store), about))
+            }
+        }
     }
+}
+
+/// Where the counters are.
+enum Chosen {
+    Memory,
+    Redis(Box<RedisStore>, String),
+}
+
+/// What an operator should know about Redis, in lines of their own.
+async fn doubts_of(store: &RedisStore) -> String {
+    store.doubts().await.iter().map(|doubt| format!("\nwarning: {doubt}")).collect()
 }
 
 /// Reloads the file when it changes, and when a signal asks for it.
@@ -110,10 +165,10 @@ async fn bind(address: &str) -> anyhow::Result<TcpListener> {
     })
 }
 
-fn greeting<S: Store>(address: SocketAddr, app: &App<S>) -> String {
+fn greeting<S: Store>(address: SocketAddr, app: &App<S>, store: &str) -> String {
     let plan = app.limiter().plan();
     let mut text = format!("listening on http://{address}\n");
-    text += &format!("store: memory, at most {MAX_KEYS} keys\npolicies:\n");
+    text += &format!("store: {store}\npolicies:\n");
     for policy in plan.policies().iter().take(MAX_SHOWN) {
         describe(policy, plan.domains().is_empty(), &mut text);
     }

@@ -136,6 +136,13 @@ impl<'a> Charge<'a> {
         self.limit_name
     }
 
+    /// The same charge with another cost.
+    #[inline]
+    #[must_use]
+    pub const fn with_cost(self, cost: Cost) -> Self {
+        Self { cost, ..self }
+    }
+
     /// Which counter this is.
     #[inline]
     pub const fn counter(&self) -> Fingerprint {

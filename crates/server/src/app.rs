@@ -26,14 +26,28 @@ struct Reloads {
 impl<S: Store> App<S> {
     /// Serves a plan.
     pub fn new(plan: Plan, store: S) -> Self {
-        let limiter = PlanLimiter::new(plan, store);
+        Self::with(PlanLimiter::new(plan, store))
+    }
+
+    fn with(limiter: PlanLimiter<S>) -> Self {
         Self { limiter, draining: AtomicBool::new(false), reloads: Reloads::default() }
     }
 
     /// The policy of a server without a configuration: `demo`, 10 a minute for each `key`.
     pub fn demo(store: S) -> Result<Self, Problems> {
         let source = Source::new("demo", DEMO)?;
-        Ok(Self::new(Plan::compile(&source)?, store))
+        Self::load(&source, store)
+    }
+
+    /// Serves what a user wrote, or says everything that is wrong with it.
+    pub fn load(source: &Source, store: S) -> Result<Self, Problems> {
+        Ok(Self::with(PlanLimiter::load(source, store)?))
+    }
+
+    /// How many instances share the limits, for when the store does not answer.
+    #[must_use]
+    pub fn expected_nodes(self, nodes: u32) -> Self {
+        Self { limiter: self.limiter.expected_nodes(nodes), ..self }
     }
 
     /// Who decides.
@@ -41,11 +55,10 @@ impl<S: Store> App<S> {
         &self.limiter
     }
 
-    /// Decides by another plan from now on, or goes on as before and remembers why.
-    pub(crate) fn reloaded(&self, plan: Result<Plan, &Problems>) {
-        match plan {
-            Ok(plan) => {
-                self.limiter.replace(plan);
+    /// Takes note of a reload that took effect, or of why it did not.
+    pub(crate) fn reloaded(&self, outcome: Result<(), &Problems>) {
+        match outcome {
+            Ok(()) => {
                 self.reloads.done.fetch_add(1, Ordering::Relaxed);
                 *self.reloads.problem.lock() = None;
             }

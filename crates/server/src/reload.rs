@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use tidegate::Store;
 use tidegate::config::{Problems, Source};
-use tidegate::{Plan, Store};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
@@ -63,11 +63,11 @@ impl<S: Store + 'static> Reloader<S> {
                 return Reloaded::Refused(problems);
             }
         };
-        let plan = Plan::compile(&source);
+        let outcome = self.app.limiter().reload(&source);
         self.last = Some(source.text().to_owned());
-        match plan {
-            Ok(plan) => {
-                self.app.reloaded(Ok(plan));
+        match outcome {
+            Ok(()) => {
+                self.app.reloaded(Ok(()));
                 Reloaded::Changed
             }
             Err(problems) => {

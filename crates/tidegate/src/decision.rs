@@ -20,6 +20,7 @@ pub struct Decision {
     enforced: u32,
     /// When to try again where no verdict says so.
     retry_after: Option<Span>,
+    blocked: bool,
 }
 
 impl Decision {
@@ -55,12 +56,29 @@ impl Decision {
     /// Without verdicts: no limit was asked, or none could answer.
     #[inline]
     pub fn unsettled(allowed: bool, source: Source) -> Self {
-        Self { allowed, source, verdicts: Verdicts::new(), enforced: 0, retry_after: None }
+        Self {
+            allowed,
+            source,
+            verdicts: Verdicts::new(),
+            enforced: 0,
+            retry_after: None,
+            blocked: false,
+        }
     }
 
     /// Denied because the store did not answer.
     pub(crate) fn unavailable(retry_after: Span) -> Self {
         Self { retry_after: Some(retry_after), ..Self::unsettled(false, Source::Fallback) }
+    }
+
+    /// Denied as a penalty for an earlier denial: the charge at `index` has to wait so long.
+    pub(crate) fn blocked(mut self, index: usize, wait: Span) -> Self {
+        (self.allowed, self.blocked) = (false, true);
+        if let Some(verdict) = self.verdicts.get_mut(index) {
+            (verdict.allowed, verdict.retry_after) = (false, Some(wait));
+            verdict.reset_after = verdict.reset_after.max(wait);
+        }
+        self
     }
 
     /// Whether it may happen.
@@ -99,6 +117,7 @@ impl Decision {
             (_, Source::Fallback, None) => Reason::StoreUnavailable,
             (_, _, None) => Reason::NoPolicy,
             (true, ..) => Reason::WithinLimit,
+            (false, ..) if self.blocked => Reason::Blocked,
             (false, _, Some(verdict)) if verdict.is_hopeless() => Reason::CostExceedsLimit,
             (false, ..) => Reason::LimitExceeded,
         }
@@ -147,6 +166,8 @@ pub enum Reason {
     LimitExceeded,
     /// The cost is more than a limit ever holds: waiting does not help.
     CostExceedsLimit,
+    /// An earlier denial blocks everything for a while.
+    Blocked,
     /// No enforced limit applied.
     NoPolicy,
     /// The store did not answer, and nothing stood in for it.
@@ -160,6 +181,7 @@ impl Reason {
             Self::WithinLimit => "within_limit",
             Self::LimitExceeded => "limit_exceeded",
             Self::CostExceedsLimit => "cost_exceeds_limit",
+            Self::Blocked => "blocked",
             Self::NoPolicy => "no_policy",
             Self::StoreUnavailable => "store_unavailable",
         }

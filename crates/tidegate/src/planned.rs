@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tidegate_core::Cost;
-use tidegate_policy::{Attributes, OnStoreError, Owed, Plan, PlannedPolicy};
+use smallvec::SmallVec;
+use tidegate_core::{Charge, Cost, Fingerprint, Rule};
+use tidegate_policy::{
+    Attributes, KeyHasher, OnStoreError, Owed, Plan, PlannedPolicy, Problems, Source as Text,
+};
 use tidegate_store::{MemoryStore, Store};
 
 use crate::gate::{Gate, denied_unasked};
@@ -36,6 +39,18 @@ pub struct PlanLimiter<S = MemoryStore> {
 }
 
 impl<S: Store> PlanLimiter<S> {
+    /// By what a user wrote, or everything that is wrong with it. Keys become fingerprints as the
+    /// store wants it: of this process, or the same in all that share the store.
+    pub fn load(source: &Text, store: S) -> Result<Self, Problems> {
+        Ok(Self::new(Plan::compile_with(hasher_of(&store), source)?, store))
+    }
+
+    /// The same for a limiter that decides already: by this text from now on, if it is good.
+    pub fn reload(&self, source: &Text) -> Result<(), Problems> {
+        self.replace(Plan::compile_with(hasher_of(self.gate.store()), source)?);
+        Ok(())
+    }
+
     /// With this plan, until another takes its place.
     pub fn new(plan: Plan, store: S) -> Self {
         Self { plan: ArcSwap::from_pointee(plan), gate: Gate::new(store, 1) }
@@ -82,9 +97,90 @@ impl<S: Store> PlanLimiter<S> {
         if owed.is_crowded() {
             return denied_unasked(charges, Source::None);
         }
+        let blocks = blocks_of(owed);
+        if blocks.is_empty() {
+            return self.ask(owed, charges).await;
+        }
+        if let Some(decision) = self.if_blocked(owed, &blocks).await {
+            return decision;
+        }
+        let decision = self.ask(owed, charges).await;
+        if !decision.is_allowed() {
+            self.block(owed, &blocks, &decision).await;
+        }
+        decision
+    }
+
+    async fn ask(&self, owed: &Owed<'_>, charges: &[Charge<'_>]) -> Decision {
         let mode = |index| {
             owed.policy(index).map_or(OnStoreError::default(), PlannedPolicy::on_store_error)
         };
         self.gate.settle(charges, mode).await
     }
+
+    /// A denial for whoever is blocked: nothing is taken, and the wait is that of the block.
+    ///
+    /// The block is looked at first, and set last. In between others may come: a few requests at
+    /// the very moment of the first denial are denied by the limit and not by the block.
+    async fn if_blocked(&self, owed: &Owed<'_>, blocks: &[Blocking<'_>]) -> Option<Decision> {
+        let mut longest = None;
+        for blocking in blocks {
+            let charge = [blocking.charge(Cost::PEEK)];
+            let looked = self.gate.settle(&charge, |_| OnStoreError::Open).await;
+            let verdict = looked.verdicts().first().copied();
+            if let Some(verdict) = verdict.filter(|verdict| verdict.remaining == 0) {
+                longest = longest.max(Some((verdict.reset_after, blocking.first)));
+            }
+        }
+        let (wait, first) = longest?;
+        let peeks: SmallVec<[Charge<'_>; 4]> =
+            owed.charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
+        Some(self.ask(owed, &peeks).await.blocked(first, wait))
+    }
+
+    /// Blocks the callers of those policies whose limits denied.
+    async fn block(&self, owed: &Owed<'_>, blocks: &[Blocking<'_>], decision: &Decision) {
+        for blocking in blocks {
+            let name = owed.policy(blocking.first).map(PlannedPolicy::name);
+            let denied = decision.verdicts().iter().zip(owed.charges()).enumerate();
+            let denied = denied.filter(|(_, (verdict, charge))| {
+                !verdict.allowed && charge.rule().enforced && !charge.cost().is_peek()
+            });
+            let mut denied = denied.map(|(index, _)| owed.policy(index).map(PlannedPolicy::name));
+            if denied.any(|other| other == name) {
+                let charge = [blocking.charge(Cost::ONE)];
+                let _ = self.gate.settle(&charge, |_| OnStoreError::Open).await;
+            }
+        }
+    }
+}
+
+fn hasher_of(store: &impl Store) -> KeyHasher {
+    store.shared_secret().map_or_else(KeyHasher::of_this_process, KeyHasher::shared)
+}
+
+/// A policy of a request that blocks those whom it denies.
+struct Blocking<'p> {
+    /// The first of its charges.
+    first: usize,
+    subject: Fingerprint,
+    rule: &'p Rule,
+}
+
+impl Blocking<'_> {
+    fn charge(&self, cost: Cost) -> Charge<'_> {
+        Charge::new(self.subject, cost, self.rule)
+    }
+}
+
+fn blocks_of<'p>(owed: &Owed<'p>) -> SmallVec<[Blocking<'p>; 1]> {
+    let mut blocks: SmallVec<[Blocking<'p>; 1]> = SmallVec::new();
+    for (first, charge) in owed.charges().iter().enumerate() {
+        let block = owed.policy(first).and_then(PlannedPolicy::block);
+        let Some(block) = block.filter(|_| charge.rule().enforced) else { continue };
+        if blocks.iter().all(|other| other.rule.id != block.rule.id) {
+            blocks.push(Blocking { first, subject: charge.subject(), rule: &block.rule });
+        }
+    }
+    blocks
 }

@@ -81,3 +81,21 @@ async fn a_replaced_plan_finds_the_counts() {
     limiter.replace(plan(&text(2)));
     assert_eq!(limiter.check(&user, Cost::ONE).await.remaining(), Some(0));
 }
+
+#[tokio::test]
+async fn who_is_denied_stays_blocked_for_as_long_as_the_policy_says() {
+    let text = "policies: [{ name: login, key: [user], limits: [2/1s], block_for: 10m }]";
+    let clock = tidegate::ManualClock::at(tidegate::Timestamp::from_secs(1_000));
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let limiter = PlanLimiter::load(&Source::new("limits.yaml", text).unwrap(), store).unwrap();
+    let check = || limiter.check(&[("user", "mallory")], Cost::ONE);
+    assert!(check().await.is_allowed() && check().await.is_allowed());
+    assert_eq!(check().await.reason(), tidegate::Reason::LimitExceeded);
+    clock.advance(tidegate::Span::from_secs(60));
+    let blocked = check().await;
+    assert_eq!((blocked.is_allowed(), blocked.reason()), (false, tidegate::Reason::Blocked));
+    assert_eq!(blocked.retry_after(), Some(tidegate::Span::from_secs(540)));
+    assert!(limiter.check(&[("user", "alice")], Cost::ONE).await.is_allowed());
+    clock.advance(tidegate::Span::from_secs(540));
+    assert!(check().await.is_allowed());
+}
