@@ -65,6 +65,6 @@ fn benchmark(
     let text = String::from_utf8_lossy(&output.stdout);
     // "test","rps","avg_latency_ms",... and the figures below.
     let figures = text.lines().last().context("figures")?;
-    let second = figures.split("\",\"").nth(1).with_context(|| format!("{text}"))?;
-    second.trim_matches('"').parse().with_context(|| format!("{figures}"))
+    let second = figures.split("\",\"").nth(1).with_context(|| text.to_string())?;
+    second.trim_matches('"').parse().with_context(|| figures.to_owned())
 }
