@@ -1,0 +1,18 @@
+//! A Redis that fails, in every way we know of: what callers are told, and that service is back by
+//! itself.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+mod acl;
+mod cluster;
+mod expiry;
+mod failover;
+mod fakes;
+mod migration;
+mod outage;
+mod refusals;
+mod runtimes;
+mod scripts;
+#[path = "../support/mod.rs"]
+mod support;
+mod wrong_type;

@@ -1,0 +1,124 @@
+//! Redis is not there, or goes away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_store::StoreErrorKind;
+use tidegate_testkit::{Mode, Proxy, Redis};
+use tokio::time::Instant;
+
+use crate::support::load::Load;
+use crate::support::{Counter, assert_kind, patient_store, store, store_within};
+
+/// Service is back in about a second; a busy machine gets three.
+const BACK: Duration = Duration::from_secs(3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn down_at_start_is_unreachable_within_the_deadline_and_exact_once_it_is_up() {
+    let redis = Redis::start();
+    redis.kill();
+    let store = store(&redis.url());
+    let five = Counter::long(5, 1);
+    for _ in 0..50 {
+        let start = Instant::now();
+        assert_kind(five.ask(&store).await, StoreErrorKind::Unreachable);
+        // The deadline is 10 ms; the rest is for a machine that does other things as well.
+        assert!(start.elapsed() < Duration::from_millis(150), "{:?}", start.elapsed());
+    }
+    assert!(!store.is_available());
+    redis.start_again();
+    // Both connections have to be there: the lane depends on the counter.
+    for n in 10..18 {
+        Counter::ample(n).ask_until_answered(&store, BACK).await;
+    }
+    assert!(store.is_available());
+    let store = patient_store(&redis.url());
+    for _ in 0..5 {
+        assert!(five.ask(&store).await.unwrap());
+    }
+    assert!(!five.ask(&store).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_under_load_and_started_again_is_served_again_by_itself() {
+    let redis = Redis::start();
+    let store = Arc::new(store_within(&redis.url(), Duration::from_millis(50)));
+    let counters: Vec<_> = (0..16).map(Counter::ample).collect();
+    counters[0].ask_until_answered(&store, BACK).await;
+    let load = Load::start(&store, &counters, 4, Duration::from_millis(2));
+    for _ in 0..3 {
+        load.go_on_for(500).await;
+        redis.kill();
+        counters[0].ask_until(&store, StoreErrorKind::Unreachable).await;
+        redis.start_again();
+        for counter in &counters {
+            counter.ask_until_answered(&store, BACK).await;
+        }
+    }
+    load.go_on_for(500).await;
+    for tally in load.end().await {
+        use StoreErrorKind::{Lost, Timeout, Unreachable};
+        tally.assert_errors_are(&[Lost, Timeout, Unreachable]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn executed_with_its_reply_lost_is_a_timeout_and_counted_once() {
+    let redis = Redis::start();
+    let proxy = Proxy::start(redis.address());
+    let store = store_within(&proxy.url(), Duration::from_millis(100));
+    let (probe, counted) = (Counter::ample(1), Counter::long(100, 2));
+    probe.ask_until_answered(&store, BACK).await;
+    counted.ask_until_answered(&store, BACK).await;
+    proxy.set_mode(Mode::DropReplies);
+    let error = assert_kind(counted.ask(&store).await, StoreErrorKind::Timeout);
+    assert!(error.may_have_settled());
+    proxy.set_mode(Mode::Reset);
+    probe.ask_until_answered(&store, BACK).await;
+    // Long enough for anything that would be sent again to arrive.
+    probe.ask_until_answered(&store, BACK).await;
+    assert_eq!(counted.used(&patient_store(&redis.url())).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_cut_in_two_is_an_error_and_counted_once() {
+    let redis = Redis::start();
+    let proxy = Proxy::start(redis.address());
+    let direct = patient_store(&redis.url());
+    for (n, length) in (100..).zip([0, 1, 3, 7]) {
+        let store = store_within(&proxy.url(), Duration::from_millis(500));
+        let counted = Counter::long(100, n);
+        counted.ask_until_answered(&store, BACK).await;
+        proxy.set_mode(Mode::Truncate(length));
+        let error = counted.ask(&store).await.unwrap_err();
+        let open = error.may_have_settled() || error.kind() == StoreErrorKind::Protocol;
+        assert!(open, "{error}");
+        proxy.set_mode(Mode::Forward);
+        assert_eq!(counted.used(&direct).await, 2, "{length} bytes");
+        counted.ask_until_answered(&store, BACK).await;
+        assert_eq!(counted.used(&direct).await, 3, "{length} bytes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_answers_too_late_costs_nobody_more_than_the_deadline() {
+    let redis = Redis::start();
+    let proxy = Proxy::start(redis.address());
+    let store = store_within(&proxy.url(), Duration::from_millis(20));
+    let counter = Counter::ample(1);
+    counter.ask_until_answered(&store, BACK).await;
+    proxy.set_mode(Mode::Delay(Duration::from_millis(60)));
+    let start = Instant::now();
+    let mut waited = 0;
+    while start.elapsed() < Duration::from_secs(1) {
+        let asked = Instant::now();
+        // A probe may find a reply in time for itself: then a few callers wait again.
+        let _ = counter.ask(&store).await;
+        assert!(asked.elapsed() < Duration::from_millis(150), "{:?}", asked.elapsed());
+        waited += u32::from(asked.elapsed() >= Duration::from_millis(20));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(waited < 45, "{waited} callers waited in a second");
+    proxy.set_mode(Mode::Forward);
+    counter.ask_until_answered(&store, BACK).await;
+}

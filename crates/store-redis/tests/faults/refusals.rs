@@ -1,0 +1,109 @@
+//! Servers that say no: the kind of the error, no storm of connections, and service once they say
+//! yes.
+
+use std::time::Duration;
+
+use tidegate_store::StoreErrorKind;
+use tidegate_store_redis::RedisStore;
+use tidegate_testkit::{Proxy, Redis};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{Counter, assert_kind, patient_store, store_within};
+
+const BACK: Duration = Duration::from_secs(3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_demoted_primary_is_read_only_and_welcome_again_once_promoted() {
+    let redis = Redis::start();
+    let store = patient_store(&redis.url());
+    let counter = Counter::long(10, 1);
+    for _ in 0..3 {
+        assert!(counter.ask(&store).await.unwrap());
+    }
+    redis.command(&["REPLICAOF", "127.0.0.1", "1"]).or_panic();
+    assert_kind(counter.ask(&store).await, StoreErrorKind::ReadOnly);
+    for _ in 0..100 {
+        let kind = counter.ask(&store).await.unwrap_err().kind();
+        // The latter once the breaker is open.
+        assert!(matches!(kind, StoreErrorKind::ReadOnly | StoreErrorKind::Unreachable));
+        sleep(Duration::from_millis(1)).await;
+    }
+    redis.command(&["REPLICAOF", "NO", "ONE"]).or_panic();
+    counter.ask_until_answered(&store, BACK).await;
+    assert_eq!(counter.used(&store).await, 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_redis_is_full_and_counts_again_once_there_is_room() {
+    let redis = Redis::builder().arg("maxmemory-policy", "noeviction").start();
+    let store = patient_store(&redis.url());
+    let (counter, other) = (Counter::long(10, 1), Counter::long(10, 2));
+    assert!(counter.ask(&store).await.unwrap());
+    redis.command(&["CONFIG", "SET", "maxmemory", "1"]).or_panic();
+    assert_kind(counter.ask(&store).await, StoreErrorKind::Full);
+    assert_kind(other.ask(&store).await, StoreErrorKind::Full);
+    redis.command(&["CONFIG", "SET", "maxmemory", "0"]).or_panic();
+    counter.ask_until_answered(&store, BACK).await;
+    other.ask_until_answered(&store, BACK).await;
+    assert_eq!((counter.used(&store).await, other.used(&store).await), (2, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_log_in_is_misconfigured_and_does_not_try_in_a_loop() {
+    let redis = Redis::builder().password("right").start();
+    let proxy = Proxy::start(redis.address());
+    for login in ["", ":wrong@", "nobody:right@"] {
+        let store = patient_store(&proxy.url().replace("://", &format!("://{login}")));
+        let error = assert_kind(Counter::ample(1).ask(&store).await, StoreErrorKind::Misconfigured);
+        assert!(!error.to_string().contains("wrong@"), "{error}");
+        assert_no_storm(&proxy, &store).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_run_scripts_is_misconfigured_and_does_not_try_in_a_loop() {
+    use StoreErrorKind::{Misconfigured, Other};
+    for (rules, kind) in [
+        ("poor on >pw ~* +@connection", Misconfigured),
+        ("poor on >pw ~other* +@all", Misconfigured),
+        // The script may run, and then not do what it has to: Redis 7.0 has no code for that.
+        ("poor on >pw ~* +eval +evalsha", Other),
+        ("poor on >pw ~* +eval +evalsha +time +mget", Other),
+    ] {
+        let redis = Redis::builder().user(rules).start();
+        let proxy = Proxy::start(redis.address());
+        let store = patient_store(&proxy.url().replace("://", "://poor:pw@"));
+        let error = Counter::ample(1).ask(&store).await.unwrap_err();
+        let kinds = [kind, Misconfigured];
+        assert!(kinds.contains(&error.kind()), "{rules}: {error}");
+        assert_no_storm(&proxy, &store).await;
+    }
+}
+
+/// Half a second of callers, and few connections for all of them.
+async fn assert_no_storm(proxy: &Proxy, store: &RedisStore) {
+    let (start, before) = (Instant::now(), proxy.connections());
+    while start.elapsed() < Duration::from_millis(500) {
+        assert!(Counter::ample(1).ask(store).await.is_err());
+        sleep(Duration::from_millis(1)).await;
+    }
+    let dials = proxy.connections() - before;
+    assert!(dials < 20, "{dials} connections in half a second");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_with_too_many_clients_is_overloaded_and_recovers() {
+    let redis = Redis::start();
+    let mut occupant = redis.connect().unwrap();
+    occupant.call(&["CONFIG", "SET", "maxclients", "1"]).unwrap().or_panic();
+    let store = store_within(&redis.url(), Duration::from_secs(2));
+    let counter = Counter::long(10, 1);
+    for _ in 0..50 {
+        let kind = counter.ask(&store).await.unwrap_err().kind();
+        assert!(matches!(kind, StoreErrorKind::Overloaded | StoreErrorKind::Unreachable));
+        sleep(Duration::from_millis(1)).await;
+    }
+    occupant.call(&["CONFIG", "SET", "maxclients", "100"]).unwrap().or_panic();
+    counter.ask_until_answered(&store, BACK).await;
+    assert_eq!(counter.used(&store).await, 1);
+}
