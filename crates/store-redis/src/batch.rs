@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule, Span};
 use tidegate_store::{StoreError, Verdicts};
 
+use crate::courier::Place;
 use crate::key::KeyName;
 use crate::parcel::Parcel;
 use crate::plain::Plain;
@@ -68,6 +69,14 @@ impl Ask {
     /// Where a Cluster decides it. All its keys are there: the caller saw to that.
     pub(crate) fn slot(&self) -> u16 {
         self.items().first().map_or(0, |item| item.key.slot())
+    }
+}
+
+impl Ask {
+    pub(crate) fn place(&self) -> Place {
+        let nobody = Fingerprint::new(0, 0);
+        let subject = self.items().first().map_or(nobody, |item| item.charge().subject());
+        Place { slot: self.slot(), subject }
     }
 }
 

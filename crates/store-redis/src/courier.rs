@@ -1,16 +1,17 @@
 //! Carries batches to Redis, and stops when Redis does not answer.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Fingerprint, Timestamp};
 use tidegate_store::{Clock, StoreError, StoreErrorKind, SystemClock};
 use tokio::time::{sleep, timeout};
 
-use crate::batch::{Answer, Batch};
+use crate::batch::{Answer, Ask, Batch};
 use crate::breaker::Breaker;
-use crate::link::{Call, Failure, Link};
+use crate::link::{Call, Failure, Link, Reply};
 use crate::naming::Naming;
 use crate::parcel::Parcel;
 use crate::queue::Carrier;
@@ -21,7 +22,9 @@ use crate::{RedisStoreBuilder, plain};
 #[derive(Debug)]
 pub(crate) struct Courier {
     link: Link,
-    breaker: Breaker,
+    /// One, or on a Cluster one for each of so many ranges of slots: a node that is down concerns
+    /// nobody whose counters are elsewhere.
+    breakers: Box<[Breaker]>,
     naming: Arc<Naming>,
     /// Tells which month it is, roughly.
     wall: SystemClock,
@@ -37,9 +40,11 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 
 impl Courier {
     pub(crate) fn new(builder: &RedisStoreBuilder, naming: Arc<Naming>) -> Arc<Self> {
+        let link = Link::new(builder.config.clone());
+        let breakers = if link.is_cluster() { BREAKERS_ON_A_CLUSTER } else { 1 };
         Arc::new(Self {
-            link: Link::new(builder.config.clone()),
-            breaker: Breaker::new(),
+            link,
+            breakers: (0..breakers).map(|_| Breaker::new()).collect(),
             naming,
             wall: SystemClock::new(),
             clock_in_hand: builder.clock_in_hand.then(AtomicU64::default),
@@ -50,8 +55,18 @@ impl Courier {
         self.link.is_cluster()
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        self.breaker.is_open()
+    /// Whether nobody asks for what is in this slot at the moment.
+    pub(crate) fn is_open(&self, slot: u16) -> bool {
+        self.breaker(slot).is_open()
+    }
+
+    pub(crate) fn is_any_open(&self) -> bool {
+        self.breakers.iter().any(Breaker::is_open)
+    }
+
+    fn breaker(&self, slot: u16) -> &Breaker {
+        let range = usize::from(slot) * self.breakers.len() / usize::from(crate::slot::COUNT);
+        &self.breakers[range.min(self.breakers.len() - 1)]
     }
 
     pub(crate) fn set_now(&self, now: Timestamp) {
@@ -74,35 +89,24 @@ impl Courier {
     }
 
     /// A caller stopped waiting.
-    pub(crate) fn timed_out(self: &Arc<Self>, slot: u16, lane: usize) {
-        self.link.timed_out(slot, lane);
-        self.failed(slot);
+    pub(crate) fn timed_out(self: &Arc<Self>, place: Place, lane: usize) {
+        self.link.timed_out(place.slot, lane);
+        self.failed(place);
     }
 
-    fn failed(self: &Arc<Self>, slot: u16) {
-        if self.breaker.failed() {
-            let (courier, first) = (Arc::downgrade(self), FIRST_PROBE);
-            tokio::spawn(async move {
-                let mut pause = first;
-                loop {
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LAST_PROBE);
-                    let Some(courier) = courier.upgrade() else { return };
-                    if courier.probe(slot).await {
-                        courier.breaker.close();
-                        return;
-                    }
-                }
-            });
+    fn failed(self: &Arc<Self>, place: Place) {
+        if self.breaker(place.slot).failed() {
+            let probing = Probing { courier: Arc::downgrade(self), place };
+            tokio::spawn(probing.run());
         }
     }
 
-    /// Whether Redis decides again: a decision about nobody.
-    async fn probe(&self, slot: u16) -> bool {
+    /// Whether Redis decides again: a decision about nobody, where it was asked in vain.
+    async fn probe(&self, place: Place) -> bool {
         let mut batch = Batch::default();
-        self.naming.probe().into_iter().for_each(|ask| batch.add(ask));
+        self.naming.probe(place.subject).into_iter().for_each(|ask| batch.add(ask));
         let call = self.call(&batch.seal());
-        matches!(timeout(PROBE_TIMEOUT, self.link.run(slot, 0, &call)).await, Ok(Ok(_)))
+        matches!(timeout(PROBE_TIMEOUT, self.link.run(place.slot, 0, &call)).await, Ok(Ok(_)))
     }
 
     fn call(&self, parcel: &Parcel) -> Call {
@@ -131,24 +135,122 @@ impl Carrier for Arc<Courier> {
     }
 
     async fn carry(&self, lane: usize, parcel: &Parcel) -> Vec<Answer> {
-        let call = self.call(parcel);
-        match self.link.run(parcel.slot(), lane, &call).await {
+        match self.run(lane, parcel).await {
+            Err(failure) if failure.keys_apart && parcel.asks().len() > 1 => {
+                self.carry_apart(lane, parcel).await
+            }
+            outcome => self.answers(parcel, outcome),
+        }
+    }
+}
+
+impl Courier {
+    async fn run(&self, lane: usize, parcel: &Parcel) -> Result<Reply, Failure> {
+        self.link.run(parcel.slot(), lane, &self.call(parcel)).await
+    }
+
+    fn answers(self: &Arc<Self>, parcel: &Parcel, outcome: Result<Reply, Failure>) -> Vec<Answer> {
+        match outcome {
             Ok(reply) => {
-                self.breaker.succeeded();
+                self.breaker(parcel.slot()).succeeded();
                 parcel.answers(&reply)
             }
             Err(failure) => {
-                if is_of_the_server(&failure) {
-                    self.failed(parcel.slot());
+                let first = parcel.asks().first();
+                if let Some(ask) = first.filter(|_| is_of_the_server(&failure)) {
+                    self.failed(ask.place());
                 }
                 let error = StoreError::from(failure);
                 parcel.asks().iter().map(|_| Err(error.clone())).collect()
             }
         }
     }
+
+    /// Requests that cannot be decided in one call, because their slot moves and the keys of some
+    /// have moved already. All at once, so that nobody waits for the others.
+    async fn carry_apart(self: &Arc<Self>, lane: usize, parcel: &Parcel) -> Vec<Answer> {
+        let flights: Vec<_> = apart(parcel.asks())
+            .into_iter()
+            .map(|(places, part)| {
+                let courier = Arc::clone(self);
+                let flight = async move {
+                    let outcome = courier.run(lane, &part).await;
+                    courier.answers(&part, outcome)
+                };
+                (places, tokio::spawn(flight))
+            })
+            .collect();
+        let mut answers: Vec<_> = parcel.asks().iter().map(|_| Err(abandoned())).collect();
+        for (places, flight) in flights {
+            for (place, answer) in places.into_iter().zip(flight.await.unwrap_or_default()) {
+                answers[place] = answer;
+            }
+        }
+        answers
+    }
 }
 
-/// Whether a failure says something about Redis, and not about one key.
-fn is_of_the_server(failure: &Failure) -> bool {
-    failure.kind != StoreErrorKind::WrongType
+/// Requests, those with the same keys together, with their places.
+fn apart(asks: &[Ask]) -> Vec<(Vec<usize>, Parcel)> {
+    let mut parts: Vec<(Vec<usize>, Batch)> = Vec::new();
+    let mut known: HashMap<Vec<Fingerprint>, usize> = HashMap::new();
+    for (place, ask) in asks.iter().enumerate() {
+        let counters = ask.items().iter().map(|item| item.counter).collect();
+        let part = *known.entry(counters).or_insert_with(|| {
+            parts.push(Default::default());
+            parts.len() - 1
+        });
+        parts[part].0.push(place);
+        parts[part].1.add(ask.clone());
+    }
+    parts.into_iter().map(|(places, batch)| (places, batch.seal())).collect()
 }
+
+/// Where something is kept: a slot, and whose tag leads there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) slot: u16,
+    pub(crate) subject: Fingerprint,
+}
+
+/// Looks whether Redis is back, until it is.
+struct Probing {
+    courier: Weak<Courier>,
+    place: Place,
+}
+
+impl Probing {
+    async fn run(self) {
+        let mut pause = FIRST_PROBE;
+        loop {
+            sleep(pause).await;
+            pause = (pause * 2).min(LAST_PROBE);
+            let Some(courier) = self.courier.upgrade() else { return };
+            if courier.probe(self.place).await {
+                return;
+            }
+        }
+    }
+}
+
+/// Redis is back; or the runtime has ended on which we would have noticed, and callers on another
+/// one have to find out.
+impl Drop for Probing {
+    fn drop(&mut self) {
+        if let Some(courier) = self.courier.upgrade() {
+            courier.breaker(self.place.slot).close();
+        }
+    }
+}
+
+/// Whether a failure says something about Redis, and not about a few keys.
+fn is_of_the_server(failure: &Failure) -> bool {
+    failure.kind != StoreErrorKind::WrongType && !failure.keys_apart
+}
+
+fn abandoned() -> StoreError {
+    StoreError::new(StoreErrorKind::Lost, "the runtime that carried the request has ended")
+}
+
+/// Neighbours among slots are mostly on one node.
+const BREAKERS_ON_A_CLUSTER: usize = 64;

@@ -72,13 +72,15 @@ impl Naming {
         }
     }
 
-    /// A decision that concerns nobody, to see whether Redis decides at all. It writes, since Redis
-    /// may be able to do no more than read.
-    pub(crate) fn probe(&self) -> Option<Ask> {
+    /// A decision that concerns nobody, next to the counters of `subject`, to see whether Redis
+    /// decides at all. It writes, since Redis may be able to do no more than read.
+    pub(crate) fn probe(&self, subject: Fingerprint) -> Option<Ask> {
         let limit = self.probe_limit()?;
         let id = Fingerprint::new(0, 0);
         let rule = Rule { id, limit, enforced: true, staggered: false };
-        let charge = Charge::new(id, Cost::ONE, &rule).named(PROBE).of_limit(PROBE);
+        // The tag is made of the lower half.
+        let nobody = Fingerprint::new(0, subject.low());
+        let charge = Charge::new(nobody, Cost::ONE, &rule).named(PROBE).of_limit(PROBE);
         Some(Ask::Settle(std::iter::once(self.item(&charge).ok()?).collect()))
     }
 

@@ -70,23 +70,9 @@ impl<C: Carrier> Queue<C> {
             starts
         };
         if starts {
-            tokio::spawn(self.clone().fly());
+            tokio::spawn(Flight { queue: self.clone(), landed: false }.run());
         }
         answered.await.unwrap_or_else(|_| Err(abandoned()))
-    }
-
-    /// One call after the other, until nobody waits.
-    async fn fly(self: Arc<Self>) {
-        loop {
-            // Who was just answered may ask again at once: let them come along.
-            tokio::task::yield_now().await;
-            let Some((parcel, callers)) = self.board() else { return };
-            let answers = self.carrier.carry(self.lane, &parcel).await;
-            for (caller, answer) in callers.into_iter().zip(answers) {
-                // Who does not wait any more gets nothing.
-                let _ = caller.send(answer);
-            }
-        }
     }
 
     /// Takes along what waits, as far as it fits; `None` ends the flight.
@@ -118,6 +104,37 @@ impl<C: Carrier> Queue<C> {
         }
         drop(waiting);
         Some((batch.seal(), callers))
+    }
+}
+
+/// One call after the other, until nobody waits.
+struct Flight<C: Carrier> {
+    queue: Arc<Queue<C>>,
+    landed: bool,
+}
+
+impl<C: Carrier> Flight<C> {
+    async fn run(mut self) {
+        loop {
+            // Who was just answered may ask again at once: let them come along.
+            tokio::task::yield_now().await;
+            let Some((parcel, callers)) = self.queue.board() else { break };
+            let answers = self.queue.carrier.carry(self.queue.lane, &parcel).await;
+            for (caller, answer) in callers.into_iter().zip(answers) {
+                // Who does not wait any more gets nothing.
+                let _ = caller.send(answer);
+            }
+        }
+        self.landed = true;
+    }
+}
+
+/// A flight whose runtime ended under it, or that panicked, makes room for another one.
+impl<C: Carrier> Drop for Flight<C> {
+    fn drop(&mut self) {
+        if !self.landed {
+            self.queue.waiting.lock().flights -= 1;
+        }
     }
 }
 

@@ -60,7 +60,7 @@ impl RedisStore {
     /// Whether Redis is being asked at the moment. While it does not answer it is not, and only a
     /// probe in the background looks whether it is back.
     pub fn is_available(&self) -> bool {
-        !self.courier.is_open()
+        !self.courier.is_any_open()
     }
 
     /// What an operator should know about how Redis is set up, such as that it may drop counters.
@@ -82,7 +82,8 @@ impl RedisStore {
 
     /// Asks within the deadline, whatever happens.
     async fn ask(&self, ask: Ask) -> Result<(bool, Verdicts), StoreError> {
-        if self.courier.is_open() {
+        let place = ask.place();
+        if self.courier.is_open(place.slot) {
             return Err(StoreError::new(
                 StoreErrorKind::Unreachable,
                 "it did not answer lately, so nobody asks until it does",
@@ -91,11 +92,10 @@ impl RedisStore {
         // All requests of a key take the same way, so that they find company.
         let counter = ask.items().first().map_or(0, |item| item.counter.low());
         let lane = counter as usize % self.queues.len();
-        let slot = ask.slot();
         match timeout(self.deadline, self.queues[lane].ask(ask)).await {
             Ok(answer) => answer,
             Err(_) => {
-                self.courier.timed_out(slot, lane);
+                self.courier.timed_out(place, lane);
                 Err(StoreError::new(
                     StoreErrorKind::Timeout,
                     format!("no answer within {:?}", self.deadline),

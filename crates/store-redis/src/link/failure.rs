@@ -14,6 +14,9 @@ pub(crate) struct Failure {
     pub(crate) kind: StoreErrorKind,
     pub(crate) message: Arc<str>,
     pub(crate) outcome: Outcome,
+    /// Whether it was refused only because its keys are in two places at the moment, as they are
+    /// while their slot moves: each of them alone may go well.
+    pub(crate) keys_apart: bool,
 }
 
 /// Whether a call without a reply may have run.
@@ -28,12 +31,12 @@ pub(crate) enum Outcome {
 impl Failure {
     /// A call that was never sent, or refused before anything was written.
     pub(crate) fn not_run(kind: StoreErrorKind, message: impl Into<Arc<str>>) -> Self {
-        Self { kind, message: message.into(), outcome: Outcome::NotRun }
+        Self { kind, message: message.into(), outcome: Outcome::NotRun, keys_apart: false }
     }
 
     /// A call that was sent.
     pub(crate) fn unknown(kind: StoreErrorKind, message: impl Into<Arc<str>>) -> Self {
-        Self { kind, message: message.into(), outcome: Outcome::Unknown }
+        Self { kind, message: message.into(), outcome: Outcome::Unknown, keys_apart: false }
     }
 
     /// A call whose connection failed under it.
@@ -55,7 +58,7 @@ impl Failure {
             Some(details) => format!("{code} {details}"),
             None => code.to_owned(),
         };
-        Self { kind, message: message.into(), outcome }
+        Self { kind, message: message.into(), outcome, keys_apart: code == "TRYAGAIN" }
     }
 
     /// Says where it happened.

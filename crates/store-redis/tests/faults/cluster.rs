@@ -43,7 +43,6 @@ async fn limits_of_different_subjects_are_all_paid_or_none_in_the_end() {
 
 /// One node of three is gone. Those whose counters are elsewhere must not suffer for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "bug: there is one breaker for all nodes, and its probe asks another than the one that fails"]
 async fn a_dead_node_of_a_cluster_is_an_outage_for_its_own_keys_only() {
     let cluster = Cluster::builder(3).arg("cluster-require-full-coverage", "no").start();
     let store = store_within(&cluster.url(), Duration::from_millis(250));

@@ -48,7 +48,7 @@ async fn counters_in_a_slot_that_moves_admit_exactly_their_limit() {
         assert_eq!(counter.used(&store).await, LIMIT);
         assert_eq!(tally.admitted, LIMIT, "{tally:?}");
         // None at all would be better: see the last test here.
-        tally.assert_errors_are(&[StoreErrorKind::Overloaded, StoreErrorKind::Unreachable]);
+        tally.assert_errors_are(&[]);
     }
 }
 
@@ -97,7 +97,6 @@ async fn several_limits_in_a_slot_that_moves_are_all_paid_or_none() {
 /// Callers who happen to ask at the same moment share a call; that must not be to their
 /// disadvantage when their keys are in two places.
 #[tokio::test]
-#[ignore = "bug: what is in one call is refused together, with TRYAGAIN, and opens the breaker"]
 async fn callers_of_different_keys_do_not_spoil_it_for_each_other() {
     let cluster = Arc::new(Cluster::start(3));
     let store = Arc::new(patient_store(&cluster.url()));

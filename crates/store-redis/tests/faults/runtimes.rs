@@ -12,7 +12,6 @@ use crate::support::{Counter, store_within};
 const BACK: Duration = Duration::from_secs(3);
 
 #[test]
-#[ignore = "bug: the queue waits for ever for a call that ended with its runtime"]
 fn a_runtime_that_ends_during_a_call_leaves_the_next_one_a_store_that_works() {
     let redis = Redis::start();
     let proxy = Proxy::start(redis.address());
@@ -32,7 +31,6 @@ fn a_runtime_that_ends_during_a_call_leaves_the_next_one_a_store_that_works() {
 }
 
 #[test]
-#[ignore = "bug: the probe ends with its runtime, and nobody closes the breaker"]
 fn a_runtime_that_ends_while_the_breaker_is_open_does_not_leave_it_open() {
     let redis = Redis::start();
     redis.kill();
