@@ -1,6 +1,10 @@
 -- A key of its own, and some requests for it that are all alike.
 local function settle_alone(key, rule, times)
-  local it, value, at = algorithm(rule[1]), found[key], now + (phases[key] or 0)
+  local it, value, at = rule.by, found[key], now + (phases[key] or 0)
+  if not it then
+    it = algorithm(rule[1])
+    rule.by = it
+  end
   local cost, rest = rule[6], rule[7]
   local takes = cost > 0 or rest > 0
   local a, b, c = read(it, rule, value)

@@ -1,4 +1,5 @@
--- Fixed window. State: the window's end, and the count in it.
+-- Fixed window. State: the window's end, the count in it, and the count that is stored there, unless
+-- that is of another window.
 -- Rule: kind, limit, window, scale, whether denied requests count, a cost and its rest, and by a
 -- calendar the ends of this window and the next ones.
 --
@@ -8,14 +9,16 @@ local function fixed_window()
   local it = {}
 
   function it.read(rule, raw)
-    if #raw == 15 then
-      local tag, finish, count = struct.unpack('>c1I7I7', raw)
-      if tag == 'w' then return finish, count end
-    end
     local number = tonumber(raw)
-    if not number then return nil end
-    local index = floor(number / rule[4])
-    return index * rule[3], number - index * rule[4]
+    if number then
+      local scale = rule[4]
+      local index = floor(number / scale)
+      local count = number - index * scale
+      return index * rule[3], count, count
+    end
+    if #raw ~= 15 then return nil end
+    local tag, finish, count = struct.unpack('>c1I7I7', raw)
+    if tag == 'w' then return finish, count end
   end
 
   -- When the window that contains `now` is over. Calendars are the caller's to know.
@@ -28,42 +31,39 @@ local function fixed_window()
     return now + window
   end
 
-  local function up_to(rule, now, finish, count)
-    local window = rule[3]
+  local function up_to(rule, now, finish, count, stored)
     if finish <= now then return end_of(rule, now), 0 end
     -- The clock went back before the window began: the count stays for a whole window.
-    if finish > now + window then return now + window, count end
-    return finish, count
+    if finish > now + rule[3] then return now + rule[3], count end
+    return finish, count, stored
   end
 
-  function it.take(rule, now, finish, count, _, cost)
-    finish, count = up_to(rule, now, finish, count)
-    return count + cost <= rule[2], finish, count + cost
+  function it.take(rule, now, finish, count, stored, cost)
+    finish, count, stored = up_to(rule, now, finish, count, stored)
+    count = count + cost
+    return count <= rule[2], finish, count, stored
   end
 
-  function it.deny(rule, now, finish, count, _, cost)
+  function it.deny(rule, now, finish, count, stored, cost)
     if rule[5] == 1 and cost <= rule[2] then
-      finish, count = up_to(rule, now, finish, count)
-      return true, finish, min(count + cost, 2e15)
+      finish, count, stored = up_to(rule, now, finish, count, stored)
+      return true, finish, min(count + cost, 2e15), stored
     end
     if finish > now + rule[3] then return true, up_to(rule, now, finish, count) end
   end
 
-  function it.give(rule, now, finish, count, _, amount)
-    finish, count = up_to(rule, now, finish, count)
-    return true, finish, max(0, count - amount)
+  function it.give(rule, now, finish, count, stored, amount)
+    finish, count, stored = up_to(rule, now, finish, count, stored)
+    return true, finish, max(0, count - amount), stored
   end
 
-  function it.write(key, rule, now, raw, finish, count)
-    local window, scale = rule[3], rule[4]
-    local index = finish / window
+  function it.write(key, rule, now, raw, finish, count, stored)
+    local scale = rule[4]
+    if stored and count < scale then return call('INCRBY', key, count - stored) end
+    local index = finish / rule[3]
     local number = index * scale + count
     if index ~= floor(index) or count >= scale or number > LARGEST then
       return keep(key, raw, struct.pack('>c1I7I7', 'w', finish, count), finish - now)
-    end
-    local before = raw and tonumber(raw)
-    if before and floor(before / scale) == index then
-      return call('INCRBY', key, number - before)
     end
     return keep(key, raw, string.format('%.0f', number), finish - now)
   end
