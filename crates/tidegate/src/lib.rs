@@ -82,4 +82,6 @@ pub use tidegate_store::{
     SystemClock, Verdicts,
 };
 #[cfg(feature = "redis")]
-pub use tidegate_store_redis::{RedisConfig, RedisStore, RedisStoreBuilder};
+pub use tidegate_store_redis::{
+    KeyFormat, KeyFormatError, RedisConfig, RedisStore, RedisStoreBuilder, RedisUrlError,
+};
