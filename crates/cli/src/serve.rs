@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use tidegate::config::{Described, PlannedPolicy, Source};
-use tidegate::{MemoryStore, Plan, RedisConfig, RedisStore, Store};
+use tidegate::{KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisStoreBuilder, Store};
 use tidegate_server::{App, Config, Reloaded, Reloader, serve};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -34,10 +34,6 @@ pub(crate) struct Serve {
     /// The deployment's secret, under which keys are hashed in Redis: the same in all instances
     #[arg(long, env = "TIDEGATE_SECRET", value_name = "TEXT", hide_env_values = true)]
     secret: Option<String>,
-    /// How long a decision may wait for Redis, in milliseconds
-    #[arg(long, env = "TIDEGATE_STORE_DEADLINE", value_name = "MS", default_value_t = 10,
-        value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    store_deadline: u64,
     /// How many instances share the limits: each has its part of them while Redis is away
     #[arg(long, env = "TIDEGATE_EXPECTED_NODES", value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -101,23 +97,40 @@ impl Serve {
     /// Where the counters are: as the command line says, else as the file does.
     fn store_of(&self, plan: Option<&Plan>) -> anyhow::Result<Chosen> {
         let settings = plan.map(Plan::settings);
-        if settings.is_some_and(|settings| settings.key_format().is_some()) {
-            bail!("key_format is for the library so far: expected a configuration without it");
-        }
         let url = self.store.as_deref().or_else(|| settings.and_then(|settings| settings.store()));
         match url {
             None | Some("memory") => Ok(Chosen::Memory),
             Some(url) => {
                 let config: RedisConfig = url.parse()?;
                 let about = config.to_string();
-                let store = RedisStore::builder(config)
+                let mut builder = RedisStore::builder(config)
                     .secret(self.secret.as_deref().unwrap_or_default())
-                    .deadline(Duration::from_millis(self.store_deadline))
-                    .build();
-                Ok(Chosen::Redis(Box::new(store), about))
+                    .deadline(deadline_of(plan));
+                if let Some(template) = key_format_of(plan)? {
+                    builder = builder.key_format(template.parse::<KeyFormat>()?)?;
+                }
+                Ok(Chosen::Redis(Box::new(builder.build()), about))
             }
         }
     }
+}
+
+/// As long as the most patient policy wants to wait.
+fn deadline_of(plan: Option<&Plan>) -> Duration {
+    let policies = plan.map(Plan::policies).unwrap_or_default();
+    let longest = policies.iter().map(PlannedPolicy::store_deadline).max();
+    longest.map_or(RedisStoreBuilder::DEFAULT_DEADLINE, Into::into)
+}
+
+/// The one template of all policies: a store has one way to name its keys.
+fn key_format_of(plan: Option<&Plan>) -> anyhow::Result<Option<&str>> {
+    let policies = plan.map(Plan::policies).unwrap_or_default();
+    let mut templates = policies.iter().map(|policy| policy.key_format().map(|it| it.template()));
+    let first = templates.next().flatten();
+    if templates.any(|other| other != first) {
+        bail!("policies of one store share one key_format: expected the same for all, or for none");
+    }
+    Ok(first)
 }
 
 /// Where the counters are.

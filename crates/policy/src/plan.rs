@@ -151,11 +151,26 @@ pub struct Owed<'p> {
     charges: Charges<'p>,
     owners: SmallVec<[u32; 4]>,
     is_crowded: bool,
+    /// For each charge, where the store shows names to others.
+    names: Vec<Names>,
+}
+
+/// What a charge is called where others read it.
+#[derive(Clone, Debug)]
+struct Names {
+    entity: String,
+    limit: String,
 }
 
 impl<'p> Owed<'p> {
     pub(crate) fn new(policies: &'p [PlannedPolicy]) -> Self {
-        Self { policies, charges: Charges::new(), owners: SmallVec::new(), is_crowded: false }
+        Self {
+            policies,
+            charges: Charges::new(),
+            owners: SmallVec::new(),
+            is_crowded: false,
+            names: Vec::new(),
+        }
     }
 
     /// What a store settles, all or nothing.
@@ -189,9 +204,29 @@ impl<'p> Owed<'p> {
     ) {
         let Some(subject) = policy.subject(request, hasher) else { return };
         let cost = policy.cost_of(request, cost);
-        for rule in policy.rules_for(subject, request) {
+        let rules = policy.rules_for(subject, request);
+        for rule in rules {
             self.push(number, Charge::new(subject, cost, rule));
+            if policy.key_format().is_some() {
+                let limit = match rules {
+                    [_] => policy.name().to_owned(),
+                    _ => format!("{}-{}", policy.name(), rule.limit.quota().window()),
+                };
+                self.names.push(Names { entity: policy.entity(request), limit });
+            }
         }
+    }
+
+    /// The charges, with names where the policies have a key format.
+    pub fn named_charges(&self) -> Charges<'_> {
+        let mut charges: Charges<'_> = self.charges.iter().copied().collect();
+        // Either all policies have one, or none of those that a store shows.
+        if self.names.len() == charges.len() {
+            for (charge, names) in charges.iter_mut().zip(&self.names) {
+                *charge = charge.named(&names.entity).of_limit(&names.limit);
+            }
+        }
+        charges
     }
 
     pub(crate) fn push(&mut self, policy: u32, charge: Charge<'p>) {

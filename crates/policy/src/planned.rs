@@ -152,6 +152,14 @@ impl PlannedPolicy {
         Some(hasher.fingerprint(&Subject { key: &self.key, request }))
     }
 
+    /// Who asks, as text: the parts of the key, in the form in which they are compared.
+    pub(crate) fn entity(&self, request: &Resolved<'_>) -> String {
+        let mut parts = Vec::new();
+        Subject { key: &self.key, request }
+            .each_part(|part| parts.push(String::from_utf8_lossy(part).into_owned()));
+        parts.join(":")
+    }
+
     /// The first attribute of the key that the request does not have.
     pub(crate) fn missing_part(&self, request: &Resolved<'_>) -> Option<&str> {
         self.key.iter().find(|part| part.value(request).is_none()).map(|part| &*part.name)

@@ -1,9 +1,10 @@
 //! A store, with what spares it and what stands in for it.
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Rule, Timestamp};
+use tidegate_core::{Charge, Rule, Span, Timestamp};
 use tidegate_policy::OnStoreError;
 use tidegate_store::{Store, StoreError, Verdicts};
+use tokio::time::timeout;
 
 use crate::deny_cache::DenyCache;
 use crate::fallback::{self, Fallback};
@@ -16,6 +17,15 @@ pub(crate) struct Gate<S> {
     /// For a store at the other end of a wire.
     denials: Option<DenyCache>,
     fallback: Fallback,
+}
+
+/// What policies ask of a decision.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Terms {
+    /// How long the store may take; as long as the store itself allows, unless said.
+    pub(crate) deadline: Option<Span>,
+    /// Whether the store is to be asked even where the answer is known.
+    pub(crate) exact: bool,
 }
 
 impl<S: Store> Gate<S> {
@@ -37,6 +47,7 @@ impl<S: Store> Gate<S> {
     pub(crate) async fn settle(
         &self,
         charges: &[Charge<'_>],
+        terms: Terms,
         mode: impl Fn(usize) -> OnStoreError + Send,
     ) -> Decision {
         let Some(denials) = &self.denials else {
@@ -47,15 +58,21 @@ impl<S: Store> Gate<S> {
             return decided(charges, false, Source::Store, verdicts);
         }
         let now = denials.now();
-        if let Some(verdicts) = denials.recall(charges, now) {
+        if !terms.exact
+            && let Some(verdicts) = denials.recall(charges, now)
+        {
             return decided(charges, false, Source::DenyCache, verdicts);
         }
-        match self.ask(charges).await {
-            Ok(decision) => {
+        let asked = match terms.deadline {
+            None => Some(self.ask(charges).await),
+            Some(deadline) => timeout(deadline.into(), self.ask(charges)).await.ok(),
+        };
+        match asked {
+            Some(Ok(decision)) => {
                 self.learn(denials, charges, &decision, now);
                 decision
             }
-            Err(_) => self.without_store(charges, mode),
+            Some(Err(_)) | None => self.without_store(charges, mode),
         }
     }
 

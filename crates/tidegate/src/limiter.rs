@@ -6,7 +6,7 @@ use tidegate_core::{Charge, Cost};
 use tidegate_policy::{Key, OnStoreError, Policy};
 use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store};
 
-use crate::gate::Gate;
+use crate::gate::{Gate, Terms};
 use crate::wait::{Lines, Patience};
 use crate::{Decision, LimiterBuilder, Source};
 
@@ -88,7 +88,7 @@ impl<S: Store> Limiter<S> {
     }
 
     pub(crate) async fn settle(&self, charges: &[Charge<'_>]) -> Decision {
-        self.gate.settle(charges, |_| self.on_store_error).await
+        self.gate.settle(charges, Terms::default(), |_| self.on_store_error).await
     }
 }
 

@@ -6,11 +6,12 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint, Rule};
 use tidegate_policy::{
-    Attributes, KeyHasher, OnStoreError, Owed, Plan, PlannedPolicy, Problems, Source as Text,
+    Attributes, KeyHasher, OnStoreError, Owed, Plan, PlannedPolicy, Precision, Problems,
+    Source as Text,
 };
 use tidegate_store::{MemoryStore, Store};
 
-use crate::gate::{Gate, denied_unasked};
+use crate::gate::{Gate, Terms, denied_unasked};
 use crate::{Decision, Source};
 
 /// Decides by a plan, which can be replaced while decisions are made.
@@ -90,7 +91,7 @@ impl<S: Store> PlanLimiter<S> {
 
     /// Decides what is owed; verdicts come in the order of its charges.
     pub async fn settle(&self, owed: &Owed<'_>) -> Decision {
-        let charges = owed.charges();
+        let charges = &owed.named_charges()[..];
         if owed.is_empty() {
             return Decision::unsettled(true, Source::None);
         }
@@ -115,7 +116,7 @@ impl<S: Store> PlanLimiter<S> {
         let mode = |index| {
             owed.policy(index).map_or(OnStoreError::default(), PlannedPolicy::on_store_error)
         };
-        self.gate.settle(charges, mode).await
+        self.gate.settle(charges, terms_of(owed), mode).await
     }
 
     /// A denial for whoever is blocked: nothing is taken, and the wait is that of the block.
@@ -126,7 +127,7 @@ impl<S: Store> PlanLimiter<S> {
         let mut longest = None;
         for blocking in blocks {
             let charge = [blocking.charge(Cost::PEEK)];
-            let looked = self.gate.settle(&charge, |_| OnStoreError::Open).await;
+            let looked = self.gate.settle(&charge, Terms::default(), |_| OnStoreError::Open).await;
             let verdict = looked.verdicts().first().copied();
             if let Some(verdict) = verdict.filter(|verdict| verdict.remaining == 0) {
                 longest = longest.max(Some((verdict.reset_after, blocking.first)));
@@ -134,7 +135,7 @@ impl<S: Store> PlanLimiter<S> {
         }
         let (wait, first) = longest?;
         let peeks: SmallVec<[Charge<'_>; 4]> =
-            owed.charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
+            owed.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
         Some(self.ask(owed, &peeks).await.blocked(first, wait))
     }
 
@@ -149,9 +150,18 @@ impl<S: Store> PlanLimiter<S> {
             let mut denied = denied.map(|(index, _)| owed.policy(index).map(PlannedPolicy::name));
             if denied.any(|other| other == name) {
                 let charge = [blocking.charge(Cost::ONE)];
-                let _ = self.gate.settle(&charge, |_| OnStoreError::Open).await;
+                let _ = self.gate.settle(&charge, Terms::default(), |_| OnStoreError::Open).await;
             }
         }
+    }
+}
+
+/// The strictest of what its policies ask for. A lease may be exact, so that is what it is.
+fn terms_of(owed: &Owed<'_>) -> Terms {
+    let policies = || (0..owed.charges().len()).filter_map(|index| owed.policy(index));
+    Terms {
+        deadline: policies().map(PlannedPolicy::store_deadline).min(),
+        exact: policies().any(|policy| policy.precision() == Precision::Exact),
     }
 }
 

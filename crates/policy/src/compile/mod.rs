@@ -60,6 +60,9 @@ fn ours(file: &File, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan>
     }
     let mut policies: Vec<_> =
         file.policies.iter().map(|policy| compile_policy(policy, &mut compiler, report)).collect();
+    for policy in policies.iter_mut().filter(|policy| policy.key_format.is_none()) {
+        policy.key_format.clone_from(&settings.key_format);
+    }
     check_names(file, report);
     check_crowding(file, &policies, report);
     if compiler.known.len() > Plan::MAX_ATTRIBUTES {

@@ -1,0 +1,88 @@
+//! `tidegate serve --store redis://...`, the real binary and a real Redis.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use tidegate_testkit::Redis;
+
+struct Server(Child, String);
+
+impl Server {
+    fn start(redis: &Redis, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["serve", "--http", "127.0.0.1:0", "--store", &redis.url()])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let address = first.trim().strip_prefix("listening on http://").unwrap().to_owned();
+        Self(child, address)
+    }
+
+    /// The status and the whole answer.
+    fn ask(&self, head: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.1).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "{head} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+    }
+
+    fn check(&self) -> (u16, String) {
+        self.ask("POST /v1/check", r#"{"policy": "demo", "key": "alice"}"#)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn instances_with_one_secret_share_their_counters() {
+    let redis = Redis::start();
+    let [one, two] = [(); 2].map(|()| Server::start(&redis, &["--secret", "s"]));
+    let other = Server::start(&redis, &["--secret", "another"]);
+    let statuses: Vec<u16> = (0..6).flat_map(|_| [one.check().0, two.check().0]).collect();
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 10);
+    assert_eq!(other.check().0, 200);
+}
+
+#[test]
+fn without_redis_an_instance_limits_by_itself_and_says_so() {
+    let redis = Redis::start();
+    let server = Server::start(&redis, &["--expected-nodes", "5"]);
+    redis.kill();
+    let answers: Vec<_> = (0..3).map(|_| server.check()).collect();
+    assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200, 200, 429]);
+    assert!(answers[2].1.contains(r#""source":"fallback""#), "{}", answers[2].1);
+}
+
+#[test]
+fn a_file_of_rlaas_keeps_its_keys_where_rlaas_does() {
+    let redis = Redis::start();
+    let path = std::env::temp_dir().join(format!("tidegate-rlaas-{}.yaml", std::process::id()));
+    let text = "rate-limiter: { use-algo: fixed-window-algo, max-requests: 2, window-size: 3600 }";
+    std::fs::write(&path, text).unwrap();
+    let server = Server::start(&redis, &["--config", path.to_str().unwrap()]);
+    for status in [200, 200, 429] {
+        assert_eq!(server.ask("GET /check?userId=bob", "").0, status);
+    }
+    let keys = redis.command(&["KEYS", "*"]);
+    let names: Vec<_> = keys.items().iter().map(tidegate_testkit::Reply::text).collect();
+    assert!(names.iter().all(|name| name.starts_with("rlaas:rate_limit:bob:")), "{names:?}");
+    assert!(!names.is_empty());
+    std::fs::remove_file(path).unwrap();
+}
