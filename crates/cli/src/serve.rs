@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use tidegate::config::{Described, PlannedPolicy, Source};
+use tidegate::config::{Described, KeyFormat as Template, PlannedPolicy, Source};
 use tidegate::{KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisStoreBuilder, Store};
 use tidegate_server::{App, Config, Reloaded, Reloader, serve};
 use tokio::net::TcpListener;
@@ -125,7 +125,7 @@ fn deadline_of(plan: Option<&Plan>) -> Duration {
 /// The one template of all policies: a store has one way to name its keys.
 fn key_format_of(plan: Option<&Plan>) -> anyhow::Result<Option<&str>> {
     let policies = plan.map(Plan::policies).unwrap_or_default();
-    let mut templates = policies.iter().map(|policy| policy.key_format().map(|it| it.template()));
+    let mut templates = policies.iter().map(|policy| policy.key_format().map(Template::template));
     let first = templates.next().flatten();
     if templates.any(|other| other != first) {
         bail!("policies of one store share one key_format: expected the same for all, or for none");
