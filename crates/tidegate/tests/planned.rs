@@ -99,3 +99,28 @@ async fn who_is_denied_stays_blocked_for_as_long_as_the_policy_says() {
     clock.advance(tidegate::Span::from_secs(540));
     assert!(check().await.is_allowed());
 }
+
+/// `examples/policies/accounts.yaml`: five attempts in a minute, and then nothing for a quarter of
+/// an hour, also once the minute is over.
+#[tokio::test]
+async fn a_login_under_attack_is_closed_for_a_quarter_of_an_hour() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/policies/accounts.yaml");
+    let clock = tidegate::ManualClock::at(tidegate::Timestamp::from_secs(1_000));
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let source = Source::read(std::path::Path::new(path)).unwrap();
+    let limiter = PlanLimiter::load(&source, store).unwrap();
+    let login = |ip: &'static str| {
+        let request = [("path", "/login"), ("method", "POST"), ("ip", ip)];
+        let limiter = &limiter;
+        async move { limiter.check(&request, Cost::ONE).await.reason() }
+    };
+    for _ in 0..5 {
+        assert_eq!(login("203.0.113.9").await, tidegate::Reason::WithinLimit);
+    }
+    assert_eq!(login("203.0.113.9").await, tidegate::Reason::LimitExceeded);
+    clock.advance(tidegate::Span::from_secs(14 * 60));
+    assert_eq!(login("203.0.113.9").await, tidegate::Reason::Blocked);
+    assert_eq!(login("203.0.113.10").await, tidegate::Reason::WithinLimit);
+    clock.advance(tidegate::Span::from_secs(60));
+    assert_eq!(login("203.0.113.9").await, tidegate::Reason::WithinLimit);
+}
