@@ -86,3 +86,17 @@ fn a_file_of_rlaas_keeps_its_keys_where_rlaas_does() {
     assert!(!names.is_empty());
     std::fs::remove_file(path).unwrap();
 }
+
+#[test]
+fn a_closed_policy_without_redis_says_when_to_come_back() {
+    let redis = Redis::start();
+    let path = std::env::temp_dir().join(format!("tidegate-closed-{}.yaml", std::process::id()));
+    let text = "policies: [{ name: door, key: [user], limits: [5/m], on_store_error: closed }]";
+    std::fs::write(&path, text).unwrap();
+    let server = Server::start(&redis, &["--config", path.to_str().unwrap()]);
+    redis.kill();
+    let (status, answer) = server.ask("POST /v1/check", r#"{"policy": "door", "key": "alice"}"#);
+    assert_eq!(status, 429);
+    assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
+    std::fs::remove_file(path).unwrap();
+}

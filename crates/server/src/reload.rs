@@ -123,7 +123,10 @@ impl Watch {
             Some(parent) if parent.as_os_str().is_empty() => Some(PathBuf::from(".")),
             parent => parent.map(Path::to_owned),
         };
-        let mut wanted: Vec<_> = directories.into_iter().flatten().filter_map(directory).collect();
+        // By its one name: watched under two, a directory is lost with the first that goes.
+        let by_name = |directory: PathBuf| directory.canonicalize().unwrap_or(directory);
+        let wanted = directories.into_iter().flatten().filter_map(directory).map(by_name);
+        let mut wanted: Vec<_> = wanted.collect();
         wanted.dedup();
         let Some(watcher) = &mut self.watcher else { return };
         for gone in self.covered.iter().filter(|path| !wanted.contains(path)) {

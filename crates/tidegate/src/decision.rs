@@ -71,12 +71,20 @@ impl Decision {
         Self { retry_after: Some(retry_after), ..Self::unsettled(false, Source::Fallback) }
     }
 
-    /// Denied as a penalty for an earlier denial: the charge at `index` has to wait so long.
-    pub(crate) fn blocked(mut self, index: usize, wait: Span) -> Self {
-        (self.allowed, self.blocked) = (false, true);
+    /// Denied as a penalty for an earlier denial.
+    pub(crate) fn blocked(self) -> Self {
+        Self { blocked: true, ..self }
+    }
+
+    /// Denied, and the charge at `index` has to wait at least so long.
+    pub(crate) fn waiting(mut self, index: usize, wait: Span) -> Self {
+        self.allowed = false;
         if let Some(verdict) = self.verdicts.get_mut(index) {
-            (verdict.allowed, verdict.retry_after) = (false, Some(wait));
+            verdict.allowed = false;
+            verdict.retry_after = verdict.retry_after.max(Some(wait));
             verdict.reset_after = verdict.reset_after.max(wait);
+        } else {
+            self.retry_after = self.retry_after.max(Some(wait));
         }
         self
     }

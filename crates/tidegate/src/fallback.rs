@@ -55,7 +55,16 @@ impl Fallback {
             .map(|(charge, rule)| Charge::new(charge.subject(), charge.cost(), rule))
             .collect();
         shares.iter().for_each(|share| self.seed(stand_in, share));
-        stand_in.settle_now(&shares, out)
+        let first = out.len();
+        let passes = stand_in.settle_now(&shares, out);
+        // More than this instance's share is not more than the limit: the store may be back.
+        for (charge, verdict) in charges.iter().zip(out.iter_mut().skip(first)) {
+            let fits = charge.cost().get() <= charge.rule().limit.capacity();
+            if fits && !verdict.allowed && verdict.retry_after.is_none() {
+                verdict.retry_after = Some(RETRY_AFTER);
+            }
+        }
+        passes
     }
 
     pub(crate) fn refund(&self, charge: &Charge<'_>) {

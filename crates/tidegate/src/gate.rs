@@ -76,6 +76,21 @@ impl<S: Store> Gate<S> {
         }
     }
 
+    /// The verdicts, if these charges are known to be denied; and the time, for
+    /// [`remember`](Self::remember).
+    pub(crate) fn recall(&self, charges: &[Charge<'_>]) -> (Option<Verdicts>, Timestamp) {
+        let Some(denials) = &self.denials else { return (None, Timestamp::ZERO) };
+        let now = denials.now();
+        (denials.recall(charges, now), now)
+    }
+
+    /// Takes note of a denial that somebody else found.
+    pub(crate) fn remember(&self, charges: &[Charge<'_>], verdicts: &Verdicts, asked: Timestamp) {
+        if let Some(denials) = &self.denials {
+            denials.remember(charges, verdicts, asked);
+        }
+    }
+
     /// Gives a charge's cost back. A store that does not answer has nothing to give back to: erring
     /// on the strict side.
     pub(crate) async fn refund(&self, charge: &Charge<'_>) {

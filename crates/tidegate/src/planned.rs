@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, Fingerprint, Rule};
+use tidegate_core::{Charge, Cost, Fingerprint, Rule, Timestamp, Verdict};
 use tidegate_policy::{
     Attributes, KeyHasher, OnStoreError, Owed, Plan, PlannedPolicy, Precision, Problems,
     Source as Text,
 };
-use tidegate_store::{MemoryStore, Store};
+use tidegate_store::{MemoryStore, Store, Verdicts};
 
 use crate::gate::{Gate, Terms, denied_unasked};
 use crate::{Decision, Source};
@@ -102,14 +102,13 @@ impl<S: Store> PlanLimiter<S> {
         if blocks.is_empty() {
             return self.ask(owed, charges).await;
         }
-        if let Some(decision) = self.if_blocked(owed, &blocks).await {
-            return decision;
+        match self.if_blocked(owed, &blocks).await {
+            Some(decision) => decision,
+            None => {
+                let decision = self.ask(owed, charges).await;
+                self.block(owed, &blocks, decision).await
+            }
         }
-        let decision = self.ask(owed, charges).await;
-        if !decision.is_allowed() {
-            self.block(owed, &blocks, &decision).await;
-        }
-        decision
     }
 
     async fn ask(&self, owed: &Owed<'_>, charges: &[Charge<'_>]) -> Decision {
@@ -124,36 +123,87 @@ impl<S: Store> PlanLimiter<S> {
     /// The block is looked at first, and set last. In between others may come: a few requests at
     /// the very moment of the first denial are denied by the limit and not by the block.
     async fn if_blocked(&self, owed: &Owed<'_>, blocks: &[Blocking<'_>]) -> Option<Decision> {
-        let mut longest = None;
-        for blocking in blocks {
-            let charge = [blocking.charge(Cost::PEEK)];
-            let looked = self.gate.settle(&charge, Terms::default(), |_| OnStoreError::Open).await;
-            let verdict = looked.verdicts().first().copied();
-            if let Some(verdict) = verdict.filter(|verdict| verdict.remaining == 0) {
-                longest = longest.max(Some((verdict.reset_after, blocking.first)));
-            }
+        // As one denial of all of it, which is remembered like any other.
+        let whole: SmallVec<[Charge<'_>; 4]> = blocks
+            .iter()
+            .map(|block| block.charge(Cost::ONE))
+            .chain(owed.named_charges())
+            .collect();
+        let (known, asked) = self.gate.recall(&whole);
+        if let Some(verdicts) = known {
+            return Some(blocked(owed, blocks, &verdicts, Source::DenyCache));
         }
-        let (wait, first) = longest?;
+        let mut verdicts = Verdicts::new();
+        for block in blocks {
+            verdicts.push(self.look(owed, block).await);
+        }
+        if verdicts.iter().all(|verdict| verdict.allowed) {
+            return None;
+        }
         let peeks: SmallVec<[Charge<'_>; 4]> =
             owed.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
-        Some(self.ask(owed, &peeks).await.blocked(first, wait))
+        let looked = self.ask(owed, &peeks).await;
+        verdicts.extend_from_slice(looked.verdicts());
+        self.gate.remember(&whole, &verdicts, asked);
+        Some(blocked(owed, blocks, &verdicts, looked.source()))
     }
 
-    /// Blocks the callers of those policies whose limits denied.
-    async fn block(&self, owed: &Owed<'_>, blocks: &[Blocking<'_>], decision: &Decision) {
-        for blocking in blocks {
-            let name = owed.policy(blocking.first).map(PlannedPolicy::name);
-            let denied = decision.verdicts().iter().zip(owed.charges()).enumerate();
-            let denied = denied.filter(|(_, (verdict, charge))| {
-                !verdict.allowed && charge.rule().enforced && !charge.cost().is_peek()
-            });
-            let mut denied = denied.map(|(index, _)| owed.policy(index).map(PlannedPolicy::name));
-            if denied.any(|other| other == name) {
-                let charge = [blocking.charge(Cost::ONE)];
-                let _ = self.gate.settle(&charge, Terms::default(), |_| OnStoreError::Open).await;
+    /// What a block says: denied, until it is over.
+    async fn look(&self, owed: &Owed<'_>, block: &Blocking<'_>) -> Verdict {
+        let charge = [block.charge(Cost::PEEK)];
+        let looked = self.gate.settle(&charge, terms_of(owed), |_| block.mode).await;
+        match looked.verdicts().first() {
+            Some(verdict) if verdict.remaining == 0 => {
+                Verdict { allowed: false, retry_after: Some(verdict.reset_after), ..*verdict }
             }
+            Some(verdict) => *verdict,
+            None => block.rule.limit.probe_fresh(Cost::PEEK, Timestamp::ZERO),
         }
     }
+
+    /// Blocks the callers of those policies whose limits denied, and says how long that takes. A
+    /// cost that never fits is a mistake, and no attempt.
+    async fn block(
+        &self,
+        owed: &Owed<'_>,
+        blocks: &[Blocking<'_>],
+        mut decision: Decision,
+    ) -> Decision {
+        for block in blocks {
+            let denies = |index: usize| {
+                let (verdict, charge) = (decision.verdicts().get(index), owed.charges().get(index));
+                let is_denied = verdict.is_some_and(|it| !it.allowed && !it.is_hopeless());
+                let is_meant = charge.is_some_and(|it| it.rule().enforced && !it.cost().is_peek());
+                is_denied && is_meant && owed.policy(index).map(PlannedPolicy::name) == block.name
+            };
+            if !decision.is_allowed() && (0..owed.charges().len()).any(denies) {
+                let charge = [block.charge(Cost::ONE)];
+                let _ = self.gate.settle(&charge, terms_of(owed), |_| block.mode).await;
+                decision = decision.waiting(block.first, block.rule.limit.period());
+            }
+        }
+        decision
+    }
+}
+
+/// The decision for whoever is blocked; the first verdicts are those of the blocks.
+fn blocked(
+    owed: &Owed<'_>,
+    blocks: &[Blocking<'_>],
+    verdicts: &[Verdict],
+    source: Source,
+) -> Decision {
+    let (of_blocks, rest) = verdicts.split_at(blocks.len().min(verdicts.len()));
+    let mut decision = Decision::of_charges(owed.charges(), source, |out| {
+        out.extend_from_slice(rest);
+        false
+    });
+    for (block, verdict) in blocks.iter().zip(of_blocks) {
+        if let Some(wait) = verdict.retry_after {
+            decision = decision.waiting(block.first, wait).blocked();
+        }
+    }
+    decision
 }
 
 /// The strictest of what its policies ask for. A lease may be exact, so that is what it is.
@@ -171,6 +221,8 @@ fn hasher_of(store: &impl Store) -> KeyHasher {
 
 /// A policy of a request that blocks those whom it denies.
 struct Blocking<'p> {
+    name: Option<&'p str>,
+    mode: OnStoreError,
     /// The first of its charges.
     first: usize,
     subject: Fingerprint,
@@ -186,10 +238,16 @@ impl Blocking<'_> {
 fn blocks_of<'p>(owed: &Owed<'p>) -> SmallVec<[Blocking<'p>; 1]> {
     let mut blocks: SmallVec<[Blocking<'p>; 1]> = SmallVec::new();
     for (first, charge) in owed.charges().iter().enumerate() {
-        let block = owed.policy(first).and_then(PlannedPolicy::block);
-        let Some(block) = block.filter(|_| charge.rule().enforced) else { continue };
+        let Some(policy) = owed.policy(first).filter(|_| charge.rule().enforced) else { continue };
+        let Some(block) = policy.block() else { continue };
         if blocks.iter().all(|other| other.rule.id != block.rule.id) {
-            blocks.push(Blocking { first, subject: charge.subject(), rule: &block.rule });
+            blocks.push(Blocking {
+                name: Some(policy.name()),
+                mode: policy.on_store_error(),
+                first,
+                subject: charge.subject(),
+                rule: &block.rule,
+            });
         }
     }
     blocks

@@ -7,19 +7,19 @@ use tidegate::{Quota, Span};
 
 use super::answer::{Answer, Said};
 
-/// Says how the tightest limit stands. Says nothing when no limit was asked.
+/// Says when to try again, and how the tightest limit stands if any was asked.
 pub(super) fn describe(answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
+    let retry_after = answer.decision.retry_after().map(retry_after_secs);
+    if let Some(secs) = retry_after {
+        headers.insert(RETRY_AFTER, secs.into());
+    }
     let Some(Said { policy, rule, verdict }) = answer.tightest() else { return };
-    let (name, decision) = (quoted(policy), answer.decision);
-    let retry_after = decision.retry_after().map(retry_after_secs);
+    let name = quoted(policy);
     // Whoever heeds `t` must not come back before `Retry-After`.
     let t = retry_after.unwrap_or_else(|| verdict.reset_after.as_secs_ceil());
     let r = integer(verdict.remaining);
     insert(headers, RATELIMIT_POLICY, quota_item(&name, &rule.limit.quota()));
     insert(headers, RATELIMIT, format!("{name};r={r};t={}", integer(t)));
-    if let Some(secs) = retry_after {
-        headers.insert(RETRY_AFTER, secs.into());
-    }
 }
 
 /// Whole seconds, up: zero would invite the client back at once.
