@@ -89,6 +89,7 @@ impl Serve {
         if let (Some(path), Some(source)) = (&self.config, &source) {
             follow(&app, path, source)?;
         }
+        tokio::spawn(tell_of_the_store(Arc::clone(&app)));
         print(&greeting(listener.local_addr()?, &app, &about));
         serve(listener, app, Config::default(), stop.wait()).await;
         Ok(ExitCode::SUCCESS)
@@ -131,6 +132,21 @@ fn key_format_of(plan: Option<&Plan>) -> anyhow::Result<Option<&str>> {
         bail!("policies of one store share one key_format: expected the same for all, or for none");
     }
     Ok(first)
+}
+
+/// Says when the store is lost, and when it is back.
+async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
+    let mut said = None;
+    loop {
+        let problem = app.limiter().store_problem();
+        match (&said, &problem) {
+            (None, Some(problem)) => eprintln!("deciding without the store: {problem}"),
+            (Some(_), None) => eprintln!("the store answers again"),
+            _ => {}
+        }
+        said = problem;
+        tokio::time::sleep(LOOK_AT_THE_STORE).await;
+    }
 }
 
 /// Where the counters are.
@@ -240,5 +256,6 @@ impl Stop {
 }
 
 const MAX_KEYS: usize = 1_000_000;
+const LOOK_AT_THE_STORE: Duration = Duration::from_millis(500);
 /// Of ten thousand policies, enough to recognise the file by.
 const MAX_SHOWN: usize = 20;

@@ -66,6 +66,9 @@ fn without_redis_an_instance_limits_by_itself_and_says_so() {
     let server = Server::start(&redis, &["--expected-nodes", "5"]);
     redis.kill();
     let answers: Vec<_> = (0..3).map(|_| server.check()).collect();
+    let (status, ready) = server.ask("GET /readyz", "");
+    assert_eq!(status, 200);
+    assert!(ready.contains("deciding without the store: store "), "{ready}");
     assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200, 200, 429]);
     assert!(answers[2].1.contains(r#""source":"fallback""#), "{}", answers[2].1);
 }

@@ -141,3 +141,18 @@ impl Watch {
 
 const SETTLE: Duration = Duration::from_millis(20);
 const LOOK_ANYWAY: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_watched_under_one_name_and_stays_so_when_the_file_is_gone() {
+        let mut watch = Watch::new(&Arc::new(Notify::new()));
+        watch.cover(Path::new("Cargo.toml"));
+        let covered = watch.covered.clone();
+        assert_eq!(covered.len(), 1, "{covered:?}");
+        watch.cover(Path::new("gone.toml"));
+        assert_eq!(watch.covered, covered);
+    }
+}

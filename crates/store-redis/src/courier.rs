@@ -75,7 +75,7 @@ impl Courier {
         }
     }
 
-    /// What an operator should know about how Redis is set up. Nothing, where it may not be asked.
+    /// What an operator should know about how Redis is set up, or why that is not known.
     pub(crate) async fn doubts(&self) -> Vec<String> {
         let memory = timeout(PROBE_TIMEOUT, self.link.memory(0)).await;
         match memory {
@@ -84,7 +84,9 @@ impl Courier {
                  whose counter is dropped has a fresh quota; set it to noeviction",
                 memory.policy
             )],
-            _ => Vec::new(),
+            Ok(Ok(_)) => Vec::new(),
+            Ok(Err(failure)) => vec![format!("could not see how Redis is set up: {failure}")],
+            Err(_) => vec![format!("no answer from Redis within {PROBE_TIMEOUT:?}")],
         }
     }
 

@@ -63,7 +63,8 @@ impl RedisStore {
         !self.courier.is_any_open()
     }
 
-    /// What an operator should know about how Redis is set up, such as that it may drop counters.
+    /// What an operator should know about how Redis is set up, such as that it may drop counters; or
+    /// why that is not known, such as that it cannot be reached.
     pub async fn doubts(&self) -> Vec<String> {
         self.courier.doubts().await
     }

@@ -3,11 +3,12 @@
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Rule, Span, Timestamp};
 use tidegate_policy::OnStoreError;
-use tidegate_store::{Store, StoreError, Verdicts};
+use tidegate_store::{Store, StoreError, StoreErrorKind, Verdicts};
 use tokio::time::timeout;
 
 use crate::deny_cache::DenyCache;
 use crate::fallback::{self, Fallback};
+use crate::trouble::Trouble;
 use crate::{Decision, Source};
 
 /// Where charges become a decision, whatever the store does.
@@ -17,6 +18,7 @@ pub(crate) struct Gate<S> {
     /// For a store at the other end of a wire.
     denials: Option<DenyCache>,
     fallback: Fallback,
+    trouble: Trouble,
 }
 
 /// What policies ask of a decision.
@@ -32,7 +34,7 @@ impl<S: Store> Gate<S> {
     /// `nodes` is how many instances share the limits.
     pub(crate) fn new(store: S, nodes: u32) -> Self {
         let denials = store.shared_secret().map(|_| DenyCache::new());
-        Self { store, denials, fallback: Fallback::new(nodes) }
+        Self { store, denials, fallback: Fallback::new(nodes), trouble: Trouble::default() }
     }
 
     pub(crate) fn with_nodes(self, nodes: u32) -> Self {
@@ -63,17 +65,34 @@ impl<S: Store> Gate<S> {
         {
             return decided(charges, false, Source::DenyCache, verdicts);
         }
-        let asked = match terms.deadline {
-            None => Some(self.ask(charges).await),
-            Some(deadline) => timeout(deadline.into(), self.ask(charges)).await.ok(),
-        };
-        match asked {
-            Some(Ok(decision)) => {
+        match self.ask_within(charges, terms.deadline).await {
+            Ok(decision) => {
+                self.trouble.is_over();
                 self.learn(denials, charges, &decision, now);
                 decision
             }
-            Some(Err(_)) | None => self.without_store(charges, mode),
+            Err(error) => {
+                self.trouble.note(&error);
+                self.without_store(charges, mode)
+            }
         }
+    }
+
+    /// What is wrong with the store, until it answers again.
+    pub(crate) fn store_problem(&self) -> Option<String> {
+        self.trouble.what()
+    }
+
+    async fn ask_within(
+        &self,
+        charges: &[Charge<'_>],
+        deadline: Option<Span>,
+    ) -> Result<Decision, StoreError> {
+        let Some(deadline) = deadline else { return self.ask(charges).await };
+        timeout(deadline.into(), self.ask(charges)).await.unwrap_or_else(|_| {
+            let message = format!("no answer within {deadline}");
+            Err(StoreError::new(StoreErrorKind::Timeout, message))
+        })
     }
 
     /// The verdicts, if these charges are known to be denied; and the time, for

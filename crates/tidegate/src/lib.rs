@@ -52,6 +52,7 @@ mod gate;
 mod limiter;
 mod planned;
 mod resolver;
+mod trouble;
 mod wait;
 
 pub use builder::{BuildError, LimitSpec, LimiterBuilder};

@@ -79,6 +79,11 @@ impl<S: Store> PlanLimiter<S> {
         self.gate.store()
     }
 
+    /// What is wrong with a store at the other end of a wire, as decisions saw it last.
+    pub fn store_problem(&self) -> Option<String> {
+        self.gate.store_problem()
+    }
+
     /// May this request happen? By all policies that are about it.
     pub async fn check<A>(&self, request: &A, cost: Cost) -> Decision
     where

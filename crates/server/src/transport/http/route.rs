@@ -39,12 +39,17 @@ pub(super) async fn answer<S: Store>(
     }
 }
 
-/// A file that was refused changes nothing, so it is no reason to send nobody; it is said.
+/// A file that was refused changes nothing, and a store that is away is stood in for: no reasons to
+/// send nobody. They are said.
 fn ready<S: Store>(app: &App<S>) -> Response {
-    match app.reload_problem() {
-        None => plain("ok\n".to_owned()),
-        Some(problem) => plain(format!("ok\nthe last configuration was refused: {problem}\n")),
+    let mut text = "ok\n".to_owned();
+    if let Some(problem) = app.reload_problem() {
+        text += &format!("the last configuration was refused: {problem}\n");
     }
+    if let Some(problem) = app.limiter().store_problem() {
+        text += &format!("deciding without the store: {problem}\n");
+    }
+    plain(text)
 }
 
 fn plain(text: String) -> Response {
