@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tidegate::config::{Problems, Source};
-use tidegate::{MemoryStore, Plan, PlanLimiter, Store};
+use tidegate::{Decision, MemoryStore, Owed, Plan, PlanLimiter, Store};
 
 /// A limiter, whether the server is stopping, and what became of the last reload.
 #[derive(Debug)]
@@ -53,6 +53,11 @@ impl<S: Store> App<S> {
     /// Who decides.
     pub const fn limiter(&self) -> &PlanLimiter<S> {
         &self.limiter
+    }
+
+    /// Decides what is owed. Every transport asks here, so that all decisions are seen.
+    pub async fn settle(&self, owed: &Owed<'_>) -> Decision {
+        self.limiter.settle(owed).await
     }
 
     /// Takes note of a reload that took effect, or of why it did not.

@@ -6,6 +6,7 @@
 //! - [`Cluster`]: primaries that share the slots, and can move them.
 //! - [`Proxy`]: a wire that breaks in chosen ways.
 //! - [`FakeRedis`]: a server that says what a real one says too rarely.
+//! - [`peer`]: programs of others, which `scripts/peers` installs; [`Daemon`] runs one.
 //!
 //! Everything blocks, and everything panics with a readable message: it is for tests only. What
 //! a test starts ends with the value it holds, and with the process at the latest.
@@ -23,6 +24,7 @@ mod door;
 mod fake;
 mod link;
 mod migration;
+mod peer;
 mod process;
 mod proxy;
 mod redis;
@@ -35,6 +37,8 @@ mod wait;
 pub use cluster::{Cluster, ClusterBuilder};
 pub use fake::FakeRedis;
 pub use migration::MigrationStep;
+pub use peer::{Daemon, peer, peers};
+pub use process::free_port;
 pub use proxy::{Mode, Proxy};
 pub use redis::Redis;
 pub use resp::{Connection, Reply, encode_command};

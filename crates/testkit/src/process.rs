@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::wait::{PATIENCE, happens};
 
-/// A running `redis-server`. Killed when dropped.
+/// A running server. Killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -23,11 +23,19 @@ pub(crate) struct Process {
 impl Process {
     /// Starts `redis-server` with these arguments. Whatever it prints goes to `log`.
     pub(crate) fn spawn(args: &[String], log: &Path) -> Self {
+        let server = on_path("redis-server");
+        assert!(server.is_some(), "redis-server not found: apt-get install redis-server");
+        let mut command = dying_with_us(Path::new("redis-server"));
+        command.args(args);
+        Self::run(command, log)
+    }
+
+    /// Runs what [`dying_with_us`] began.
+    pub(crate) fn run(mut command: Command, log: &Path) -> Self {
         let file = OpenOptions::new().create(true).append(true).open(log).expect("a log file");
-        let mut command = server_command();
-        command.args(args).stdin(Stdio::null());
+        command.stdin(Stdio::null());
         command.stdout(file.try_clone().expect("a second handle")).stderr(file);
-        Self { child: spawn_for_life(command).expect("redis-server starts") }
+        Self { child: spawn_for_life(command).expect("a server starts") }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -43,7 +51,7 @@ impl Process {
         self.signal(Signal::STOP);
         let stat = format!("/proc/{}/stat", self.pid());
         let stands = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") T "));
-        assert!(happens(PATIENCE, stands), "redis-server goes on after SIGSTOP");
+        assert!(happens(PATIENCE, stands), "the server goes on after SIGSTOP");
     }
 
     pub(crate) fn resume(&self) {
@@ -51,7 +59,7 @@ impl Process {
     }
 
     /// Sends a signal. A process that has ended already is no error: that is what tests do.
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a process id");
         let _ = kill_process(pid, signal);
     }
@@ -68,17 +76,15 @@ impl Drop for Process {
     }
 }
 
-/// `redis-server`, told to die with us where the system can do that.
-fn server_command() -> Command {
+/// A program that is told to die with us, where the system can do that.
+pub(crate) fn dying_with_us(program: &Path) -> Command {
     static DIES_WITH_PARENT: OnceLock<bool> = OnceLock::new();
-    let server = on_path("redis-server");
-    assert!(server.is_some(), "redis-server not found: apt-get install redis-server");
     if *DIES_WITH_PARENT.get_or_init(setpriv_works) {
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "redis-server"]);
+        command.args(["--pdeathsig", "KILL"]).arg(program);
         command
     } else {
-        Command::new("redis-server")
+        Command::new(program)
     }
 }
 
@@ -182,7 +188,7 @@ const PREFIX: &str = "tidegate-testkit-";
 /// It lies below those that the system gives to outgoing connections. Otherwise a client that
 /// keeps asking for a killed server would one day be given the server's own port, and be
 /// connected to itself.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;
     static NEXT: OnceLock<AtomicU32> = OnceLock::new();

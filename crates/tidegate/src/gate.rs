@@ -110,19 +110,21 @@ impl<S: Store> Gate<S> {
         }
     }
 
-    /// Gives a charge's cost back. A store that does not answer has nothing to give back to: erring
-    /// on the strict side.
-    pub(crate) async fn refund(&self, charge: &Charge<'_>) {
-        let _ = self.store.refund(charge).await;
+    /// Gives a charge's cost back. A store that does not answer gives nothing back: erring on the
+    /// strict side.
+    pub(crate) async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        let outcome = self.store.refund(charge).await;
         self.fallback.refund(charge);
         self.forget_denials();
+        outcome
     }
 
     /// Forgets a charge's counter.
-    pub(crate) async fn reset(&self, charge: &Charge<'_>) {
-        let _ = self.store.reset(charge).await;
+    pub(crate) async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        let outcome = self.store.reset(charge).await;
         self.fallback.reset(charge);
         self.forget_denials();
+        outcome
     }
 
     async fn ask(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {

@@ -9,7 +9,7 @@ use tidegate_policy::{
     Attributes, KeyHasher, OnStoreError, Owed, Plan, PlannedPolicy, Precision, Problems,
     Source as Text,
 };
-use tidegate_store::{MemoryStore, Store, Verdicts};
+use tidegate_store::{MemoryStore, Store, StoreError, Verdicts};
 
 use crate::gate::{Gate, Terms, denied_unasked};
 use crate::{Decision, Source};
@@ -114,6 +114,27 @@ impl<S: Store> PlanLimiter<S> {
                 self.block(owed, &blocks, decision).await
             }
         }
+    }
+
+    /// Gives back what is owed: it was taken, and then not used. See [`Limiter::refund`].
+    ///
+    /// [`Limiter::refund`]: crate::Limiter::refund
+    pub async fn refund(&self, owed: &Owed<'_>) -> Result<(), StoreError> {
+        for charge in &owed.named_charges() {
+            self.gate.refund(charge).await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the counters that are owed to, and lifts the blocks: whoever it is has a full quota.
+    pub async fn reset(&self, owed: &Owed<'_>) -> Result<(), StoreError> {
+        for charge in &owed.named_charges() {
+            self.gate.reset(charge).await?;
+        }
+        for block in &blocks_of(owed) {
+            self.gate.reset(&block.charge(Cost::ONE)).await?;
+        }
+        Ok(())
     }
 
     async fn ask(&self, owed: &Owed<'_>, charges: &[Charge<'_>]) -> Decision {

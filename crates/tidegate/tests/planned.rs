@@ -124,3 +124,21 @@ async fn a_login_under_attack_is_closed_for_a_quarter_of_an_hour() {
     clock.advance(tidegate::Span::from_secs(60));
     assert_eq!(login("203.0.113.9").await, tidegate::Reason::WithinLimit);
 }
+
+#[tokio::test]
+async fn what_was_taken_is_given_back_and_who_is_reset_starts_anew() {
+    let text = "policies: [{ name: api, key: [user], limits: [2/hour], block_for: 1h }]";
+    let limiter =
+        PlanLimiter::load(&Source::new("test", text).unwrap(), MemoryStore::new()).unwrap();
+    let (plan, alice) = (limiter.plan(), [("user", "alice")]);
+    let (one, two) = (plan.charges(&alice, Cost::ONE), plan.charges(&alice, Cost::new(2).unwrap()));
+    assert!(limiter.settle(&two).await.is_allowed());
+    limiter.refund(&one).await.unwrap();
+    assert!(limiter.settle(&one).await.is_allowed());
+    assert!(!limiter.settle(&one).await.is_allowed());
+    // Blocked by now, whatever is given back.
+    limiter.refund(&two).await.unwrap();
+    assert!(!limiter.settle(&one).await.is_allowed());
+    limiter.reset(&one).await.unwrap();
+    assert!(limiter.settle(&two).await.is_allowed());
+}

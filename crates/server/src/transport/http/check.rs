@@ -24,7 +24,7 @@ pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> Response {
 
 /// Decides, and says so.
 pub(super) async fn respond<S: Store>(app: &App<S>, owed: &Owed<'_>) -> Response {
-    let decision = app.limiter().settle(owed).await;
+    let decision = app.settle(owed).await;
     let answer = Answer { owed, decision: &decision };
     if decision.is_allowed() { allowed(&answer) } else { denied(&answer) }
 }

@@ -1,0 +1,110 @@
+//! Programs that tests run beside us: proxies, clients, load generators.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::process::{Process, TempDir, dying_with_us, local, on_path};
+use crate::wait::happens;
+
+/// Where a program is that `scripts/peers` installs. `None` where it could not be had, which is
+/// said on standard error, past what captures the output of tests that pass.
+///
+/// ```
+/// if let Some(curl) = tidegate_testkit::peer("curl") {
+///     assert!(std::process::Command::new(curl).arg("--version").output()?.status.success());
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn peer(name: &str) -> Option<PathBuf> {
+    let installed = peers().map(|peers| peers.join("bin").join(name)).filter(|it| it.is_file());
+    let found = installed.or_else(|| on_path(name));
+    if found.is_none() {
+        let line = format!("SKIPPED: {name} is not installed (scripts/peers does that)\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+    found
+}
+
+/// Where `scripts/peers` keeps what it installs; `node_modules` is there too.
+pub fn peers() -> Option<PathBuf> {
+    if let Some(chosen) = std::env::var_os("TIDEGATE_PEERS") {
+        return Some(chosen.into());
+    }
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    Some(cache?.join("tidegate").join("peers"))
+}
+
+/// A server of somebody else's (or our own binary), with a directory to itself. Ends with the value.
+#[derive(Debug)]
+pub struct Daemon {
+    process: Process,
+    directory: TempDir,
+}
+
+impl Daemon {
+    /// Starts `program` in a fresh directory; `prepare` writes its files there and says its
+    /// arguments.
+    pub fn start(program: &Path, prepare: impl FnOnce(&Path, &mut Command)) -> Self {
+        let directory = TempDir::new();
+        let mut command = dying_with_us(program);
+        command.current_dir(directory.path());
+        prepare(directory.path(), &mut command);
+        let process = Process::run(command, &directory.path().join("log"));
+        Self { process, directory }
+    }
+
+    /// Waits until somebody listens on this port of the loopback interface.
+    ///
+    /// # Panics
+    ///
+    /// With what it printed, when it ends or takes too long.
+    pub fn listening_on(mut self, port: u16) -> Self {
+        let is_up = || TcpStream::connect_timeout(&local(port), Duration::from_millis(200)).is_ok();
+        let mut ended = false;
+        let up = happens(PATIENCE, || {
+            ended = self.process.has_ended();
+            ended || is_up()
+        });
+        assert!(up && !ended, "nobody listens on {port}:\n{}", self.printed());
+        self
+    }
+
+    /// Whatever it has printed.
+    pub fn printed(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
+    /// Its directory.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.process.has_ended()
+    }
+
+    /// Asks it to end, by SIGTERM.
+    pub fn terminate(&self) {
+        self.process.signal(Signal::TERM);
+    }
+
+    /// Asks it to look at its configuration again, by SIGHUP.
+    pub fn hang_up(&self) {
+        self.process.signal(Signal::HUP);
+    }
+}
+
+/// Envoy takes some seconds on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(30);
