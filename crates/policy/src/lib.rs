@@ -41,6 +41,7 @@ pub use explain::{Described, Explained, Outcome};
 pub use foreign::envoy::{Descriptor, DescriptorStatus, DescriptorsOwed, Domain};
 pub use foreign::import::import;
 pub use key::{Key, KeyHasher};
+pub use normalise::{Address, Network, NoNetwork};
 pub use plan::{Owed, Plan};
 pub use planned::{Block, PlannedPolicy};
 pub use policy::{Charges, Policy, PolicyError};

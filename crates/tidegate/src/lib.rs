@@ -67,7 +67,9 @@ pub use tidegate_core::{
     AlgorithmKind, Charge, Cost, CostTooLarge, Limit, MAX_COUNT, Quota, QuotaError, Rule, Span,
     Timestamp, Verdict,
 };
-pub use tidegate_policy::{Attributes, Key, OnStoreError, Owed, Plan, Policy, PolicyError};
+pub use tidegate_policy::{
+    Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, Plan, Policy, PolicyError,
+};
 
 /// Configuration files: reading, checking, explaining and importing them.
 pub mod config {

@@ -1,14 +1,27 @@
 //! Addresses: one caller, one key, however the address is written.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
 
 /// An address in one form: IPv4 within IPv6 is IPv4, by its bits and not by its notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Address(IpAddr);
+pub struct Address(IpAddr);
+
+impl From<IpAddr> for Address {
+    fn from(address: IpAddr) -> Self {
+        Self(address.to_canonical())
+    }
+}
+
+impl From<Address> for IpAddr {
+    fn from(address: Address) -> Self {
+        address.0
+    }
+}
 
 impl Address {
-    /// Also with a zone (`fe80::1%eth0`), in brackets, or with a port.
-    pub(crate) fn read(value: &[u8]) -> Option<Self> {
+    /// As people and proxies write it, also with a zone (`fe80::1%eth0`), in brackets, or with a port.
+    pub fn read(value: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(value).ok()?.trim();
         let address = plain(text).or_else(|| with_port(text))?;
         Some(Self(address.to_canonical()))
@@ -43,11 +56,32 @@ fn with_port(text: &str) -> Option<IpAddr> {
 }
 
 /// Addresses that begin with the same bits.
+///
+/// ```
+/// use tidegate_policy::{Address, Network};
+///
+/// let network: Network = "203.0.113.0/24".parse()?;
+/// assert!(Address::read(b"[::ffff:203.0.113.9]:443").is_some_and(|it| network.contains(it)));
+/// # Ok::<(), tidegate_policy::NoNetwork>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Network {
+pub struct Network {
     bits: u128,
     prefix: u8,
     is_v4: bool,
+}
+
+/// A text that is no network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no network: expected an address or a prefix of one, such as 10.0.0.0/8")]
+pub struct NoNetwork(String);
+
+impl FromStr for Network {
+    type Err = NoNetwork;
+
+    fn from_str(text: &str) -> Result<Self, NoNetwork> {
+        Self::read(text).ok_or_else(|| NoNetwork(text.chars().take(64).collect()))
+    }
 }
 
 impl Network {
@@ -72,7 +106,8 @@ impl Network {
         }
     }
 
-    pub(crate) fn contains(&self, address: Address) -> bool {
+    /// Whether the address begins so.
+    pub fn contains(&self, address: Address) -> bool {
         let (bits, width) = bits(address.0);
         self.is_v4 == (width == 32) && mask(bits, self.prefix, width) == self.bits
     }

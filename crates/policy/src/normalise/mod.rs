@@ -7,7 +7,7 @@ mod route;
 
 use smallvec::SmallVec;
 
-pub(crate) use ip::{Address, Network};
+pub use ip::{Address, Network, NoNetwork};
 pub(crate) use path::normal_path;
 pub(crate) use route::Routes;
 

@@ -1,10 +1,8 @@
 //! HTTP/1.1 with JSON bodies.
 
-mod answer;
 mod body;
 mod check;
 mod connection;
-mod headers;
 mod problem;
 mod request;
 mod rlaas;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, StatusCode};
 use serde::Serialize;
+use tidegate_http::PROBLEM_JSON;
 use tidegate_wire::{Problem, Refused};
 
 use super::Response;
@@ -104,14 +105,12 @@ impl From<Refusal> for Response {
 }
 
 /// The status in words.
-pub(super) fn title(status: StatusCode) -> &'static str {
+fn title(status: StatusCode) -> &'static str {
     status.canonical_reason().unwrap_or("Error")
 }
 
 pub(super) fn json(status: StatusCode, kind: &'static str, body: &impl Serialize) -> Response {
-    // Our own types always serialise; were one not to, the client gets an empty answer.
-    let body = serde_json::to_vec(body).unwrap_or_default();
-    let mut response = Response::new(body.into());
+    let mut response = Response::new(tidegate_http::json(body).into());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
@@ -124,9 +123,6 @@ pub(super) fn brief(text: &str) -> String {
         None => text.to_owned(),
     }
 }
-
-pub(super) const JSON: &str = "application/json";
-pub(super) const PROBLEM_JSON: &str = "application/problem+json";
 
 const BRIEF: usize = 64;
 /// Of ten thousand policies, enough to see what names look like.

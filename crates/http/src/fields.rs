@@ -5,11 +5,11 @@ use std::fmt::Write;
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tidegate::{Quota, Span};
 
-use super::answer::{Answer, Said};
+use crate::{Answer, Said};
 
 /// Says when to try again, and how the tightest limit stands if any was asked.
-pub(super) fn describe(answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
-    let retry_after = answer.decision.retry_after().map(retry_after_secs);
+pub fn describe(answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
+    let retry_after = answer.decision().retry_after().map(retry_after_secs);
     if let Some(secs) = retry_after {
         headers.insert(RETRY_AFTER, secs.into());
     }
@@ -82,7 +82,7 @@ mod tests {
             MemoryStore::new().settle_now(charges, out)
         });
         let mut headers = HeaderMap::new();
-        describe(&Answer { owed: &owed, decision: &decision }, &mut headers);
+        describe(&Answer::of_owed(&owed, &decision), &mut headers);
         headers
     }
 

@@ -1,0 +1,96 @@
+//! A decision, together with the limits that it is about.
+
+use tidegate::config::PlannedPolicy;
+use tidegate::{Charge, Decision, Owed, Policy, Rule, Verdict};
+
+/// What a client is told about.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a, 'p> {
+    asked: Asked<'a, 'p>,
+    decision: &'a Decision,
+}
+
+/// Who was asked.
+#[derive(Clone, Copy, Debug)]
+enum Asked<'a, 'p> {
+    Owed(&'a Owed<'p>),
+    Policy(&'a Policy),
+}
+
+/// A limit, whose it is, and what it says.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'a> {
+    /// The name of the policy.
+    pub policy: &'a str,
+    /// The limit.
+    pub rule: &'a Rule,
+    /// What it says.
+    pub verdict: &'a Verdict,
+}
+
+impl<'a, 'p> Answer<'a, 'p> {
+    /// By the policies of a plan that a request was about.
+    pub const fn of_owed(owed: &'a Owed<'p>, decision: &'a Decision) -> Self {
+        Self { asked: Asked::Owed(owed), decision }
+    }
+
+    /// By the one policy of a limiter.
+    pub const fn of_policy(policy: &'a Policy, decision: &'a Decision) -> Self {
+        Self { asked: Asked::Policy(policy), decision }
+    }
+
+    /// The decision.
+    pub const fn decision(&self) -> &'a Decision {
+        self.decision
+    }
+
+    /// Whether more limits apply than can be settled together.
+    pub const fn is_crowded(&self) -> bool {
+        matches!(self.asked, Asked::Owed(owed) if owed.is_crowded())
+    }
+
+    /// What each limit says, in the order of the file.
+    pub fn each(&self) -> impl Iterator<Item = Said<'a>> + use<'a, 'p> {
+        let asked = self.asked;
+        self.decision.verdicts().iter().enumerate().filter_map(move |(index, verdict)| {
+            Some(Said { policy: asked.policy(index)?, rule: asked.rule(index)?, verdict })
+        })
+    }
+
+    /// The one that speaks for all.
+    pub fn tightest(&self) -> Option<Said<'a>> {
+        self.decision.tightest_index().and_then(|index| self.each().nth(index))
+    }
+
+    /// The policy that speaks for all; the first one when none could say anything.
+    pub fn policy(&self) -> Option<&'a str> {
+        self.tightest().map(|said| said.policy).or_else(|| self.asked.policy(0))
+    }
+
+    /// The policies that a denied request has violated; all of them when none could say.
+    pub fn violated(&self) -> Vec<&'a str> {
+        let denying = self.each().filter(|said| said.rule.enforced && !said.verdict.allowed);
+        let mut names: Vec<_> = denying.map(|said| said.policy).collect();
+        if names.is_empty() {
+            names = (0..).map_while(|index| self.asked.policy(index)).collect();
+        }
+        names.dedup();
+        names
+    }
+}
+
+impl<'a> Asked<'a, '_> {
+    fn policy(self, index: usize) -> Option<&'a str> {
+        match self {
+            Self::Owed(owed) => owed.policy(index).map(PlannedPolicy::name),
+            Self::Policy(policy) => policy.rules().get(index).map(|_| policy.name()),
+        }
+    }
+
+    fn rule(self, index: usize) -> Option<&'a Rule> {
+        match self {
+            Self::Owed(owed) => owed.charges().get(index).map(Charge::rule),
+            Self::Policy(policy) => policy.rules().get(index),
+        }
+    }
+}

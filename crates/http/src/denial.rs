@@ -1,0 +1,83 @@
+//! The bodies: of every answer, and of a denial.
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+use tidegate::{Reason, Span};
+use tidegate_wire::{CheckResponse, LimitStatus, Problem, QuotaExceeded};
+
+use crate::{Answer, PROBLEM_JSON, Said, describe};
+
+/// The answer to a request that may not happen: 429 with everything that helps to do better.
+pub fn denial(answer: &Answer<'_, '_>) -> Response<Bytes> {
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    // Where no limit was asked, none was exceeded.
+    let is_exceeded = answer.decision().reason() != Reason::StoreUnavailable;
+    let problem = Problem {
+        kind: if is_exceeded { Problem::QUOTA_EXCEEDED } else { Problem::BLANK },
+        title: status.canonical_reason().unwrap_or("Error"),
+        status: status.as_u16(),
+        detail: &detail(answer),
+        members: QuotaExceeded { violated_policies: answer.violated(), answer: body(answer) },
+    };
+    let mut response = Response::new(json(&problem));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    describe(answer, response.headers_mut());
+    response
+}
+
+/// The body of an answer, allowed or denied.
+pub fn body<'a>(answer: &Answer<'a, '_>) -> CheckResponse<'a> {
+    let decision = answer.decision();
+    let reason = decision.reason();
+    CheckResponse {
+        allowed: decision.is_allowed(),
+        policy: if reason == Reason::NoPolicy { None } else { answer.policy() },
+        reason: reason.name(),
+        limit: decision.limit(),
+        remaining: decision.remaining(),
+        retry_after_ms: decision.retry_after().map(Span::as_millis_ceil),
+        reset_after_ms: decision.reset_after().map(Span::as_millis_ceil),
+        source: decision.source().name(),
+        limits: answer.each().map(status).collect(),
+    }
+}
+
+/// The text of a body. Our own types always serialise; were one not to, the answer is empty.
+pub fn json(body: &impl serde::Serialize) -> Bytes {
+    serde_json::to_vec(body).unwrap_or_default().into()
+}
+
+fn status(said: Said<'_>) -> LimitStatus<'_> {
+    let Said { policy, rule, verdict } = said;
+    LimitStatus {
+        policy,
+        algorithm: rule.limit.kind().name(),
+        limit: verdict.limit,
+        window_ms: rule.limit.quota().window().as_millis_ceil(),
+        allowed: verdict.allowed,
+        remaining: verdict.remaining,
+        retry_after_ms: verdict.retry_after.map(Span::as_millis_ceil),
+        reset_after_ms: verdict.reset_after.as_millis_ceil(),
+        mode: if rule.enforced { "enforce" } else { "shadow" },
+    }
+}
+
+fn detail(answer: &Answer<'_, '_>) -> String {
+    let name = answer.policy().unwrap_or_default();
+    match (answer.tightest(), answer.decision().retry_after()) {
+        (Some(said), Some(wait)) => {
+            let (quota, secs) = (said.rule.limit.quota(), wait.as_secs_ceil());
+            format!("policy {name} allows {quota}: try again in {secs}s")
+        }
+        (Some(_), None) if answer.is_crowded() => {
+            "more limits apply to this request than can be settled together".to_owned()
+        }
+        (Some(said), None) => {
+            let most = said.rule.limit.capacity();
+            format!("policy {name} never holds more than {most}: the cost does not fit")
+        }
+        (None, _) => format!("policy {name} could not be asked: {}", answer.decision().reason()),
+    }
+}

@@ -1,0 +1,33 @@
+//! A decision in HTTP, for whoever answers requests: the server, the gateway, a tower layer.
+//!
+//! [`Answer`] is a decision beside the limits that it is about. [`describe`] writes it into header
+//! fields, [`body`] makes it the JSON of `/v1/check`, and [`denial`] is the whole answer to a request
+//! that may not happen. [`ClientIp`] says whose request it is when proxies stand in between.
+//!
+//! ```
+//! use tidegate::Limiter;
+//! use tidegate_http::{Answer, denial};
+//!
+//! let limiter = Limiter::builder().name("login").limit("1/hour").build()?;
+//! let _ = limiter.check_now("alice");
+//! let decision = limiter.check_now("alice");
+//! let response = denial(&Answer::of_policy(limiter.policy(), &decision));
+//! assert_eq!(response.status(), 429);
+//! assert!(response.headers().contains_key("retry-after"));
+//! # Ok::<(), tidegate::BuildError>(())
+//! ```
+
+mod answer;
+mod client_ip;
+mod denial;
+mod fields;
+
+pub use answer::{Answer, Said};
+pub use client_ip::ClientIp;
+pub use denial::{body, denial, json};
+pub use fields::describe;
+
+/// The media type of answers.
+pub const JSON: &str = "application/json";
+/// The media type of denials and refusals: RFC 9457.
+pub const PROBLEM_JSON: &str = "application/problem+json";
