@@ -4,6 +4,8 @@ use std::fmt;
 
 use tidegate_core::Span;
 
+use crate::normalise::Network;
+
 /// Whether a policy is obeyed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -67,6 +69,7 @@ impl KeyFormat {
 pub struct Settings {
     pub(crate) store: Option<String>,
     pub(crate) key_format: Option<KeyFormat>,
+    pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) is_rlaas: bool,
 }
 
@@ -79,6 +82,11 @@ impl Settings {
     /// The template of keys in a store.
     pub const fn key_format(&self) -> Option<&KeyFormat> {
         self.key_format.as_ref()
+    }
+
+    /// Whose `X-Forwarded-For` is believed.
+    pub fn trusted_proxies(&self) -> &[Network] {
+        &self.trusted_proxies
     }
 
     /// Whether this was an RLaaS file, whose users also expect `GET /check?userId=`.

@@ -3,6 +3,7 @@
 use tidegate_core::{AlgorithmKind, Span};
 
 use crate::file::{self, PrecisionFile};
+use crate::normalise::{Network, NoNetwork};
 use crate::problem::{Report, brief};
 use crate::settings::{DEFAULT_DEADLINE, KeyFormat, Mode, OnStoreError, Precision};
 use crate::yaml::Spot;
@@ -44,6 +45,17 @@ impl Default for Defaults {
             precision: Precision::default(),
         }
     }
+}
+
+pub(crate) fn networks(texts: &[Spot<String>], report: &mut Report<'_>) -> Vec<Network> {
+    let mut network = |text: &Spot<String>| match text.value.parse() {
+        Ok(network) => Some(network),
+        Err(error) => {
+            report.add(&text.at, NoNetwork::to_string(&error));
+            None
+        }
+    };
+    texts.iter().filter_map(&mut network).collect()
 }
 
 pub(crate) fn algorithm(name: &Spot<String>, report: &mut Report<'_>) -> Option<AlgorithmKind> {

@@ -48,6 +48,7 @@ fn ours(file: &File, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan>
     let settings = Settings {
         store: file.store.as_ref().and_then(|store| choices::store(store, report)),
         key_format: file.key_format.as_ref().and_then(|format| choices::key_format(format, report)),
+        trusted_proxies: choices::networks(&file.trusted_proxies, report),
         is_rlaas: false,
     };
     if file.policies.is_empty() && report.is_clean() {

@@ -17,7 +17,7 @@ pub(crate) use parts::{CostFile, KeyPart, KeyPartFields, PrecisionFile};
 pub(crate) use policy::{Condition, Override, PolicyFile, Tier};
 
 use crate::problem::Report;
-use crate::yaml::{Fields, Node, Spot, text};
+use crate::yaml::{Fields, Node, Spot, one_or_many, text};
 
 /// A Tidegate configuration.
 #[derive(Clone, Debug, Default, JsonSchema)]
@@ -29,6 +29,10 @@ pub(crate) struct File {
     /// A template for stored keys, for those who share a Redis with another limiter: {entity},
     /// {limit}, {window_index}, {window_start} and {window_start_ms}.
     pub(crate) key_format: Option<Spot<String>>,
+    /// Networks of proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8; nobody's unless
+    /// said.
+    #[schemars(with = "Option<OneOrMany<String>>")]
+    pub(crate) trusted_proxies: Vec<Spot<String>>,
     /// What policies do unless they say otherwise.
     #[schemars(with = "Option<Defaults>")]
     pub(crate) defaults: Defaults,
@@ -54,7 +58,7 @@ pub(crate) struct Defaults {
 
 impl File {
     pub(crate) const FIELDS: &'static [&'static str] =
-        &["store", "key_format", "defaults", "policies"];
+        &["store", "key_format", "trusted_proxies", "defaults", "policies"];
 
     /// Whatever can be read of it. The report says what cannot.
     pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Self {
@@ -66,7 +70,10 @@ impl File {
             Some(_) => fields.list("policies", report).unwrap_or_default(),
             None => &[],
         };
+        let proxies = fields.get("trusted_proxies").map(one_or_many).unwrap_or_default();
+        let mut network = |node| text(node, "a network, such as 10.0.0.0/8", report);
         Self {
+            trusted_proxies: proxies.iter().filter_map(&mut network).collect(),
             store: fields.text("store", report),
             key_format: fields.text("key_format", report),
             defaults: defaults.map(|node| Defaults::read(node, report)).unwrap_or_default(),
