@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use tidegate::config::{
     Described, Descriptor, DescriptorStatus, Explained, Outcome, PlannedPolicy, Source,
 };
@@ -29,6 +29,14 @@ impl Explain {
             Ok(plan) => plan,
             Err(problems) => return Ok(wrong(&problems)),
         };
+        // The entries of a descriptor are a list, and may repeat; attributes have one value.
+        let twice = |(index, (name, _)): (usize, &(String, String))| {
+            self.attributes[..index].iter().any(|(other, _)| other == name)
+        };
+        let repeated = self.attributes.iter().enumerate().find(|one| twice(*one));
+        if let (Some((_, (name, _))), []) = (repeated, plan.domains()) {
+            bail!("{name:?} is said twice: expected one value for each attribute");
+        }
         let text = match plan.domains() {
             [] => explain(&plan, &self.attributes),
             _ => explain_descriptor(&plan, &self.attributes),
@@ -42,6 +50,9 @@ fn attribute(text: &str) -> anyhow::Result<(String, String)> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| anyhow!("{text:?} has no \"=\": expected name=value"))?;
+    if name.is_empty() {
+        bail!("{text:?} has no name: expected name=value");
+    }
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -73,7 +84,8 @@ fn explain(plan: &Plan, request: &[(String, String)]) -> String {
                     policy.key().map(|part| format!("{part}={}", value(part))).collect();
                 let key = if key.is_empty() { "all together".to_owned() } else { key.join(", ") };
                 let _ = writeln!(text, "+ {name} ({}) for {key}, by {origin}", policy.mode());
-                limits(&mut text, rules)
+                let _ = limits(&mut text, rules);
+                block(&mut text, policy)
             }
             _ => Ok(()),
         };
@@ -106,6 +118,12 @@ fn explain_descriptor(plan: &Plan, request: &[(String, String)]) -> String {
         };
     }
     text
+}
+
+fn block(text: &mut String, policy: &PlannedPolicy) -> std::fmt::Result {
+    let Some(block) = policy.block() else { return Ok(()) };
+    let span = block.rule.limit.period();
+    writeln!(text, "    a denial blocks for {span}: everything is denied until then")
 }
 
 fn limits(text: &mut String, rules: &[tidegate::Rule]) -> std::fmt::Result {

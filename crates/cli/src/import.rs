@@ -20,6 +20,10 @@ impl Import {
         Ok(match Source::read(&self.file).and_then(|source| import(&source)) {
             Ok(text) => {
                 print(&text);
+                let lost = text.lines().filter(|line| line.contains("# Not carried over")).count();
+                if lost > 0 {
+                    eprintln!("{lost} not carried over and switched off: see the comments");
+                }
                 ExitCode::SUCCESS
             }
             Err(problems) => wrong(&problems),

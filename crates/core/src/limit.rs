@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::algorithm::{self, Algorithm};
-use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
+use crate::{Calendar, Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
 macro_rules! limits {
     ($($Name:ident $field:ident $name:literal,)*) => {
@@ -124,6 +124,22 @@ impl FromStr for AlgorithmKind {
 impl fmt::Display for AlgorithmKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl Limit {
+    /// The calendar it follows, if it does.
+    pub const fn calendar(&self) -> Option<Calendar> {
+        if let Self::FixedWindow(fixed) = self { fixed.calendar() } else { None }
+    }
+
+    /// How much in which time, as people write it: `100/1m burst 20`, `9/calendar-month`.
+    pub fn rate(&self) -> String {
+        let quota = self.quota();
+        match self.calendar() {
+            Some(calendar) => format!("{}/{calendar}", quota.limit()),
+            None => quota.to_string(),
+        }
     }
 }
 

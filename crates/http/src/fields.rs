@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use tidegate::{Quota, Span};
+use tidegate::{Calendar, Limit, Span};
 
 use crate::{Answer, Said};
 
@@ -18,7 +18,7 @@ pub fn describe(answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
     // Whoever heeds `t` must not come back before `Retry-After`.
     let t = retry_after.unwrap_or_else(|| verdict.reset_after.as_secs_ceil());
     let r = integer(verdict.remaining);
-    insert(headers, RATELIMIT_POLICY, quota_item(&name, &rule.limit.quota()));
+    insert(headers, RATELIMIT_POLICY, quota_item(&name, &rule.limit));
     insert(headers, RATELIMIT, format!("{name};r={r};t={}", integer(t)));
 }
 
@@ -27,10 +27,12 @@ fn retry_after_secs(span: Span) -> u64 {
     span.as_secs_ceil().max(1)
 }
 
-/// `w` is in whole seconds; a window that is not gets none rather than a wrong one.
-fn quota_item(name: &str, quota: &Quota) -> String {
+/// `w` is in whole seconds; a window that is not, or is a month, gets none rather than a wrong one.
+fn quota_item(name: &str, limit: &Limit) -> String {
+    let quota = limit.quota();
+    let is_month = limit.calendar() == Some(Calendar::Month);
     let (q, secs) = (integer(quota.limit()), quota.window().as_secs_ceil());
-    if Span::from_secs(secs) == quota.window() {
+    if Span::from_secs(secs) == quota.window() && !is_month {
         format!("{name};q={q};w={secs}")
     } else {
         format!("{name};q={q}")
@@ -113,6 +115,8 @@ mod tests {
     fn numbers_fit_their_fields() {
         let [policy, ..] = fields("p", &["1000000000000000/1500ms"], 0);
         assert_eq!(policy.unwrap(), r#""p";q=999999999999999"#);
+        let month = fields("p", &["{ quota: 9, per: calendar-month, algorithm: fixed-window }"], 0);
+        assert_eq!(month[0].as_deref(), Some(r#""p";q=9"#));
         assert_eq!(retry_after_secs(Span::ZERO), 1);
         assert_eq!(retry_after_secs(Span::from_millis(1_001)), 2);
     }

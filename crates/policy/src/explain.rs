@@ -95,9 +95,8 @@ impl fmt::Display for Described<'_> {
         if units == 0 {
             return write!(f, "0/{}: denies everything", quota.window());
         }
-        let calendar = if let Limit::FixedWindow(fixed) = limit { fixed.calendar() } else { None };
-        if let Some(calendar) = calendar {
-            return write!(f, "{units}/{calendar} (UTC): at most {units} in each");
+        if limit.calendar().is_some() {
+            return write!(f, "{} (UTC): at most {units} in each", limit.rate());
         }
         let (kind, window) = (limit.kind(), quota.window());
         let most = match kind {

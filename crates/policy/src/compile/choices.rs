@@ -194,7 +194,9 @@ pub(crate) fn store(text: &Spot<String>, report: &mut Report<'_>) -> Option<Stri
     let scheme = text.value.split_once("://").map(|(scheme, _)| scheme);
     match scheme {
         None if text.value == "memory" => Some(text.value.clone()),
-        Some("redis" | "rediss" | "redis+sentinel" | "redis+cluster") => Some(text.value.clone()),
+        Some("redis" | "rediss" | "redis+unix" | "redis+sentinel" | "redis+cluster") => {
+            Some(text.value.clone())
+        }
         scheme => {
             let scheme = scheme.map(|scheme| format!(" {:?}", brief(scheme))).unwrap_or_default();
             let known = STORES.join(", ");
@@ -205,4 +207,4 @@ pub(crate) fn store(text: &Spot<String>, report: &mut Report<'_>) -> Option<Stri
 }
 
 const STORES: &[&str] =
-    &["memory", "redis://", "rediss://", "redis+sentinel://", "redis+cluster://"];
+    &["memory", "redis://", "rediss://", "redis+unix://", "redis+sentinel://", "redis+cluster://"];

@@ -109,7 +109,7 @@ impl Wanted {
         match text.parse::<Quota>() {
             Ok(quota) => Some(Self::from(quota)),
             Err(error) => {
-                report.add(at, error.to_string());
+                report.add(at, with_calendar(text, &error));
                 None
             }
         }
@@ -200,11 +200,18 @@ fn window(text: &Spot<String>, report: &mut Report<'_>) -> Option<Window> {
     match text.value.parse() {
         Ok(span) => Some(Window::Span(span)),
         Err(error) => {
-            let error: QuotaError = error;
-            report.add(&text.at, error.to_string());
+            report.add(&text.at, with_calendar(&text.value, &error));
             None
         }
     }
+}
+
+/// Whoever writes `month` wants the calendar's: no other unit is so long.
+fn with_calendar(text: &str, error: &QuotaError) -> String {
+    let text = text.to_ascii_lowercase();
+    let asks = ["week", "month", "year"].iter().any(|unit| text.contains(unit));
+    let hint = if asks { "; by the calendar: calendar-week, calendar-month" } else { "" };
+    format!("{error}{hint}")
 }
 
 fn only_fixed(calendar: Calendar, kind: AlgorithmKind) -> QuotaError {
