@@ -1,58 +1,167 @@
 //! The accept loop: takes connections in, never dies of an error, and lets go of them gently.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 
-use crate::Config;
+use crate::stream::Plain;
+use crate::{Config, Listener, Stream};
 
 /// Tells a connection to finish what it has begun and then to close.
 pub(crate) type Closing = watch::Receiver<bool>;
 
-/// Hands each connection to `connect` until `shutdown` resolves; then waits for those that are
-/// open, for as long as the drain may take, and drops the rest.
+/// Hands each connection to `connect` until `shutdown` resolves and the delay after it is over;
+/// then waits for those that are open, for as long as the drain may take, and drops the rest.
+///
+/// Every transport is served by this loop, whatever its connections come over.
 pub(crate) async fn run<F>(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     config: &Config,
     shutdown: impl Future<Output = ()>,
-    connect: impl Fn(TcpStream, Closing) -> F,
+    connect: impl Fn(Stream, Closing) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let (close, closing) = watch::channel(false);
-    let mut connections = JoinSet::new();
-    let mut shutdown = pin!(shutdown);
+    let listener = listener.into();
+    let mut crowd = Crowd::new(&listener, config, connect);
+    // Somebody for whom there was no room when they came.
+    let (mut waiting, room) = (None, Arc::clone(&crowd.room));
+    let mut shutdown = pin!(async {
+        shutdown.await;
+        sleep(config.drain_delay).await;
+    });
     loop {
         tokio::select! {
             () = &mut shutdown => break,
             // Makes room, and is the moment to retry after an accept failed for want of it.
-            Some(_) = connections.join_next() => {}
-            stream = accept(&listener), if connections.len() < config.max_connections => {
-                // Answers are small and complete: waiting to fill a segment only delays them.
-                let _ = stream.set_nodelay(true);
-                connections.spawn(connect(stream, closing.clone()));
+            () = crowd.changes() => {}
+            plain = accept(&listener), if waiting.is_none() => waiting = crowd.let_in(plain),
+            seat = Arc::clone(&room).acquire_owned(), if waiting.is_some() => {
+                // Nobody ever closes the room.
+                if let (Some(plain), Ok(seat)) = (waiting.take(), seat) {
+                    crowd.seated(plain, seat);
+                }
             }
         }
     }
+    crowd.let_in_who_waits(&listener, waiting).await;
     drop(listener);
-    close.send_replace(true);
-    let drained = async { while connections.join_next().await.is_some() {} };
-    if timeout(config.drain_timeout, drained).await.is_err() {
-        connections.shutdown().await;
+    crowd.drain(config.drain_timeout).await;
+}
+
+/// Those who are connected, and those who are about to be.
+struct Crowd<C> {
+    room: Arc<Semaphore>,
+    tls: Option<(Arc<crate::Tls>, Duration)>,
+    /// A client that is slow here keeps nobody else from being accepted.
+    handshakes: JoinSet<Option<(Stream, OwnedSemaphorePermit)>>,
+    connections: JoinSet<()>,
+    connect: C,
+    close: watch::Sender<bool>,
+}
+
+impl<C, F> Crowd<C>
+where
+    C: Fn(Stream, Closing) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn new(listener: &Listener, config: &Config, connect: C) -> Self {
+        let own = || Arc::new(Semaphore::new(config.max_connections.min(Semaphore::MAX_PERMITS)));
+        Self {
+            room: listener.room.clone().unwrap_or_else(own),
+            tls: listener.tls.clone().map(|tls| (tls, config.header_timeout)),
+            handshakes: JoinSet::new(),
+            connections: JoinSet::new(),
+            connect,
+            close: watch::Sender::new(false),
+        }
+    }
+
+    /// Takes a client in, or hands it back when there is no room.
+    fn let_in(&mut self, plain: Plain) -> Option<Plain> {
+        match Arc::clone(&self.room).try_acquire_owned() {
+            Ok(seat) => {
+                self.seated(plain, seat);
+                None
+            }
+            Err(_) => Some(plain),
+        }
+    }
+
+    fn seated(&mut self, plain: Plain, seat: OwnedSemaphorePermit) {
+        plain.hurry();
+        match self.tls.clone() {
+            None => self.begin(plain.into(), seat),
+            Some((tls, within)) => {
+                let handshake = async move { Some((tls.accept(plain, within).await?, seat)) };
+                self.handshakes.spawn(handshake);
+            }
+        }
+    }
+
+    fn begin(&mut self, stream: Stream, seat: OwnedSemaphorePermit) {
+        let connection = (self.connect)(stream, self.close.subscribe());
+        self.connections.spawn(async move {
+            connection.await;
+            drop(seat);
+        });
+    }
+
+    /// Waits until somebody has left, or is known well enough to begin. For ever, if nobody is
+    /// there.
+    async fn changes(&mut self) {
+        tokio::select! {
+            Some(_) = self.connections.join_next() => {}
+            Some(known) = self.handshakes.join_next() => {
+                if let Ok(Some((stream, seat))) = known {
+                    self.begin(stream, seat);
+                }
+            }
+            else => std::future::pending().await,
+        }
+    }
+
+    /// Takes in those who came before the door closed: the system has answered them already.
+    async fn let_in_who_waits(&mut self, listener: &Listener, mut waiting: Option<Plain>) {
+        // Lets the runtime see who has come.
+        yield_now().await;
+        loop {
+            if waiting.take().and_then(|plain| self.let_in(plain)).is_some() {
+                return;
+            }
+            match poll_fn(|cx| Poll::Ready(listener.poll_accept(cx))).await {
+                Poll::Ready(Ok(plain)) => waiting = Some(plain),
+                Poll::Ready(Err(_)) | Poll::Pending => return,
+            }
+        }
+    }
+
+    async fn drain(mut self, within: Duration) {
+        self.close.send_replace(true);
+        let drained = async {
+            while !(self.connections.is_empty() && self.handshakes.is_empty()) {
+                self.changes().await;
+            }
+        };
+        if timeout(within, drained).await.is_err() {
+            self.handshakes.shutdown().await;
+            self.connections.shutdown().await;
+        }
     }
 }
 
 /// The next connection, however long that takes.
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn accept(listener: &Listener) -> Plain {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return stream,
+        match poll_fn(|cx| listener.poll_accept(cx)).await {
+            Ok(plain) => return plain,
             Err(error) if is_the_clients(&error) => {}
             // Out of file descriptors or memory. At once it would fail again, and spin.
             Err(_) => sleep(PAUSE).await,

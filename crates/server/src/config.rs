@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-/// The bounds of one listener. A client can exhaust none of them for others.
+/// The bounds of one listener, on all workers together. A client can exhaust none of them for
+/// others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Connections at a time; 10,000 unless said. Others wait to be accepted.
     pub max_connections: usize,
-    /// From a request's first byte, or from the connection, to the end of its head; 5 seconds
-    /// unless said.
+    /// From a request's first byte, or from the connection, to the end of its head; for a TLS
+    /// handshake too. 5 seconds unless said.
     pub header_timeout: Duration,
     /// From the end of a request's head to the end of its body; 5 seconds unless said.
     pub body_timeout: Duration,
@@ -18,6 +19,8 @@ pub struct Config {
     pub max_head: usize,
     /// The largest body in bytes; 64 KiB unless said.
     pub max_body: usize,
+    /// The most requests at a time on one HTTP/2 connection; 200 unless said.
+    pub max_streams: u32,
     /// How long to go on as before once told to stop, with `/readyz` failing, so that a load
     /// balancer can turn away; not at all unless said.
     pub drain_delay: Duration,
@@ -34,6 +37,7 @@ impl Default for Config {
             idle_timeout: Duration::from_secs(60),
             max_head: 16 << 10,
             max_body: 64 << 10,
+            max_streams: 200,
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(10),
         }

@@ -1,8 +1,9 @@
 //! The server: one limiter behind doors that other programs knock on.
 //!
-//! [`serve`] takes a bound listener and a future that ends it, so a test can use port 0 and a
-//! program its signals. Requests become decisions in [`App`]; everything about bytes stays in
-//! the transports.
+//! [`Server`] opens doors and runs them on one worker for each core. [`serve`] is one of them
+//! alone: it takes a listener and a future that ends it, so a test can use port 0 and a program
+//! its signals. Requests become decisions in [`App`]; everything about bytes stays in the
+//! transports.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -20,12 +21,26 @@
 //! ```
 
 mod accept;
+mod address;
 mod app;
 mod config;
+mod files;
+mod listener;
+mod per_worker;
 mod reload;
+mod server;
+mod stream;
+mod tls;
 mod transport;
+mod worker;
 
+pub use address::{Address, OpenError};
 pub use app::App;
 pub use config::Config;
+pub use listener::{Listener, Place};
+pub use per_worker::PerWorker;
 pub use reload::{Reloaded, Reloader};
+pub use server::{Server, Transport};
+pub use stream::{Peer, Stream};
+pub use tls::{Tls, TlsError, TlsFiles, TlsReloaded};
 pub use transport::http::serve;

@@ -2,68 +2,164 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
+use std::time::Duration;
 
-use hyper::server::conn::http1;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Version};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tidegate::Store;
-use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use super::route;
-use super::watch::{Deadline, Progress, Watched};
+use super::watch::{Progress, Watch};
+use super::wire::Wire;
+use super::{Response, route};
 use crate::accept::Closing;
-use crate::{App, Config};
+use crate::{App, Config, Stream};
+
+/// What the requests of a connection share.
+struct Session<S> {
+    app: Arc<App<S>>,
+    config: Arc<Config>,
+    progress: Progress,
+}
 
 /// Answers requests until the client leaves, takes too long, or the server closes.
 pub(super) async fn serve<S: Store + 'static>(
-    stream: TcpStream,
+    stream: Stream,
     app: Arc<App<S>>,
     config: Arc<Config>,
-    mut closing: Closing,
+    closing: Closing,
 ) {
-    let progress = Progress::new();
-    let mut deadline = Deadline::new(progress.clone(), &config);
-    let io = TokioIo::new(Watched::new(stream, progress.clone()));
-    let (head, body) = (config.max_head, config.max_body);
+    let progress = Progress::default();
+    let mut watch = Watch::new(progress.clone(), &config, closing);
+    let wire = Wire::new(stream, progress.clone());
+    let io = TokioIo::new(wire.end());
+    let session = Arc::new(Session { app, config: Arc::clone(&config), progress });
     let service = service_fn(move |request| {
-        let (app, config, progress) = (app.clone(), config.clone(), progress.clone());
-        async move {
-            progress.answering();
-            let response = route::answer(&app, &config, request).await;
-            progress.answered();
-            Ok::<_, Infallible>(response)
-        }
+        let session = Arc::clone(&session);
+        async move { Ok::<_, Infallible>(session.answer(request).await) }
     });
-    let mut connection = pin!(builder(head, body).serve_connection(io, service));
-    let mut closed = pin!(async move { drop(closing.wait_for(|closing| *closing).await) });
-    let mut is_open = true;
-    // By hand and not by `select!`: the deadline must look after the connection has moved.
-    poll_fn(|cx| {
-        if is_open && closed.as_mut().poll(cx).is_ready() {
-            is_open = false;
-            connection.as_mut().graceful_shutdown();
+    let is_done = match version(&wire, &mut watch).await {
+        None => false,
+        Some(Version::HTTP_2) => {
+            let connection = pin!(http2(&config).serve_connection(io, service));
+            drive(connection, &wire, &mut watch, Some(http2::Connection::graceful_shutdown)).await
         }
-        match connection.as_mut().poll(cx) {
-            // An error is a client that broke off or broke the protocol; hyper has answered it.
-            Poll::Ready(_) => Poll::Ready(()),
-            Poll::Pending => deadline.poll(cx),
+        // Nothing has to be said at the end: the last answer says that it is the last.
+        Some(_) => {
+            let connection = pin!(http1(&config).serve_connection(io, service));
+            drive(connection, &wire, &mut watch, None).await
         }
-    })
-    .await;
+    };
+    if is_done {
+        let _ = timeout(LINGER, poll_fn(|cx| wire.poll_linger(cx))).await;
+    }
 }
 
-fn builder(max_head: usize, max_body: usize) -> http1::Builder {
+impl<S: Store> Session<S> {
+    async fn answer(&self, request: Request<Incoming>) -> Response {
+        let _answering = self.progress.answering();
+        let version = request.version();
+        let mut response = route::answer(&self.app, &self.config, request).await;
+        if self.progress.is_closing() && version != Version::HTTP_2 {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+/// Which HTTP is spoken, if that is clear in time.
+async fn version(wire: &Wire<Stream>, watch: &mut Watch) -> Option<Version> {
+    poll_fn(|cx| {
+        watch.is_told_to_close(cx);
+        match wire.poll_version(cx) {
+            Poll::Ready(version) => Poll::Ready(version),
+            Poll::Pending => watch.poll_deadline(cx).map(|()| None),
+        }
+    })
+    .await
+}
+
+/// Sees a connection to its end. `goodbye` tells the client that it should leave. Returns whether
+/// the end was an orderly one.
+async fn drive<C: Future>(
+    mut connection: Pin<&mut C>,
+    wire: &Wire<Stream>,
+    watch: &mut Watch,
+    mut goodbye: Option<fn(Pin<&mut C>)>,
+) -> bool {
+    let mut is_done = false;
+    // By hand and not by `select!`: the order matters.
+    poll_fn(|cx| {
+        if watch.is_told_to_close(cx)
+            && let Some(goodbye) = goodbye.take()
+        {
+            goodbye(connection.as_mut());
+        }
+        loop {
+            // An error is a client that broke off or broke the protocol; hyper has answered it.
+            is_done = is_done || connection.as_mut().poll(cx).is_ready();
+            match wire.poll_send(cx) {
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
+                Poll::Ready(Ok(())) if is_done => return Poll::Ready(true),
+                Poll::Ready(Ok(())) | Poll::Pending => {}
+            }
+            ready!(watch.poll_deadline(cx));
+            match goodbye.take().filter(|_| !is_done) {
+                None => return Poll::Ready(false),
+                Some(goodbye) => goodbye(connection.as_mut()),
+            }
+            watch.close();
+        }
+    })
+    .await
+}
+
+fn http1(config: &Config) -> http1::Builder {
     let mut builder = http1::Builder::new();
     // Not `pipeline_flush`: it withholds an answer while any byte of another request is unread,
     // never sends hyper's own 400 and 431, and lifts the bound of what waits to be written.
     builder
         // See `watch`, which tells a slow head from an idle connection.
         .header_read_timeout(None)
-        .max_header_size(max_head)
+        .max_header_size(config.max_head)
         // What one connection can make us hold. hyper refuses less than 8 KiB.
-        .max_buf_size(max_head.saturating_add(max_body).max(8 << 10));
+        .max_buf_size(config.max_head.saturating_add(config.max_body).max(8 << 10));
     builder
 }
+
+fn http2(config: &Config) -> http2::Builder<TokioExecutor> {
+    let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX >> 1);
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(config.max_streams)
+        .max_header_list_size(size(config.max_head))
+        // Requests that are taken back as fast as they are made, or that break the protocol.
+        .max_pending_accept_reset_streams(MAX_RESETS)
+        .max_local_error_reset_streams(MAX_ERRORS)
+        // One body fits at once; more than that is read as it is dealt with.
+        .initial_stream_window_size(size(config.max_body).max(MIN_WINDOW))
+        .initial_connection_window_size(size(config.max_body).max(CONNECTION_WINDOW))
+        .max_send_buf_size(SEND_BUFFER)
+        // Finds clients that are gone without a word.
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(config.header_timeout);
+    builder
+}
+
+const MAX_RESETS: usize = 20;
+const MAX_ERRORS: usize = 100;
+/// The protocol's own.
+const MIN_WINDOW: u32 = 65_535;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+const SEND_BUFFER: usize = 64 << 10;
+const PING_EVERY: Duration = Duration::from_secs(20);
+/// How long a client may take to notice that all is said.
+const LINGER: Duration = Duration::from_secs(1);

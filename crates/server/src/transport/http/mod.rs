@@ -1,4 +1,4 @@
-//! HTTP/1.1 with JSON bodies.
+//! HTTP/1.1 and HTTP/2 with JSON bodies.
 
 mod body;
 mod check;
@@ -8,6 +8,7 @@ mod request;
 mod rlaas;
 mod route;
 mod watch;
+mod wire;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,10 +16,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::Full;
 use tidegate::Store;
-use tokio::net::TcpListener;
-use tokio::time::sleep;
 
-use crate::{App, Config, accept};
+use crate::{App, Config, Listener, accept};
 
 type Response = http::Response<Full<Bytes>>;
 
@@ -26,7 +25,7 @@ type Response = http::Response<Full<Bytes>>;
 ///
 /// Returns when the last connection is closed, or when the drain has taken as long as it may.
 pub async fn serve<S: Store + 'static>(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     app: Arc<App<S>>,
     config: Config,
     shutdown: impl Future<Output = ()>,
@@ -35,7 +34,6 @@ pub async fn serve<S: Store + 'static>(
     let shutdown = async {
         shutdown.await;
         app.start_draining();
-        sleep(config.drain_delay).await;
     };
     accept::run(listener, &config, shutdown, |stream, closing| {
         connection::serve(stream, Arc::clone(&app), Arc::clone(&config), closing)

@@ -4,163 +4,184 @@
 //! for two purposes. Here a silent client may stay for long and a slow one may not, with one
 //! timer a connection that is moved and not made anew for each request.
 
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::Config;
+use crate::accept::Closing;
 
-/// What a connection is doing. Shared by its socket, its service and its deadline, which all
-/// live in one task.
-#[derive(Clone, Debug)]
-pub(super) struct Progress(Arc<AtomicU32>);
+/// What a connection is doing. Shared by its socket, its requests and its deadline.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    stamp: AtomicU32,
+    /// Requests that are being answered: HTTP/2 has many at a time.
+    requests: AtomicU32,
+    is_closing: AtomicBool,
+    is_http2: AtomicBool,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Some of a head has come, or the connection is new.
-    Head = 0,
-    /// A request is being answered; its body has a timeout of its own.
-    Answer = 1,
+    /// Nothing has come yet.
+    New = 0,
+    /// Some of a head has come.
+    Head = 1,
+    /// Requests are being answered; their bodies have timeouts of their own.
+    Answer = 2,
     /// Between requests.
-    Idle = 2,
+    Idle = 3,
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(AtomicU32::new(Phase::Head as u32)))
-    }
-
-    /// A request's head is complete.
-    pub(super) fn answering(&self) {
-        self.enter(Phase::Answer);
-    }
-
-    /// The request is answered.
-    pub(super) fn answered(&self) {
+    /// HTTP/2 says things that are no requests, and a head's bytes cannot be told from them. So it
+    /// is idle whenever no request is being answered, whatever is heard.
+    pub(super) fn is_http2(&self) {
+        self.0.is_http2.store(true, Ordering::Relaxed);
         self.enter(Phase::Idle);
     }
 
-    fn heard(&self) {
-        if phase(self.stamp()) == Phase::Idle {
+    /// A request's head is complete. It is answered when the result is dropped.
+    pub(super) fn answering(&self) -> Answering<'_> {
+        if self.0.requests.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.enter(Phase::Answer);
+        }
+        Answering(self)
+    }
+
+    /// Whether the server wants to be rid of the connection.
+    pub(super) fn is_closing(&self) -> bool {
+        self.0.is_closing.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn heard(&self) {
+        let is_quiet = matches!(phase(self.stamp()), Phase::New | Phase::Idle);
+        if is_quiet && !self.0.is_http2.load(Ordering::Relaxed) {
             self.enter(Phase::Head);
         }
     }
 
+    fn close(&self) {
+        self.0.is_closing.store(true, Ordering::Relaxed);
+        self.enter(phase(self.stamp()));
+    }
+
     /// Differs after every step, even one back into the same phase.
     fn stamp(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+        self.0.stamp.load(Ordering::Relaxed)
     }
 
     fn enter(&self, phase: Phase) {
-        let step = (self.stamp() & !PHASE_BITS).wrapping_add(PHASE_BITS + 1);
-        self.0.store(step | phase as u32, Ordering::Relaxed);
+        let step = |stamp: u32| (stamp & !PHASE_BITS).wrapping_add(PHASE_BITS + 1) | phase as u32;
+        let _ = self
+            .0
+            .stamp
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |stamp| Some(step(stamp)));
     }
 }
 
 fn phase(stamp: u32) -> Phase {
     match stamp & PHASE_BITS {
-        0 => Phase::Head,
-        1 => Phase::Answer,
+        0 => Phase::New,
+        1 => Phase::Head,
+        2 => Phase::Answer,
         _ => Phase::Idle,
     }
 }
 
 const PHASE_BITS: u32 = 0b11;
 
-/// Resolves when a connection has been in one phase for longer than it may.
-pub(super) struct Deadline {
+/// A request that is being answered, or whose client has given up on it.
+pub(super) struct Answering<'p>(&'p Progress);
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        if self.0.0.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.enter(Phase::Idle);
+        }
+    }
+}
+
+/// Knows when a connection has to end.
+pub(super) struct Watch {
     progress: Progress,
     seen: u32,
     header_timeout: Duration,
     idle_timeout: Duration,
     sleep: Pin<Box<Sleep>>,
+    /// Resolves when the server closes; gone after that.
+    closed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl Deadline {
-    pub(super) fn new(progress: Progress, config: &Config) -> Self {
+impl Watch {
+    pub(super) fn new(progress: Progress, config: &Config, mut closing: Closing) -> Self {
+        let closed = async move { drop(closing.wait_for(|closing| *closing).await) };
         Self {
             seen: progress.stamp(),
             progress,
             header_timeout: config.header_timeout,
             idle_timeout: config.idle_timeout,
             sleep: Box::pin(sleep(config.header_timeout)),
+            closed: Some(Box::pin(closed)),
         }
     }
 
-    /// To be polled after the connection, so that it sees what has come of that.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Says once that the server closes. From then on an idle connection has only a moment left.
+    pub(super) fn is_told_to_close(&mut self, cx: &mut Context<'_>) -> bool {
+        let is_told =
+            self.closed.as_mut().is_some_and(|closed| closed.as_mut().poll(cx).is_ready());
+        if is_told {
+            self.close();
+        }
+        is_told
+    }
+
+    /// Gives the connection a moment to end by itself.
+    pub(super) fn close(&mut self) {
+        self.closed = None;
+        self.progress.close();
+    }
+
+    /// Resolves when the connection has been in one phase for longer than it may. To be polled
+    /// after the connection, so that it sees what has come of that.
+    pub(super) fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let stamp = self.progress.stamp();
-        let timeout = match phase(stamp) {
-            Phase::Head => self.header_timeout,
-            Phase::Answer => return Poll::Pending,
-            Phase::Idle => self.idle_timeout,
-        };
-        if self.seen != stamp {
-            self.seen = stamp;
+        let (phase, before) = (phase(stamp), phase(self.seen));
+        if phase == Phase::Answer {
+            // Only to look again: what ends an HTTP/2 request does not always wake us.
+            while self.sleep.as_mut().poll(cx).is_ready() {
+                self.sleep.as_mut().reset(Instant::now() + self.idle_timeout);
+            }
+            return Poll::Pending;
+        }
+        // The first head has as long as the connection had.
+        let goes_on = before == Phase::New && phase == Phase::Head;
+        if self.seen != stamp && !goes_on {
+            let timeout = self.timeout_of(phase);
             self.sleep.as_mut().reset(Instant::now() + timeout);
         }
-        self.sleep.as_mut().poll(cx)
+        self.seen = stamp;
+        ready!(self.sleep.as_mut().poll(cx));
+        Poll::Ready(())
     }
-}
 
-/// A socket that tells when its client says something.
-pub(super) struct Watched<T> {
-    inner: T,
-    progress: Progress,
-}
-
-impl<T> Watched<T> {
-    pub(super) const fn new(inner: T, progress: Progress) -> Self {
-        Self { inner, progress }
-    }
-}
-
-impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
-        if buf.filled().len() > before {
-            self.progress.heard();
+    fn timeout_of(&self, phase: Phase) -> Duration {
+        match phase {
+            Phase::New | Phase::Idle if self.progress.is_closing() => MOMENT,
+            Phase::New | Phase::Head => self.header_timeout,
+            Phase::Answer | Phase::Idle => self.idle_timeout,
         }
-        Poll::Ready(Ok(()))
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[std::io::IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
-}
+/// Long enough for a request that is under way when the server closes: nobody could tell its
+/// client in time.
+const MOMENT: Duration = Duration::from_millis(500);

@@ -1,0 +1,140 @@
+//! Listeners: where connections come from.
+
+mod tcp;
+mod unix;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+
+use self::unix::SocketFile;
+use crate::stream::Plain;
+use crate::{Address, OpenError, Tls};
+
+/// An open address, with a socket for each worker: the system spreads connections over them, and a
+/// connection stays with the worker that got it.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    sockets: Vec<Bound>,
+    place: Place,
+    /// Removed when nobody listens any more.
+    _file: Option<SocketFile>,
+}
+
+/// A socket that belongs to no runtime yet.
+#[derive(Debug)]
+enum Bound {
+    Tcp(std::net::TcpListener),
+    Unix(StdUnixListener),
+}
+
+/// The address on which a listener was opened, with its port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// An address and a port.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl Opened {
+    /// Listens with as many sockets as there are workers.
+    pub(crate) fn open(address: &Address, workers: usize) -> Result<Self, OpenError> {
+        match address {
+            Address::Tcp(_) => {
+                let (sockets, place) = tcp::bind(address, workers)?;
+                let sockets = sockets.into_iter().map(Bound::Tcp).collect();
+                Ok(Self { sockets, place: Place::Tcp(place), _file: None })
+            }
+            Address::Unix(path) => {
+                let refused = |error| address.unavailable(error);
+                let (socket, file) = unix::bind(path).map_err(refused)?;
+                let copies = (1..workers).map(|_| socket.try_clone().map(Bound::Unix));
+                let mut sockets = copies.collect::<io::Result<Vec<_>>>().map_err(refused)?;
+                sockets.push(Bound::Unix(socket));
+                Ok(Self { sockets, place: Place::Unix(path.clone()), _file: Some(file) })
+            }
+        }
+    }
+
+    pub(crate) const fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// One worker's listener, on the current runtime. The connections of all of them together
+    /// have the same `room`.
+    pub(crate) fn take(
+        &mut self,
+        room: &Arc<Semaphore>,
+        tls: Option<&Arc<Tls>>,
+    ) -> io::Result<Option<Listener>> {
+        let socket = match self.sockets.pop() {
+            None => return Ok(None),
+            Some(Bound::Tcp(socket)) => Socket::Tcp(TcpListener::from_std(socket)?),
+            Some(Bound::Unix(socket)) => Socket::Unix(UnixListener::from_std(socket)?),
+        };
+        Ok(Some(Listener { socket, room: Some(Arc::clone(room)), tls: tls.cloned() }))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Where a transport gets its connections from. Any listener of tokio's becomes one.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Socket,
+    /// For how many connections there is room, if others share it.
+    pub(crate) room: Option<Arc<Semaphore>>,
+    pub(crate) tls: Option<Arc<Tls>>,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// Talks TLS to whoever connects.
+    #[must_use]
+    pub fn with_tls(self, tls: Arc<Tls>) -> Self {
+        Self { tls: Some(tls), ..self }
+    }
+
+    pub(crate) fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Plain>> {
+        Poll::Ready(match &self.socket {
+            Socket::Tcp(socket) => {
+                ready!(socket.poll_accept(cx)).map(|(stream, _)| Plain::Tcp(stream))
+            }
+            Socket::Unix(socket) => {
+                ready!(socket.poll_accept(cx)).map(|(stream, _)| Plain::Unix(stream))
+            }
+        })
+    }
+}
+
+impl From<TcpListener> for Listener {
+    fn from(socket: TcpListener) -> Self {
+        Self { socket: Socket::Tcp(socket), room: None, tls: None }
+    }
+}
+
+impl From<UnixListener> for Listener {
+    fn from(socket: UnixListener) -> Self {
+        Self { socket: Socket::Unix(socket), room: None, tls: None }
+    }
+}

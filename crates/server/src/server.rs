@@ -1,0 +1,137 @@
+//! The whole server: doors, the workers behind them, and one way out for all.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use tidegate::Store;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::listener::Opened;
+use crate::transport::http;
+use crate::worker::{Work, Worker, Workers};
+use crate::{Address, App, Config, Listener, OpenError, Place, Tls};
+
+/// Doors on one limiter, each open on every worker.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use std::sync::Arc;
+/// use tidegate::MemoryStore;
+/// use tidegate_server::{App, Config, Server, Transport};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let app = Arc::new(App::demo(MemoryStore::new())?);
+/// let mut server = Server::new(app, Config::default(), NonZeroUsize::MIN);
+/// let place = server.open(Transport::Http, &"127.0.0.1:0".parse()?, None)?;
+/// println!("listening on {place}");
+/// let shutdown = async { /* until somebody says stop */ };
+/// server.run(shutdown).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Server<S> {
+    app: Arc<App<S>>,
+    config: Config,
+    workers: NonZeroUsize,
+    doors: Vec<Door>,
+}
+
+/// What is spoken at a door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Transport {
+    /// JSON over HTTP/1.1 and HTTP/2.
+    Http,
+}
+
+/// An address, and what is spoken there.
+#[derive(Debug)]
+struct Door {
+    transport: Transport,
+    opened: Opened,
+    /// For the connections of all workers together.
+    room: Arc<Semaphore>,
+    tls: Option<Arc<Tls>>,
+}
+
+impl<S: Store + 'static> Server<S> {
+    /// A server without doors.
+    pub const fn new(app: Arc<App<S>>, config: Config, workers: NonZeroUsize) -> Self {
+        Self { app, config, workers, doors: Vec::new() }
+    }
+
+    /// Listens at an address from now on. Whoever connects waits until the server runs. Returns
+    /// where it listens, which says the port where any would do.
+    pub fn open(
+        &mut self,
+        transport: Transport,
+        address: &Address,
+        tls: Option<Arc<Tls>>,
+    ) -> Result<Place, OpenError> {
+        let opened = Opened::open(address, self.workers.get())?;
+        let place = opened.place().clone();
+        let most = self.config.max_connections.min(Semaphore::MAX_PERMITS);
+        self.doors.push(Door { transport, opened, room: Arc::new(Semaphore::new(most)), tls });
+        Ok(place)
+    }
+
+    /// Serves at all doors until `shutdown` resolves. Then nobody is sent here any more, requests
+    /// in flight are answered, and it returns; all doors together.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
+        let (stop, stopped) = watch::channel(false);
+        let mut workers = Vec::with_capacity(self.workers.get());
+        for _ in 0..self.workers.get() {
+            let worker = Worker::new()?;
+            let work = worker.within(|| self.work(&stopped))?;
+            workers.push((worker, work));
+        }
+        drop(stopped);
+        let workers = Workers::start(workers)?;
+        let stopping = async {
+            shutdown.await;
+            self.app.start_draining();
+            stop.send_replace(true);
+            std::future::pending::<()>().await;
+        };
+        let finished = tokio::select! {
+            finished = workers.finished() => finished,
+            () = stopping => true,
+        };
+        match finished {
+            true => Ok(()),
+            false => Err(io::Error::other("a worker has panicked")),
+        }
+    }
+
+    /// One worker's part at every door. To be called on its runtime.
+    fn work(&mut self, stopped: &watch::Receiver<bool>) -> io::Result<Work> {
+        let mut serving = Vec::with_capacity(self.doors.len());
+        for door in &mut self.doors {
+            let Some(listener) = door.opened.take(&door.room, door.tls.as_ref())? else { continue };
+            let (app, config) = (Arc::clone(&self.app), self.config.clone());
+            serving.push(serve(door.transport, listener, app, config, stopped.clone()));
+        }
+        Ok(Box::pin(async move {
+            let mut doors: JoinSet<()> = serving.into_iter().collect();
+            while doors.join_next().await.is_some() {}
+        }))
+    }
+}
+
+/// One door of one worker. A new transport is one more arm.
+async fn serve<S: Store + 'static>(
+    transport: Transport,
+    listener: Listener,
+    app: Arc<App<S>>,
+    config: Config,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let shutdown = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
+    match transport {
+        Transport::Http => http::serve(listener, app, config, shutdown).await,
+    }
+}

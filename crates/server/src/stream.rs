@@ -1,0 +1,184 @@
+//! A connection, whatever it came over.
+
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
+
+/// A client's connection: TCP or a unix socket, with TLS over it or without.
+#[derive(Debug)]
+pub struct Stream {
+    peer: Peer,
+    wire: Wire,
+}
+
+/// Who is at the other end, as far as the connection itself can tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// The address it comes from; a unix socket has none.
+    pub address: Option<IpAddr>,
+    /// The common name in its certificate, which was verified.
+    pub subject: Option<Arc<str>>,
+}
+
+#[derive(Debug)]
+enum Wire {
+    Plain(Plain),
+    Tls(Box<TlsStream<Plain>>),
+}
+
+/// Bytes as they are on the wire.
+#[derive(Debug)]
+pub(crate) enum Plain {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    pub(crate) fn secured(stream: TlsStream<Plain>, subject: Option<Arc<str>>) -> Self {
+        let address = stream.get_ref().0.address();
+        Self { peer: Peer { address, subject }, wire: Wire::Tls(Box::new(stream)) }
+    }
+
+    /// Who is at the other end.
+    pub const fn peer(&self) -> &Peer {
+        &self.peer
+    }
+}
+
+impl From<Plain> for Stream {
+    fn from(plain: Plain) -> Self {
+        let peer = Peer { address: plain.address(), subject: None };
+        Self { peer, wire: Wire::Plain(plain) }
+    }
+}
+
+impl From<TcpStream> for Stream {
+    fn from(stream: TcpStream) -> Self {
+        Plain::Tcp(stream).into()
+    }
+}
+
+impl Plain {
+    fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok().map(|address| address.ip()),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// Answers are small and complete: waiting to fill a segment only delays them.
+    pub(crate) fn hurry(&self) {
+        if let Self::Tcp(stream) = self {
+            let _ = stream.set_nodelay(true);
+        }
+    }
+}
+
+/// Does the same with whatever is inside.
+macro_rules! inside {
+    ($self:ident, $kind:ident { $($variant:ident),+ }, $stream:ident => $call:expr) => {
+        match $self {
+            $($kind::$variant($stream) => $call,)+
+        }
+    };
+}
+
+macro_rules! pass_on {
+    ($kind:ident { $($variant:ident),+ }) => {
+        impl AsyncRead for $kind {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                let this = self.get_mut();
+                inside!(this, $kind { $($variant),+ }, io => Pin::new(io).poll_read(cx, buf))
+            }
+        }
+
+        impl AsyncWrite for $kind {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                let this = self.get_mut();
+                inside!(this, $kind { $($variant),+ }, io => Pin::new(io).poll_write(cx, buf))
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bufs: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                let this = self.get_mut();
+                inside!(this, $kind { $($variant),+ }, io => {
+                    Pin::new(io).poll_write_vectored(cx, bufs)
+                })
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                inside!(self, $kind { $($variant),+ }, io => io.is_write_vectored())
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                let this = self.get_mut();
+                inside!(this, $kind { $($variant),+ }, io => Pin::new(io).poll_flush(cx))
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                let this = self.get_mut();
+                inside!(this, $kind { $($variant),+ }, io => Pin::new(io).poll_shutdown(cx))
+            }
+        }
+    };
+}
+
+pass_on!(Plain { Tcp, Unix });
+pass_on!(Wire { Plain, Tls });
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.wire).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.wire).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.wire).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.wire.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.wire).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.wire).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,120 @@
+//! TLS, with certificates that are renewed while connections come and go.
+
+mod files;
+mod subject;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+use self::files::Contents;
+pub use self::files::{TlsError, TlsFiles};
+use crate::files::follow;
+use crate::stream::{Plain, Stream};
+
+/// How TLS is spoken: our certificate, and whose we want to see.
+///
+/// ```no_run
+/// use tidegate_server::{Tls, TlsFiles};
+///
+/// let tls = Tls::load(TlsFiles {
+///     cert: "server.crt".into(),
+///     key: "server.key".into(),
+///     client_ca: None,
+/// })?;
+/// # Ok::<(), tidegate_server::TlsError>(())
+/// ```
+#[derive(Debug)]
+pub struct Tls {
+    files: TlsFiles,
+    config: ArcSwap<ServerConfig>,
+    /// What was tried last, good or bad: the same is not tried again.
+    last: Mutex<Option<Contents>>,
+    wake: Arc<Notify>,
+}
+
+/// What a look at the files brought.
+#[derive(Debug)]
+pub enum TlsReloaded {
+    /// They are as they were.
+    Unchanged,
+    /// New connections get the new certificate.
+    Changed,
+    /// They are wrong, and the certificate before them stays.
+    Refused(TlsError),
+}
+
+impl Tls {
+    /// With what is in these files.
+    pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        let contents = files.read()?;
+        let config = ArcSwap::from_pointee(contents.parse(&files)?);
+        let wake = Arc::new(Notify::new());
+        Ok(Self { files, config, last: Mutex::new(Some(contents)), wake })
+    }
+
+    /// Looks at the files. New connections get what is new; those that are open keep what they
+    /// have.
+    pub fn reload(&self) -> TlsReloaded {
+        let mut last = self.last.lock();
+        let contents = match self.files.read() {
+            Ok(contents) => contents,
+            // Told about once.
+            Err(error) => {
+                let first = last.take();
+                return first.map_or(TlsReloaded::Unchanged, |_| TlsReloaded::Refused(error));
+            }
+        };
+        if last.as_ref() == Some(&contents) {
+            return TlsReloaded::Unchanged;
+        }
+        let config = contents.parse(&self.files);
+        *last = Some(contents);
+        match config {
+            Ok(config) => {
+                self.config.store(Arc::new(config));
+                TlsReloaded::Changed
+            }
+            Err(error) => TlsReloaded::Refused(error),
+        }
+    }
+
+    /// Wakes [`follow`](Self::follow) up: somebody asks for a reload.
+    pub fn wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.wake)
+    }
+
+    /// Follows the files for ever, and tells `report` about every change.
+    pub async fn follow(self: Arc<Self>, report: impl Fn(&TlsReloaded) + Send + Sync + 'static) {
+        let (paths, wake) = (self.files.paths(), self.wake());
+        let report = Arc::new(report);
+        let look = move |tls: Arc<Self>| {
+            let reloaded = tls.reload();
+            if !matches!(reloaded, TlsReloaded::Unchanged) {
+                report(&reloaded);
+            }
+            tls
+        };
+        follow(self, paths, wake, look).await;
+    }
+
+    /// Whether only clients with a certificate are let in.
+    pub const fn wants_certificates(&self) -> bool {
+        self.files.client_ca.is_some()
+    }
+
+    /// Agrees with a client on how to talk, or not, in time.
+    pub(crate) async fn accept(&self, plain: Plain, within: Duration) -> Option<Stream> {
+        let acceptor = TlsAcceptor::from(self.config.load_full());
+        let stream = timeout(within, acceptor.accept(plain)).await.ok()?.ok()?;
+        let certificates = stream.get_ref().1.peer_certificates();
+        let subject = certificates.and_then(|chain| subject::common_name(chain.first()?));
+        Some(Stream::secured(stream, subject))
+    }
+}

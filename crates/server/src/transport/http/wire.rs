@@ -1,0 +1,238 @@
+//! A client's bytes, between the socket and hyper.
+//!
+//! hyper writes each answer to the socket by itself, or with `pipeline_flush` withholds answers
+//! while any byte of another request is unread. Here answers gather until hyper has done what it
+//! can for now, and then leave in one piece: [`Wire::poll_send`] is called after each time that
+//! the connection was polled. So nothing that hyper has written ever waits for the client.
+
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http::Version;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::watch::Progress;
+
+/// A connection's bytes. hyper has one end, and whoever drives it another.
+#[derive(Debug)]
+pub(super) struct Wire<T>(Arc<Mutex<Ends<T>>>);
+
+#[derive(Debug)]
+struct Ends<T> {
+    stream: T,
+    progress: Progress,
+    /// Read to see what is spoken, and not yet by hyper.
+    peeked: Vec<u8>,
+    /// Written by hyper, and from `sent` on not yet to the stream.
+    gathered: Vec<u8>,
+    sent: usize,
+    needs_flush: bool,
+    /// Whether hyper waits until more can be written.
+    is_full: bool,
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
+    pub(super) fn new(stream: T, progress: Progress) -> Self {
+        let (peeked, gathered) = (Vec::new(), Vec::new());
+        let ends = Ends {
+            stream,
+            progress,
+            peeked,
+            gathered,
+            sent: 0,
+            needs_flush: false,
+            is_full: false,
+        };
+        Self(Arc::new(Mutex::new(ends)))
+    }
+
+    /// The other end.
+    pub(super) fn end(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+
+    /// Which HTTP the client speaks; `None` if it says nothing and leaves.
+    pub(super) fn poll_version(&self, cx: &mut Context<'_>) -> Poll<Option<Version>> {
+        let ends = &mut *self.0.lock();
+        loop {
+            if !PREFACE.starts_with(&ends.peeked) {
+                return Poll::Ready(Some(Version::HTTP_11));
+            }
+            let mut chunk = [0; PREFACE.len()];
+            let missing = PREFACE.len().saturating_sub(ends.peeked.len());
+            let Some(chunk) = chunk.get_mut(..missing).filter(|chunk| !chunk.is_empty()) else {
+                ends.progress.is_http2();
+                return Poll::Ready(Some(Version::HTTP_2));
+            };
+            let mut chunk = ReadBuf::new(chunk);
+            match ready!(Pin::new(&mut ends.stream).poll_read(cx, &mut chunk)) {
+                Ok(()) if !chunk.filled().is_empty() => ends.peeked.extend(chunk.filled()),
+                _ => return Poll::Ready(None),
+            }
+            ends.progress.heard();
+        }
+    }
+
+    /// Sends what has gathered.
+    pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.lock().poll_send(cx)
+    }
+
+    /// After the last answer: reads what is still coming, within reason. A socket that is closed
+    /// with something unread takes back answers that are under way.
+    pub(super) fn poll_linger(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let stream = &mut self.0.lock().stream;
+        let mut chunk = [0; 4_096];
+        for _ in 0..MAX_LINGER / chunk.len() {
+            let mut chunk = ReadBuf::new(&mut chunk);
+            match ready!(Pin::new(&mut *stream).poll_read(cx, &mut chunk)) {
+                Ok(()) if !chunk.filled().is_empty() => {}
+                _ => break,
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<T: AsyncWrite + Unpin> Ends<T> {
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(rest) = self.gathered.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {
+                0 => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
+                written => self.sent = self.sent.saturating_add(written),
+            }
+            self.needs_flush = true;
+        }
+        self.gathered.clear();
+        self.sent = 0;
+        if self.needs_flush {
+            ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+            self.needs_flush = false;
+        }
+        if std::mem::take(&mut self.is_full) {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let ends = &mut *self.0.lock();
+        if !ends.peeked.is_empty() {
+            let length = ends.peeked.len().min(buf.remaining());
+            buf.put_slice(ends.peeked.get(..length).unwrap_or_default());
+            ends.peeked.drain(..length);
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut ends.stream).poll_read(cx, buf))?;
+        if buf.filled().len() > before {
+            ends.progress.heard();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Wire<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let ends = &mut *self.0.lock();
+        if ends.gathered.len() >= MAX_GATHERED && ends.poll_send(cx)?.is_pending() {
+            ends.is_full = true;
+            return Poll::Pending;
+        }
+        ends.gathered.extend_from_slice(buf);
+        Poll::Ready(Ok(buf.len()))
+    }
+
+    /// Comes with [`Wire::poll_send`].
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let ends = &mut *self.0.lock();
+        ready!(ends.poll_send(cx))?;
+        Pin::new(&mut ends.stream).poll_shutdown(cx)
+    }
+}
+
+/// What every HTTP/2 client says first.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// More than sixteen answers.
+const MAX_GATHERED: usize = 16 << 10;
+const MAX_LINGER: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_spoken_is_seen_however_it_comes_and_nothing_is_lost() {
+        for (said, version) in [
+            (PREFACE, Version::HTTP_2),
+            (&b"PRI * HTTP/1.1\r\n\r\n"[..], Version::HTTP_11),
+            (b"GET / HTTP/1.1\r\n\r\n", Version::HTTP_11),
+            (b"\x16\x03\x01", Version::HTTP_11),
+        ] {
+            let (mut client, server) = duplex(1);
+            let mut wire = Wire::new(server, Progress::default());
+            let talk = async {
+                client.write_all(said).await.unwrap();
+                drop(client);
+            };
+            let listen = async {
+                let seen = poll_fn(|cx| wire.poll_version(cx)).await;
+                let mut heard = Vec::new();
+                wire.read_to_end(&mut heard).await.unwrap();
+                (seen, heard)
+            };
+            let ((), (seen, heard)) = tokio::join!(talk, listen);
+            assert_eq!(seen, Some(version));
+            assert_eq!(heard, said);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_written_leaves_in_one_piece_and_is_bounded() {
+        let (mut client, server) = duplex(1 << 20);
+        let mut wire = Wire::new(server, Progress::default());
+        for _ in 0..100 {
+            wire.write_all(b"answer").await.unwrap();
+            wire.flush().await.unwrap();
+        }
+        let mut heard = [0; 1_000];
+        assert!(futures_poll(client.read(&mut heard)).is_none());
+        poll_fn(|cx| wire.poll_send(cx)).await.unwrap();
+        assert_eq!(client.read(&mut heard).await.unwrap(), 600);
+
+        let (_client, server) = duplex(10);
+        let mut wire = Wire::new(server, Progress::default());
+        wire.write_all(&[0; MAX_GATHERED]).await.unwrap();
+        assert!(futures_poll(wire.write(b"more")).is_none());
+    }
+
+    /// What it is by now.
+    fn futures_poll<T>(future: impl Future<Output = T>) -> Option<T> {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        match std::pin::pin!(future).poll(&mut cx) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Workers: a thread and a runtime each, so that a decision stays on the core where it began.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::thread::{self, JoinHandle};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
+
+thread_local! {
+    static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Which worker this thread is, if it is one.
+pub(crate) fn current() -> Option<usize> {
+    CURRENT.get()
+}
+
+/// A worker that is ready and has not begun: what is to belong to its runtime can be made now.
+pub(crate) struct Worker {
+    runtime: Runtime,
+}
+
+/// What a worker does.
+pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Worker {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { runtime: Builder::new_current_thread().enable_all().build()? })
+    }
+
+    /// Makes something that belongs to the worker's runtime, such as a listener.
+    pub(crate) fn within<T>(&self, make: impl FnOnce() -> T) -> T {
+        let _entered = self.runtime.enter();
+        make()
+    }
+}
+
+/// Workers at work.
+pub(crate) struct Workers {
+    threads: Vec<JoinHandle<()>>,
+    /// Open as long as one of them works.
+    at_work: mpsc::Receiver<()>,
+}
+
+impl Workers {
+    /// Sends each of them to its work, by number.
+    pub(crate) fn start(workers: Vec<(Worker, Work)>) -> io::Result<Self> {
+        let (working, at_work) = mpsc::channel(1);
+        let mut threads = Vec::with_capacity(workers.len());
+        for (number, (worker, work)) in workers.into_iter().enumerate() {
+            let working = working.clone();
+            let thread = thread::Builder::new().name(format!("worker-{number}"));
+            threads.push(thread.spawn(move || {
+                CURRENT.set(Some(number));
+                worker.runtime.block_on(work);
+                drop(working);
+            })?);
+        }
+        Ok(Self { threads, at_work })
+    }
+
+    /// Waits until all of them are done. Says whether all ended as they should.
+    pub(crate) async fn finished(mut self) -> bool {
+        // Nobody sends anything: this ends when the last worker does, however it ends.
+        while self.at_work.recv().await.is_some() {}
+        self.threads.into_iter().all(|thread| thread.join().is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_worker_knows_its_number_and_others_have_none() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let work = |_| -> (Worker, Work) {
+            let seen = Arc::clone(&seen);
+            // Also in tasks, which stay where they were spawned.
+            let look = async move { seen.lock().push(current()) };
+            (Worker::new().unwrap(), Box::pin(async { tokio::spawn(look).await.unwrap() }))
+        };
+        let workers = Workers::start((0..3).map(work).collect()).unwrap();
+        assert!(workers.finished().await);
+        seen.lock().sort_unstable();
+        assert_eq!(*seen.lock(), [Some(0), Some(1), Some(2)]);
+        assert_eq!(current(), None);
+    }
+}
