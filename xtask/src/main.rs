@@ -1,4 +1,4 @@
-//! Regenerates what is derived: `cargo run -p xtask -- vectors`, or `schema`.
+//! Regenerates what is derived: `cargo run -p xtask -- vectors`, `schema` or `openapi`.
 
 use anyhow::{Context, bail};
 use tidegate_conformance::vectors;
@@ -7,8 +7,9 @@ use tidegate_core::AlgorithmKind;
 fn main() -> anyhow::Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some("vectors") => write_vectors(),
-        Some("schema") => write_schema(),
-        task => bail!("{task:?}: expected vectors or schema"),
+        Some("schema") => write(SCHEMA, &tidegate_policy::json_schema()),
+        Some("openapi") => write(OPENAPI, &tidegate_wire::openapi()),
+        task => bail!("{task:?}: expected vectors, schema or openapi"),
     }
 }
 
@@ -22,12 +23,12 @@ fn write_vectors() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write_schema() -> anyhow::Result<()> {
+fn write(path: &str, text: &str) -> anyhow::Result<()> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    std::fs::write(format!("{root}/{SCHEMA}"), tidegate_policy::json_schema())
-        .with_context(|| format!("writing {SCHEMA}"))?;
-    println!("{SCHEMA}");
+    std::fs::write(format!("{root}/{path}"), text).with_context(|| format!("writing {path}"))?;
+    println!("{path}");
     Ok(())
 }
 
 const SCHEMA: &str = "schema/policies.schema.json";
+const OPENAPI: &str = "schema/openapi.json";

@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-cli", &["tidegate", "tidegate-server"]),
     ("tidegate-conformance", &["tidegate-core", "tidegate-store"]),
     ("tidegate-bench", &["tidegate", "tidegate-testkit"]),
-    ("xtask", &["tidegate-conformance", "tidegate-core", "tidegate-policy"]),
+    ("xtask", &["tidegate-conformance", "tidegate-core", "tidegate-policy", "tidegate-wire"]),
 ];
 
 /// Crates that must not use certain others at all: what they must not know.

@@ -71,22 +71,30 @@ impl ClientIp {
                 let chain = forwarded(headers).take(*hops).map_while(|address| address);
                 chain.last().or(peer)
             }
-            Trust::Proxies(networks) => {
-                let is_proxy = |ip: IpAddr| networks.iter().any(|it| it.contains(ip.into()));
-                if peer.is_some_and(|peer| !is_proxy(peer)) {
-                    return peer;
-                }
-                let mut client = peer;
-                // What is no address was written by whoever wrote it: the last that is one counts.
-                for address in forwarded(headers).take(MAX_HOPS).map_while(|address| address) {
-                    client = Some(address);
-                    if !is_proxy(address) {
-                        break;
-                    }
-                }
-                client
+            Trust::Proxies(networks) => Self::behind(networks, peer, headers),
+        }
+    }
+
+    /// The same by networks that somebody else keeps; see [`behind_proxies`](Self::behind_proxies).
+    pub fn behind(
+        networks: &[Network],
+        peer: Option<IpAddr>,
+        headers: &HeaderMap,
+    ) -> Option<IpAddr> {
+        let peer = peer.map(|ip| ip.to_canonical());
+        let is_proxy = |ip: IpAddr| networks.iter().any(|it| it.contains(ip.into()));
+        if peer.is_some_and(|peer| !is_proxy(peer)) {
+            return peer;
+        }
+        let mut client = peer;
+        // What is no address was written by whoever wrote it: the last that is one counts.
+        for address in forwarded(headers).take(MAX_HOPS).map_while(|address| address) {
+            client = Some(address);
+            if !is_proxy(address) {
+                break;
             }
         }
+        client
     }
 }
 

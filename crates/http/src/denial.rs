@@ -46,7 +46,12 @@ pub fn body<'a>(answer: &Answer<'a, '_>) -> CheckResponse<'a> {
 
 /// The text of a body. Our own types always serialise; were one not to, the answer is empty.
 pub fn json(body: &impl serde::Serialize) -> Bytes {
-    serde_json::to_vec(body).unwrap_or_default().into()
+    // Enough for most answers, so that it does not grow step by step.
+    let mut text = Vec::with_capacity(768);
+    if serde_json::to_writer(&mut text, body).is_err() {
+        text.clear();
+    }
+    text.into()
 }
 
 fn status(said: Said<'_>) -> LimitStatus<'_> {

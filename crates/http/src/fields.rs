@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use bytes::BytesMut;
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tidegate::{Calendar, Limit, Span};
 
@@ -14,12 +15,15 @@ pub fn describe(answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
         headers.insert(RETRY_AFTER, secs.into());
     }
     let Some(Said { policy, rule, verdict }) = answer.tightest() else { return };
-    let name = quoted(policy);
+    // Both fields in one allocation.
+    let mut text = BytesMut::with_capacity(2 * (policy.len() + QUOTES_AND_NUMBERS));
+    write_quota(&mut text, policy, &rule.limit);
+    insert(headers, RATELIMIT_POLICY, text.split());
     // Whoever heeds `t` must not come back before `Retry-After`.
     let t = retry_after.unwrap_or_else(|| verdict.reset_after.as_secs_ceil());
-    let r = integer(verdict.remaining);
-    insert(headers, RATELIMIT_POLICY, quota_item(&name, &rule.limit));
-    insert(headers, RATELIMIT, format!("{name};r={r};t={}", integer(t)));
+    write_quoted(&mut text, policy);
+    let _ = write!(text, ";r={};t={}", integer(verdict.remaining), integer(t));
+    insert(headers, RATELIMIT, text);
 }
 
 /// Whole seconds, up: zero would invite the client back at once.
@@ -28,37 +32,40 @@ fn retry_after_secs(span: Span) -> u64 {
 }
 
 /// `w` is in whole seconds; a window that is not, or is a month, gets none rather than a wrong one.
-fn quota_item(name: &str, limit: &Limit) -> String {
+fn write_quota(text: &mut impl Write, name: &str, limit: &Limit) {
     let quota = limit.quota();
     let is_month = limit.calendar() == Some(Calendar::Month);
     let (q, secs) = (integer(quota.limit()), quota.window().as_secs_ceil());
+    write_quoted(text, name);
+    let _ = write!(text, ";q={q}");
     if Span::from_secs(secs) == quota.window() && !is_month {
-        format!("{name};q={q};w={secs}")
-    } else {
-        format!("{name};q={q}")
+        let _ = write!(text, ";w={secs}");
     }
 }
 
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: BytesMut) {
     // Quoting leaves only printable ASCII, so this does not fail.
-    if let Ok(value) = HeaderValue::try_from(value) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(value.freeze()) {
         headers.insert(name, value);
     }
 }
 
 /// A string of RFC 9651. It can hold printable ASCII only; other bytes are percent-encoded.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' => quoted.extend(['\\', char::from(byte)]),
-            b' '..=b'~' => quoted.push(char::from(byte)),
-            _ => drop(write!(quoted, "%{byte:02x}")),
+fn write_quoted(text: &mut impl Write, name: &str) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    let _ = text.write_char('"');
+    if name.bytes().all(is_plain) {
+        let _ = text.write_str(name);
+    } else {
+        for byte in name.bytes() {
+            let _ = match byte {
+                b'"' | b'\\' => write!(text, "\\{}", char::from(byte)),
+                b' '..=b'~' => text.write_char(char::from(byte)),
+                _ => write!(text, "%{byte:02x}"),
+            };
         }
     }
-    quoted.push('"');
-    quoted
+    let _ = text.write_char('"');
 }
 
 /// An integer of RFC 9651 has at most fifteen digits.
@@ -66,6 +73,8 @@ fn integer(value: u64) -> u64 {
     value.min(999_999_999_999_999)
 }
 
+/// What stands around a name: `"";q=100;w=86400`, and the like, with some room.
+const QUOTES_AND_NUMBERS: usize = 48;
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
@@ -108,7 +117,9 @@ mod tests {
         let [policy, ..] = fields(r#"'a"b\c x: é'"#, &["1/day"], 0);
         assert_eq!(policy.unwrap(), r#""a\"b\\c x: %c3%a9";q=1;w=86400"#);
         // A plan refuses such a name; were one to come from elsewhere, it splits no header.
-        assert_eq!(quoted("a\r\nx"), r#""a%0d%0ax""#);
+        let mut text = String::new();
+        write_quoted(&mut text, "a\r\nx");
+        assert_eq!(text, r#""a%0d%0ax""#);
     }
 
     #[test]

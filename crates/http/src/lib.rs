@@ -2,7 +2,8 @@
 //!
 //! [`Answer`] is a decision beside the limits that it is about. [`describe`] writes it into header
 //! fields, [`body`] makes it the JSON of `/v1/check`, and [`denial`] is the whole answer to a request
-//! that may not happen. [`ClientIp`] says whose request it is when proxies stand in between.
+//! that may not happen. [`HttpRequest`] has the attributes of a request, by the names that policies use,
+//! and [`ClientIp`] says whose it is when proxies stand in between.
 //!
 //! ```
 //! use tidegate::Limiter;
@@ -21,11 +22,17 @@ mod answer;
 mod client_ip;
 mod denial;
 mod fields;
+mod legacy;
+mod query;
+mod request;
 
 pub use answer::{Answer, Said};
 pub use client_ip::ClientIp;
 pub use denial::{body, denial, json};
 pub use fields::describe;
+pub use legacy::describe_legacy;
+pub use query::query_value;
+pub use request::HttpRequest;
 
 /// The media type of answers.
 pub const JSON: &str = "application/json";

@@ -36,6 +36,7 @@ mod tests {
         assert_eq!(fields(&schema), sorted(File::FIELDS));
         let definitions = &schema["definitions"];
         for (name, read) in [
+            ("Http", file::Http::FIELDS),
             ("Defaults", file::Defaults::FIELDS),
             ("Policy", PolicyFile::FIELDS),
             ("Tier", Tier::FIELDS),

@@ -49,6 +49,19 @@ pub enum Precision {
     },
 }
 
+/// `X-RateLimit-Limit`, `-Remaining` and `-Reset`: what the last one counts. Clients of one unit
+/// misread the other, so nobody gets it without saying which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LegacyHeaders {
+    /// Seconds from now.
+    Seconds,
+    /// Milliseconds from now.
+    Milliseconds,
+    /// Seconds since 1970.
+    EpochSeconds,
+}
+
 /// A template for the keys of a store that is shared with another limiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyFormat(pub(crate) String);
@@ -70,6 +83,7 @@ pub struct Settings {
     pub(crate) store: Option<String>,
     pub(crate) key_format: Option<KeyFormat>,
     pub(crate) trusted_proxies: Vec<Network>,
+    pub(crate) legacy_headers: Option<LegacyHeaders>,
     pub(crate) is_rlaas: bool,
 }
 
@@ -87,6 +101,11 @@ impl Settings {
     /// Whose `X-Forwarded-For` is believed.
     pub fn trusted_proxies(&self) -> &[Network] {
         &self.trusted_proxies
+    }
+
+    /// Whether answers carry `X-RateLimit-*` too, and in which unit.
+    pub const fn legacy_headers(&self) -> Option<LegacyHeaders> {
+        self.legacy_headers
     }
 
     /// Whether this was an RLaaS file, whose users also expect `GET /check?userId=`.
@@ -128,4 +147,5 @@ macro_rules! names {
 names! {
     Mode { Enforce "enforce", Shadow "shadow", Off "off" }
     OnStoreError { Local "local", Open "open", Closed "closed" }
+    LegacyHeaders { Seconds "seconds", Milliseconds "milliseconds", EpochSeconds "epoch-seconds" }
 }

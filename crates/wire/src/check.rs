@@ -1,55 +1,63 @@
 //! `POST /v1/check`: the question and the answer.
 
-use std::collections::HashMap;
-
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::Text;
+use crate::{Attributes, Text};
 
 /// May this happen? Asked of a policy by name, or of whichever policies the attributes match.
 ///
 /// `null` is the same as absent, because many clients write absent members so.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = one_form_or_the_other, example = example())]
 pub struct CheckRequest<'a> {
     /// The policy's name.
     #[serde(borrow)]
+    #[schemars(with = "Option<String>")]
     pub policy: Option<Text<'a>>,
-    /// Who asks: the value of the policy's one key attribute.
+    /// Who asks: the value of the policy's one key attribute, of at most 4096 bytes.
     #[serde(borrow)]
+    #[schemars(with = "Option<String>")]
     pub key: Option<Text<'a>>,
     /// What is known of the request, instead of a policy and a key.
     #[serde(borrow)]
-    pub attributes: Option<HashMap<Text<'a>, Option<Text<'a>>>>,
+    pub attributes: Option<Attributes<'a>>,
     /// Units to take; one when absent, and zero peeks.
+    #[schemars(range(max = 1_000_000_000_000_000_u64))]
     pub cost: Option<u64>,
 }
 
 /// The answer. The numbers at the top are those of the tightest limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckResponse<'a> {
     /// Whether it may happen.
     pub allowed: bool,
     /// The policy of the tightest limit.
     pub policy: Option<&'a str>,
-    /// Why.
+    /// Why: there is room, there is none now, there will never be enough for this cost, an earlier
+    /// denial blocks the caller, no policy is about this request, or nobody could be asked.
+    #[schemars(extend("enum" = REASONS))]
     pub reason: &'a str,
     /// What the limit holds when it is full.
     pub limit: Option<u64>,
     /// What is left of it.
     pub remaining: Option<u64>,
-    /// When to try again, in milliseconds. Absent when allowed, and when it never will be.
+    /// When to try again, in milliseconds. Null when allowed, and when it never will be.
     pub retry_after_ms: Option<u64>,
     /// When the limit is full again, in milliseconds.
     pub reset_after_ms: Option<u64>,
-    /// Who decided.
+    /// Who decided: the store, a denial of the store that still holds, what stands in for a store
+    /// that is away, or nobody because there was nothing to decide.
+    #[schemars(extend("enum" = SOURCES))]
     pub source: &'a str,
     /// What each limit says.
     pub limits: Vec<LimitStatus<'a>>,
 }
 
 /// What one limit says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LimitStatus<'a> {
     /// The policy it belongs to.
     pub policy: &'a str,
@@ -63,13 +71,53 @@ pub struct LimitStatus<'a> {
     pub allowed: bool,
     /// What is left of it.
     pub remaining: u64,
-    /// When the request would fit, in milliseconds.
+    /// When the request would fit, in milliseconds. Null when it fits, and when it never will.
     pub retry_after_ms: Option<u64>,
     /// When it is full again, in milliseconds.
     pub reset_after_ms: u64,
     /// Whether it is obeyed (`enforce`) or only watched (`shadow`).
+    #[schemars(extend("enum" = ["enforce", "shadow"]))]
     pub mode: &'a str,
 }
+
+/// Tells the two forms apart, which no type does: all members are optional for themselves.
+pub(crate) fn one_form_or_the_other(schema: &mut Schema) {
+    let nothing = json!({ "type": "null" });
+    let forms = json!([
+        {
+            "title": "By policy",
+            "required": ["policy", "key"],
+            "properties": {
+                "policy": { "type": "string" },
+                "key": { "type": "string" },
+                "attributes": nothing,
+            },
+        },
+        {
+            "title": "By attributes",
+            "required": ["attributes"],
+            "properties": { "attributes": { "type": "object" }, "policy": nothing, "key": nothing },
+        },
+    ]);
+    schema.insert("oneOf".to_owned(), forms);
+}
+
+fn example() -> serde_json::Value {
+    json!({ "policy": "demo", "key": "alice", "cost": 1 })
+}
+
+/// The names of reasons.
+const REASONS: [&str; 6] = [
+    "within_limit",
+    "limit_exceeded",
+    "cost_exceeds_limit",
+    "blocked",
+    "no_policy",
+    "store_unavailable",
+];
+
+/// The names of sources.
+const SOURCES: [&str; 4] = ["store", "deny_cache", "fallback", "none"];
 
 #[cfg(test)]
 mod tests {
@@ -86,7 +134,7 @@ mod tests {
         let is_borrowed = |text: &Text<'_>| matches!(text.0, Cow::Borrowed(_));
         let plain = request(r#"{"policy": "p", "attributes": {"user": "42"}}"#).unwrap();
         assert!(is_borrowed(&plain.policy.unwrap()));
-        let (name, value) = plain.attributes.unwrap().into_iter().next().unwrap();
+        let (name, value) = plain.attributes.unwrap().0.into_iter().next().unwrap();
         assert!(is_borrowed(&name) && is_borrowed(&value.unwrap()));
         assert_eq!(&*request(r#"{"key": "a\nb"}"#).unwrap().key.unwrap(), "a\nb");
     }

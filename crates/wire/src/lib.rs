@@ -13,10 +13,18 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+mod attributes;
+mod batch;
 mod check;
+mod openapi;
 mod problem;
+mod refund;
 mod text;
 
+pub use attributes::Attributes;
+pub use batch::{BatchRequest, BatchResponse, BatchResult};
 pub use check::{CheckRequest, CheckResponse, LimitStatus};
+pub use openapi::openapi;
 pub use problem::{Problem, QuotaExceeded, Refused};
+pub use refund::RefundRequest;
 pub use text::Text;

@@ -1,5 +1,6 @@
 //! `application/problem+json`, as RFC 9457 has it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::CheckResponse;
@@ -23,7 +24,8 @@ use crate::CheckResponse;
 /// );
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "{M}Problem")]
 pub struct Problem<'a, M> {
     /// A URI that names the kind of problem.
     #[serde(rename = "type")]
@@ -48,7 +50,7 @@ impl Problem<'_, ()> {
 }
 
 /// The members of a denial: the whole answer, and which policies were exceeded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct QuotaExceeded<'a> {
     /// The policies that did not have room.
     #[serde(rename = "violated-policies")]
@@ -59,7 +61,7 @@ pub struct QuotaExceeded<'a> {
 }
 
 /// The members of a request that could not be understood.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Refused<'a> {
     /// The member of the body at fault.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use tidegate_core::{AlgorithmKind, Span};
 use crate::file::{self, PrecisionFile};
 use crate::normalise::{Network, NoNetwork};
 use crate::problem::{Report, brief};
-use crate::settings::{DEFAULT_DEADLINE, KeyFormat, Mode, OnStoreError, Precision};
+use crate::settings::{DEFAULT_DEADLINE, KeyFormat, LegacyHeaders, Mode, OnStoreError, Precision};
 use crate::yaml::Spot;
 
 /// What policies do unless they say otherwise.
@@ -68,6 +68,13 @@ pub(crate) fn mode(name: &Spot<String>, report: &mut Report<'_>) -> Option<Mode>
 
 pub(crate) fn on_store_error(name: &Spot<String>, report: &mut Report<'_>) -> Option<OnStoreError> {
     choose(name, "failure mode", OnStoreError::ALL, OnStoreError::name, report)
+}
+
+pub(crate) fn legacy_headers(
+    name: &Spot<String>,
+    report: &mut Report<'_>,
+) -> Option<LegacyHeaders> {
+    choose(name, "unit", LegacyHeaders::ALL, LegacyHeaders::name, report)
 }
 
 fn choose<T: Copy>(

@@ -45,10 +45,12 @@ fn ours(file: &File, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan>
         known: Known::default(),
         hasher,
     };
+    let legacy_headers = file.http.legacy_headers.as_ref();
     let settings = Settings {
         store: file.store.as_ref().and_then(|store| choices::store(store, report)),
         key_format: file.key_format.as_ref().and_then(|format| choices::key_format(format, report)),
         trusted_proxies: choices::networks(&file.trusted_proxies, report),
+        legacy_headers: legacy_headers.and_then(|unit| choices::legacy_headers(unit, report)),
         is_rlaas: false,
     };
     if file.policies.is_empty() && report.is_clean() {

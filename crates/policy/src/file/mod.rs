@@ -33,11 +33,24 @@ pub(crate) struct File {
     /// said.
     #[schemars(with = "Option<OneOrMany<String>>")]
     pub(crate) trusted_proxies: Vec<Spot<String>>,
+    /// How answers look in HTTP.
+    #[schemars(with = "Option<Http>")]
+    pub(crate) http: Http,
     /// What policies do unless they say otherwise.
     #[schemars(with = "Option<Defaults>")]
     pub(crate) defaults: Defaults,
     /// The policies. All that match a request apply together.
     pub(crate) policies: Vec<PolicyFile>,
+}
+
+/// How answers look in HTTP.
+#[derive(Clone, Debug, Default, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Http {
+    /// Adds X-RateLimit-Limit, -Remaining and -Reset to answers, the last in this unit: seconds or
+    /// milliseconds from now, or epoch-seconds.
+    #[schemars(with = "Option<LegacyHeadersName>")]
+    pub(crate) legacy_headers: Option<Spot<String>>,
 }
 
 /// What policies do unless they say otherwise.
@@ -58,14 +71,14 @@ pub(crate) struct Defaults {
 
 impl File {
     pub(crate) const FIELDS: &'static [&'static str] =
-        &["store", "key_format", "trusted_proxies", "defaults", "policies"];
+        &["store", "key_format", "trusted_proxies", "http", "defaults", "policies"];
 
     /// Whatever can be read of it. The report says what cannot.
     pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Self {
         let Some(fields) = Fields::of(node, "a configuration", Self::FIELDS, report) else {
             return Self::default();
         };
-        let defaults = fields.get("defaults");
+        let (http, defaults) = (fields.get("http"), fields.get("defaults"));
         let policies = match fields.required("policies", "a list of policies", report) {
             Some(_) => fields.list("policies", report).unwrap_or_default(),
             None => &[],
@@ -76,8 +89,20 @@ impl File {
             trusted_proxies: proxies.iter().filter_map(&mut network).collect(),
             store: fields.text("store", report),
             key_format: fields.text("key_format", report),
+            http: http.map(|node| Http::read(node, report)).unwrap_or_default(),
             defaults: defaults.map(|node| Defaults::read(node, report)).unwrap_or_default(),
             policies: policies.iter().filter_map(|node| PolicyFile::read(node, report)).collect(),
+        }
+    }
+}
+
+impl Http {
+    pub(crate) const FIELDS: &'static [&'static str] = &["legacy_headers"];
+
+    fn read(node: &Node, report: &mut Report<'_>) -> Self {
+        match Fields::of(node, "http", Self::FIELDS, report) {
+            Some(fields) => Self { legacy_headers: fields.text("legacy_headers", report) },
+            None => Self::default(),
         }
     }
 }
@@ -140,6 +165,16 @@ pub(crate) enum OnStoreErrorName {
     Local,
     Open,
     Closed,
+}
+
+/// The units of X-RateLimit-Reset.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "describes a choice to editors")]
+pub(crate) enum LegacyHeadersName {
+    Seconds,
+    Milliseconds,
+    EpochSeconds,
 }
 
 /// Each attribute with its patterns, in the order written.

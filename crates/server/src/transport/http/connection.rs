@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -26,6 +27,7 @@ use crate::{App, Config, Stream};
 struct Session<S> {
     app: Arc<App<S>>,
     config: Arc<Config>,
+    peer: Option<IpAddr>,
     progress: Progress,
 }
 
@@ -36,11 +38,12 @@ pub(super) async fn serve<S: Store + 'static>(
     config: Arc<Config>,
     closing: Closing,
 ) {
+    let peer = stream.peer().address;
     let progress = Progress::default();
     let mut watch = Watch::new(progress.clone(), &config, closing);
     let wire = Wire::new(stream, progress.clone());
     let io = TokioIo::new(wire.end());
-    let session = Arc::new(Session { app, config: Arc::clone(&config), progress });
+    let session = Arc::new(Session { app, config: Arc::clone(&config), peer, progress });
     let service = service_fn(move |request| {
         let session = Arc::clone(&session);
         async move { Ok::<_, Infallible>(session.answer(request).await) }
@@ -66,7 +69,7 @@ impl<S: Store> Session<S> {
     async fn answer(&self, request: Request<Incoming>) -> Response {
         let _answering = self.progress.answering();
         let version = request.version();
-        let mut response = route::answer(&self.app, &self.config, request).await;
+        let mut response = route::answer(&self.app, &self.config, self.peer, request).await;
         if self.progress.is_closing() && version != Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -1,12 +1,19 @@
 //! HTTP/1.1 and HTTP/2 with JSON bodies.
 
+mod authz;
+mod batch;
 mod body;
 mod check;
 mod connection;
+mod diagnose;
+mod docs;
+mod original;
 mod problem;
+mod refund;
 mod request;
 mod rlaas;
 mod route;
+mod subject;
 mod watch;
 mod wire;
 

@@ -54,7 +54,7 @@ impl Refusal {
     pub(super) fn no_such_path(path: &str) -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
-            format!("no path {:?}: expected /v1/check, /healthz or /readyz", brief(path)),
+            format!("no path {:?}: expected {PATHS}", brief(path)),
         )
     }
 
@@ -81,6 +81,32 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// The same for a part of a larger body: the member at fault is within `place`.
+    pub(super) fn within(self, place: &str) -> Self {
+        let member = match self.member {
+            Some(member) => format!("{place}.{member}"),
+            None => place.to_owned(),
+        };
+        Self { member: Some(member), ..self }
+    }
+
+    /// The body of the answer.
+    pub(super) fn problem(&self) -> Problem<'_, Refused<'_>> {
+        let policies = self.policies.as_ref();
+        Problem {
+            kind: Problem::BLANK,
+            title: title(self.status),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            members: Refused {
+                member: self.member.as_deref(),
+                policies: policies.map(|names| names.iter().map(String::as_str).collect()),
+            },
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.detail)
@@ -89,18 +115,7 @@ impl fmt::Display for Refusal {
 
 impl From<Refusal> for Response {
     fn from(refusal: Refusal) -> Self {
-        let policies = refusal.policies.as_ref();
-        let problem = Problem {
-            kind: Problem::BLANK,
-            title: title(refusal.status),
-            status: refusal.status.as_u16(),
-            detail: &refusal.detail,
-            members: Refused {
-                member: refusal.member.as_deref(),
-                policies: policies.map(|names| names.iter().map(String::as_str).collect()),
-            },
-        };
-        json(refusal.status, PROBLEM_JSON, &problem)
+        json(refusal.status, PROBLEM_JSON, &refusal.problem())
     }
 }
 
@@ -124,6 +139,8 @@ pub(super) fn brief(text: &str) -> String {
     }
 }
 
+const PATHS: &str = "/v1/check, /v1/check/batch, /v1/refund, /v1/authz, /healthz, /readyz, \
+    /openapi.json or /docs";
 const BRIEF: usize = 64;
 /// Of ten thousand policies, enough to see what names look like.
 const MAX_LISTED: usize = 20;

@@ -1,18 +1,21 @@
 //! Paths and methods.
 
-use http::header::{ALLOW, CONTENT_TYPE};
+use std::net::IpAddr;
+
+use http::header::{ALLOW, CONTENT_TYPE, LOCATION};
 use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use tidegate::Store;
 
 use super::problem::Refusal;
-use super::{Response, body, check, rlaas};
+use super::{Response, authz, batch, body, check, docs, refund, rlaas};
 use crate::{App, Config};
 
-/// Every request is answered, whatever it is.
+/// Every request is answered, whatever it is. `peer` is who connects, if that is an address.
 pub(super) async fn answer<S: Store>(
     app: &App<S>,
     config: &Config,
+    peer: Option<IpAddr>,
     request: Request<Incoming>,
 ) -> Response {
     match (request.uri().path(), request.method()) {
@@ -20,28 +23,71 @@ pub(super) async fn answer<S: Store>(
             Ok(body) => check::answer(app, &body).await,
             Err(refusal) => refusal.into(),
         },
-        ("/v1/check", _) => wrong_method(&request, "POST"),
+        ("/v1/check/batch", &Method::POST) => match body::read(request.into_body(), config).await {
+            Ok(body) => batch::answer(app, &body).await,
+            Err(refusal) => refusal.into(),
+        },
+        ("/v1/refund", &Method::POST) => match body::read(request.into_body(), config).await {
+            Ok(body) => refund::answer(app, &body).await,
+            Err(refusal) => refusal.into(),
+        },
         ("/healthz", &Method::GET | &Method::HEAD) => plain("ok\n".to_owned()),
-        ("/readyz", &Method::GET | &Method::HEAD) if app.is_draining() => {
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "draining: about to stop").into()
-        }
         ("/readyz", &Method::GET | &Method::HEAD) => ready(app),
-        ("/healthz" | "/readyz", _) => wrong_method(&request, "GET, HEAD"),
+        (path, _) if authz::is_here(path) => {
+            let (head, _) = request.into_parts();
+            authz::answer(app, peer, &head).await
+        }
         (path, method) => {
             let plan = app.limiter().plan();
-            match (path, method) {
-                ("/check", &Method::GET) if plan.settings().is_rlaas() => {
-                    rlaas::answer(app, &plan, request.uri().query()).await
-                }
-                _ => Refusal::no_such_path(path).into(),
+            match allowed(path) {
+                Some(allow) => seldom(path, method, allow),
+                None if path == "/check" && plan.settings().is_rlaas() => match *method {
+                    Method::GET => rlaas::answer(app, &plan, request.uri().query()).await,
+                    _ => wrong_method(path, method, "GET"),
+                },
+                None => Refusal::no_such_path(path).into(),
             }
         }
+    }
+}
+
+/// The methods of a path, if there is such a path. (`/v1/authz` has them all.)
+fn allowed(path: &str) -> Option<&'static str> {
+    match path {
+        "/v1/check" | "/v1/check/batch" | "/v1/refund" => Some("OPTIONS, POST"),
+        "/" | "/healthz" | "/readyz" => Some("GET, HEAD, OPTIONS"),
+        _ => docs::answer(path).map(|_| "GET, HEAD, OPTIONS"),
+    }
+}
+
+/// What people look at, and what is not as it should be.
+fn seldom(path: &str, method: &Method, allow: &'static str) -> Response {
+    match *method {
+        Method::OPTIONS => {
+            let mut response = Response::default();
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+            response
+        }
+        Method::GET | Method::HEAD if path == "/" => {
+            let mut response = Response::default();
+            *response.status_mut() = StatusCode::FOUND;
+            response.headers_mut().insert(LOCATION, HeaderValue::from_static("/docs"));
+            response
+        }
+        Method::GET | Method::HEAD => {
+            docs::answer(path).unwrap_or_else(|| wrong_method(path, method, allow))
+        }
+        _ => wrong_method(path, method, allow),
     }
 }
 
 /// A file that was refused changes nothing, and a store that is away is stood in for: no reasons to
 /// send nobody. They are said.
 fn ready<S: Store>(app: &App<S>) -> Response {
+    if app.is_draining() {
+        return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "draining: about to stop").into();
+    }
     let mut text = "ok\n".to_owned();
     if let Some(problem) = app.reload_problem() {
         text += &format!("the last configuration was refused: {problem}\n");
@@ -58,9 +104,8 @@ fn plain(text: String) -> Response {
     response
 }
 
-fn wrong_method(request: &Request<Incoming>, allow: &'static str) -> Response {
-    let refusal = Refusal::wrong_method(request.method(), request.uri().path(), allow);
-    let mut response = Response::from(refusal);
+fn wrong_method(path: &str, method: &Method, allow: &'static str) -> Response {
+    let mut response = Response::from(Refusal::wrong_method(method, path, allow));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }

@@ -1,0 +1,208 @@
+//! An HTTP request, as policies see it.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderValue};
+
+use crate::query_value;
+
+/// What is known of an HTTP request, by the names that policies use.
+///
+/// | attribute | value |
+/// |---|---|
+/// | `ip` | the client's address |
+/// | `method`, `scheme` | as they are |
+/// | `host` | in lower case, without a port |
+/// | `path` | without the query |
+/// | `query:name` | the first such parameter, decoded |
+/// | `header:name` | the first such field |
+/// | `cookie:name` | the first such cookie |
+/// | `api_key` | the token of `Authorization: Bearer`, else `X-API-Key` |
+///
+/// ```
+/// use http::HeaderMap;
+/// use tidegate::{Cost, Plan, config::Source};
+/// use tidegate_http::HttpRequest;
+///
+/// let text = "policies: [{ name: search, match: { path: /search }, key: [ip], limits: [5/s] }]";
+/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let headers = HeaderMap::new();
+/// let request = HttpRequest {
+///     method: Some(b"GET"),
+///     scheme: None,
+///     host: Some(b"example.com"),
+///     target: Some(b"/search?q=tides"),
+///     client: "203.0.113.9".parse().ok(),
+///     headers: &headers,
+/// };
+/// let owed = plan.charges(&request.attributes(plan.attributes()), Cost::ONE);
+/// assert_eq!(owed.charges().len(), 1);
+/// # Ok::<(), tidegate::config::Problems>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct HttpRequest<'r> {
+    /// The method.
+    pub method: Option<&'r [u8]>,
+    /// `http` or `https`.
+    pub scheme: Option<&'r [u8]>,
+    /// Whom it is for, with or without a port.
+    pub host: Option<&'r [u8]>,
+    /// The path, and the query if there is one.
+    pub target: Option<&'r [u8]>,
+    /// Whose it is; see [`ClientIp`](crate::ClientIp).
+    pub client: Option<IpAddr>,
+    /// The header fields.
+    pub headers: &'r HeaderMap,
+}
+
+impl<'r> HttpRequest<'r> {
+    /// Those that a plan asks for, and that the request has.
+    pub fn attributes<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Vec<(&'n str, Cow<'r, [u8]>)> {
+        names.filter_map(|name| Some((name, self.attribute(name)?))).collect()
+    }
+
+    /// One of them.
+    pub fn attribute(&self, name: &str) -> Option<Cow<'r, [u8]>> {
+        match name {
+            "ip" => self.client.map(|ip| Cow::Owned(ip.to_string().into_bytes())),
+            "method" => self.method.map(Cow::Borrowed),
+            "scheme" => self.scheme.map(Cow::Borrowed),
+            "host" => self.host.map(host),
+            "path" => self.target.map(|target| Cow::Borrowed(split(target).0)),
+            "api_key" => self.api_key().map(Cow::Borrowed),
+            _ => match name.split_once(':')? {
+                ("query", name) => query_value(split(self.target?).1, name),
+                ("header", name) => self.field(name).map(Cow::Borrowed),
+                ("cookie", name) => self.cookie(name).map(Cow::Borrowed),
+                _ => None,
+            },
+        }
+    }
+
+    fn field(&self, name: &str) -> Option<&'r [u8]> {
+        self.headers.get(name).map(HeaderValue::as_bytes)
+    }
+
+    fn api_key(&self) -> Option<&'r [u8]> {
+        let bearer = self.field(AUTHORIZATION.as_str()).and_then(|credentials| {
+            let (scheme, token) = credentials.split_at_checked(BEARER.len())?;
+            scheme.eq_ignore_ascii_case(BEARER).then(|| token.trim_ascii())
+        });
+        bearer.or_else(|| self.field("x-api-key"))
+    }
+
+    fn cookie(&self, name: &str) -> Option<&'r [u8]> {
+        let fields = self.headers.get_all(COOKIE).iter();
+        let mut pairs = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b';'));
+        pairs.find_map(|pair| {
+            let mut halves = pair.splitn(2, |byte| *byte == b'=');
+            let is_it = halves.next()?.trim_ascii() == name.as_bytes();
+            halves.next().filter(|_| is_it).map(<[u8]>::trim_ascii)
+        })
+    }
+}
+
+/// The path and the query of a target. A fragment is of neither.
+fn split(target: &[u8]) -> (&[u8], &[u8]) {
+    let mut parts = target.splitn(2, |byte| *byte == b'#');
+    let mut parts = parts.next().unwrap_or_default().splitn(2, |byte| *byte == b'?');
+    (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
+}
+
+/// One name, however it is written.
+fn host(text: &[u8]) -> Cow<'_, [u8]> {
+    // A colon within brackets is part of an address.
+    let end = text.iter().rposition(|byte| matches!(byte, b':' | b']'));
+    let name = match end {
+        Some(end) if text.get(end) == Some(&b':') => text.get(..end).unwrap_or(text),
+        _ => text,
+    };
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    if name.iter().any(u8::is_ascii_uppercase) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
+    }
+}
+
+const BEARER: &[u8] = b"bearer ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    fn of<'r>(target: &'r str, headers: &'r HeaderMap) -> HttpRequest<'r> {
+        HttpRequest {
+            method: Some(b"GET"),
+            scheme: None,
+            host: None,
+            target: Some(target.as_bytes()),
+            client: None,
+            headers,
+        }
+    }
+
+    #[test]
+    fn a_target_is_a_path_and_a_query() {
+        let none = HeaderMap::new();
+        for (target, path, page) in [
+            ("/a/b?page=2", "/a/b", Some("2")),
+            ("/a?b?page=1&page=2", "/a", Some("2")),
+            ("/a#?page=2", "/a", None),
+            ("", "", None),
+        ] {
+            let request = of(target, &none);
+            assert_eq!(request.attribute("path").as_deref(), Some(path.as_bytes()), "{target}");
+            let expected = page.map(str::as_bytes);
+            assert_eq!(request.attribute("query:page").as_deref(), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_host_has_one_name() {
+        for text in ["example.com", "EXAMPLE.com", "example.com:8080", "Example.Com.:443"] {
+            assert_eq!(host(text.as_bytes()).as_ref(), b"example.com", "{text}");
+        }
+        assert_eq!(host(b"[::1]:80").as_ref(), b"[::1]");
+        assert_eq!(host(b"[::1]").as_ref(), b"[::1]");
+        assert_eq!(host(b":").as_ref(), b"");
+    }
+
+    #[test]
+    fn fields_cookies_and_keys_are_found() {
+        let fields = headers(&[
+            ("cookie", "a=1; session = s1 ;b"),
+            ("cookie", "late=x=y"),
+            ("x-plan", "pro"),
+            ("x-api-key", "k1"),
+        ]);
+        let request = of("/", &fields);
+        let get = |name: &str| {
+            request.attribute(name).map(|value| String::from_utf8(value.into_owned()).unwrap())
+        };
+        assert_eq!(get("cookie:session").as_deref(), Some("s1"));
+        assert_eq!(get("cookie:late").as_deref(), Some("x=y"));
+        assert_eq!((get("cookie:b"), get("cookie:")), (None, None));
+        assert_eq!(get("header:X-Plan").as_deref(), Some("pro"));
+        assert_eq!(get("api_key").as_deref(), Some("k1"));
+        for unknown in ["user", "header:", "header:no such name", "other:x", "query:", ""] {
+            assert_eq!(get(unknown), None, "{unknown}");
+        }
+        for (credentials, key) in [("Bearer t1", "t1"), ("bearer  t2 ", "t2"), ("Basic t3", "k1")] {
+            let fields = headers(&[("authorization", credentials), ("x-api-key", "k1")]);
+            assert_eq!(of("/", &fields).attribute("api_key").unwrap().as_ref(), key.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `/v1/authz`: whether a request may pass a proxy that asks before it lets anybody through.
+
+use std::net::IpAddr;
+use std::sync::Once;
+
+use http::header::CACHE_CONTROL;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+use http_body_util::Full;
+use tidegate::{Cost, Plan, Store};
+use tidegate_http::{Answer, ClientIp, denial, describe};
+
+use super::Response;
+use super::check::describe_as_asked_for;
+use super::original::{below, original};
+use crate::App;
+
+/// 200, or 429 with everything that the client should be told.
+pub(super) async fn answer<S: Store>(app: &App<S>, peer: Option<IpAddr>, head: &Parts) -> Response {
+    let plan = app.limiter().plan();
+    let client = client(&plan, peer, &head.headers);
+    let request = match original(head, client) {
+        Ok(request) => request,
+        Err(refusal) => return refusal.into(),
+    };
+    let owed = plan.charges(&request.attributes(plan.attributes()), Cost::ONE);
+    let decision = app.settle(&owed).await;
+    let answer = Answer::of_owed(&owed, &decision);
+    let mut response = if decision.is_allowed() {
+        let mut response = Response::default();
+        describe(&answer, response.headers_mut());
+        response
+    } else {
+        denial(&answer).map(Full::new)
+    };
+    let headers = response.headers_mut();
+    describe_as_asked_for(&plan, &answer, headers);
+    // Proxies may pass it on: no cache keeps a denial for others.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Whether a path is ours.
+pub(super) fn is_here(path: &str) -> bool {
+    below(path).is_some()
+}
+
+fn client(plan: &Plan, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAddr> {
+    let proxies = plan.settings().trusted_proxies();
+    if proxies.is_empty()
+        && let Some(peer) = peer.filter(|_| headers.contains_key("x-forwarded-for"))
+        && plan.attributes().any(|name| name == "ip")
+    {
+        WARNED.call_once(|| eprintln!("warning: {}", distrust(peer)));
+    }
+    ClientIp::behind(proxies, peer, headers)
+}
+
+fn distrust(peer: IpAddr) -> String {
+    format!(
+        "a proxy at {peer} says X-Forwarded-For, and trusted_proxies does not have it: all who come \
+         through it count as one address"
+    )
+}
+
+/// Once for the life of a process: the next request would say the same.
+static WARNED: Once = Once::new();

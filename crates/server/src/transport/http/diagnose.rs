@@ -1,0 +1,143 @@
+//! What is wrong with a body. Slow, and only for those who are refused.
+
+use serde_json::{Map, Value};
+use tidegate::MAX_COUNT;
+
+use super::problem::{Refusal, brief};
+
+/// Finds the member that made reading a check or a refund fail; `units` is what that calls them.
+#[cold]
+pub(super) fn diagnose(body: &[u8], units: &str, error: &serde_json::Error) -> Refusal {
+    let members = match members(body, EITHER) {
+        Ok(members) => members,
+        Err(refusal) => return refusal,
+    };
+    let found = members.iter().find_map(|(name, value)| fault(name, value, units));
+    found.unwrap_or_else(|| unnamed(error, EITHER))
+}
+
+/// The same for a batch.
+#[cold]
+pub(super) fn diagnose_batch(body: &[u8], error: &serde_json::Error) -> Refusal {
+    let members = match members(body, BATCH) {
+        Ok(members) => members,
+        Err(refusal) => return refusal,
+    };
+    let fault = |(name, value): (&String, &Value)| match (name.as_str(), value) {
+        ("checks", Value::Array(_)) => None,
+        ("checks", _) => Some(wrong(name, value, "a list of checks")),
+        _ => Some(unknown(name, "checks")),
+    };
+    let found = members.iter().find_map(fault);
+    let missing = !members.contains_key("checks");
+    found.unwrap_or_else(|| match missing {
+        true => Refusal::bad(Some("checks"), format!("`checks` is missing: expected {BATCH}")),
+        false => unnamed(error, BATCH),
+    })
+}
+
+/// Keys are hashed, never stored: this bounds time, not memory.
+pub(super) fn bounded(value: &[u8], member: impl FnOnce() -> String) -> Result<(), Refusal> {
+    match value.len() {
+        0..=MAX_KEY => Ok(()),
+        length => {
+            let member = member();
+            let detail = format!("`{member}` has {length} bytes: expected at most {MAX_KEY}");
+            Err(Refusal::bad(Some(&member), detail))
+        }
+    }
+}
+
+pub(super) fn wrong(member: &str, value: impl ToString, expected: &str) -> Refusal {
+    let value = brief(&value.to_string());
+    Refusal::bad(Some(member), format!("`{member}` is {value}: expected {expected}"))
+}
+
+pub(super) fn a_count() -> String {
+    format!("a whole number from 0 to {MAX_COUNT}")
+}
+
+fn members(body: &[u8], expected: &str) -> Result<Map<String, Value>, Refusal> {
+    let detail = match serde_json::from_slice(body) {
+        Ok(Value::Object(members)) => return Ok(members),
+        Ok(other) => format!("the body is {}: expected {expected}", brief(&other.to_string())),
+        Err(error) => format!("the body is not JSON ({error}): expected {expected}"),
+    };
+    Err(Refusal::bad(None, detail))
+}
+
+fn fault(name: &str, value: &Value, units: &str) -> Option<Refusal> {
+    match (name, value) {
+        ("policy" | "key" | "attributes", Value::Null) => None,
+        ("policy" | "key", Value::String(_)) => None,
+        ("policy" | "key", _) => Some(wrong(name, value, "a string")),
+        (name, value) if name == units => {
+            let is_right = value.is_u64() || value.is_null();
+            (!is_right).then(|| wrong(name, value, &a_count()))
+        }
+        ("attributes", Value::Object(attributes)) => {
+            let (name, value) =
+                attributes.iter().find(|(_, value)| !value.is_string() && !value.is_null())?;
+            Some(wrong(&format!("attributes.{}", brief(name)), value, "a string"))
+        }
+        ("attributes", _) => Some(wrong(name, value, "an object whose values are strings")),
+        _ => Some(unknown(name, &format!("policy, key, attributes or {units}"))),
+    }
+}
+
+fn unknown(name: &str, expected: &str) -> Refusal {
+    let name = brief(name);
+    Refusal::bad(Some(&name), format!("`{name}` is unknown: expected {expected}"))
+}
+
+/// Every member is right for itself: one is there twice.
+fn unnamed(error: &serde_json::Error, expected: &str) -> Refusal {
+    let text = error.to_string();
+    let member = text.strip_prefix("duplicate field `").and_then(|rest| rest.split_once('`'));
+    Refusal::bad(member.map(|(name, _)| name), format!("{text}: expected {expected}"))
+}
+
+const MAX_KEY: usize = 4 << 10;
+const EITHER: &str = r#"{"policy": "...", "key": "..."} or {"attributes": {...}}"#;
+const BATCH: &str = r#"{"checks": [...]}"#;
+
+#[cfg(test)]
+mod tests {
+    use super::super::request::{Question, checks};
+
+    fn refusal(body: &str) -> String {
+        Question::check(body.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_repeated_member_is_refused() {
+        let detail = refusal(r#"{"policy": "p", "key": "a", "key": "b"}"#);
+        assert!(detail.contains("duplicate field `key`"), "{detail}");
+    }
+
+    #[test]
+    fn refusals_stay_short_whatever_was_sent() {
+        let long = "é".repeat(20_000);
+        for body in [
+            format!(r#"{{"{long}": 1}}"#),
+            format!(r#"{{"cost": "{long}"}}"#),
+            format!(r#"{{"attributes": {{"{long}": 1}}}}"#),
+            format!(r#"{{"attributes": {{"{long}": "a", "{long}": "b"}}}}"#),
+            format!(r#"{{"checks": "{long}"}}"#),
+            format!(r#""{long}""#),
+        ] {
+            assert!(refusal(&body).len() < 500);
+            assert!(checks(body.as_bytes()).unwrap_err().to_string().len() < 500);
+        }
+    }
+
+    #[test]
+    fn nesting_does_not_reach_the_stack() {
+        for open in ["[", r#"{"checks":["#, r#"{"attributes":{"a":"#] {
+            let body = open.repeat(60_000 / open.len());
+            assert!(refusal(&body).contains("the body is not JSON"));
+            let detail = checks(body.as_bytes()).unwrap_err().to_string();
+            assert!(detail.contains("the body is not JSON"), "{detail}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+// Shows openapi.json, and sends requests to the server that the page came from.
+
+const byId = (id) => document.getElementById(id);
+
+/** An element with text or other elements in it; nothing is ever read as HTML. */
+function make(name, ...children) {
+  const element = document.createElement(name);
+  element.append(...children);
+  return element;
+}
+
+function classed(element, name) {
+  element.className = name;
+  return element;
+}
+
+// --- Try it
+
+const EXAMPLES = {
+  '/v1/check': { policy: 'demo', key: 'alice', cost: 1 },
+  '/v1/check/batch': { checks: [{ policy: 'demo', key: 'alice' }, { policy: 'demo', key: 'bob' }] },
+  '/v1/refund': { policy: 'demo', key: 'alice', amount: 1 },
+};
+const SHOWN = ['ratelimit-policy', 'ratelimit', 'retry-after', 'x-ratelimit-limit',
+  'x-ratelimit-remaining', 'x-ratelimit-reset', 'content-type'];
+
+function showExample() {
+  byId('body').value = JSON.stringify(EXAMPLES[byId('path').value], null, 2);
+}
+
+/** One sentence about a decision. */
+function verdict(answer) {
+  if (answer === null || typeof answer !== 'object') return '';
+  if (Array.isArray(answer.results)) {
+    const allowed = answer.results.filter((one) => one.allowed).length;
+    return `${allowed} of ${answer.results.length} allowed`;
+  }
+  if (answer.allowed === undefined) return answer.detail ?? '';
+  const left = answer.remaining === null ? '' : `, ${answer.remaining} of ${answer.limit} left`;
+  return answer.reason.replaceAll('_', ' ') + left;
+}
+
+async function send(event) {
+  event.preventDefault();
+  const [answer, fields] = [byId('answer'), byId('fields')];
+  fields.replaceChildren();
+  answer.hidden = false;
+  try {
+    const headers = { 'content-type': 'application/json' };
+    const body = byId('body').value;
+    const response = await fetch(byId('path').value, { method: 'POST', headers, body });
+    const text = await response.text();
+    let parsed = null;
+    try { parsed = JSON.parse(text); } catch { /* shown as it is */ }
+    classed(answer, response.ok ? 'good' : 'bad');
+    byId('status').textContent = `${response.status} ${response.statusText}`;
+    byId('verdict').textContent = verdict(parsed);
+    for (const name of SHOWN) {
+      const value = response.headers.get(name);
+      if (value !== null) fields.append(make('dt', name), make('dd', value));
+    }
+    byId('text').textContent = parsed === null ? text : JSON.stringify(parsed, null, 2);
+  } catch (error) {
+    classed(answer, 'bad');
+    byId('status').textContent = 'No answer';
+    byId('verdict').textContent = String(error);
+    byId('text').textContent = '';
+  }
+}
+
+// --- The document
+
+const nameOf = (reference) => reference.split('/').pop();
+
+/** The type of a schema in a few words. */
+function typeOf(schema) {
+  if (schema === true || schema === undefined) return 'anything';
+  if (schema.$ref) return nameOf(schema.$ref);
+  if (schema.enum) return schema.enum.join(' | ');
+  const either = schema.anyOf ?? schema.oneOf;
+  if (either && !schema.properties) return either.map(typeOf).join(' or ');
+  if (schema.type === 'array') return `list of ${typeOf(schema.items)}`;
+  return [schema.type].flat().join(' or ');
+}
+
+function members(schema) {
+  const rows = Object.entries(schema.properties ?? {}).map(([name, member]) => {
+    const kind = make('i', ' ', typeOf(member));
+    const about = make('div', member.description ?? '');
+    return classed(make('div', make('div', make('b', name), kind), about), 'member');
+  });
+  if (rows.length) return rows;
+  return [make('p', make('i', typeOf(schema)))];
+}
+
+function answerOf(status, response) {
+  const schemas = Object.values(response.content ?? {}).map((one) => typeOf(one.schema));
+  const kind = make('i', ' ', schemas.join(', '));
+  const about = make('div', response.description);
+  return classed(make('div', make('div', make('b', status), kind), about), 'member');
+}
+
+function operation(path, methods, one) {
+  const inside = classed(make('div'), 'inside');
+  inside.append(make('p', one.description ?? one.summary));
+  const bodies = Object.values(one.requestBody?.content ?? {});
+  for (const body of bodies) inside.append(make('p', 'Body: ', make('code', typeOf(body.schema))));
+  if (one.parameters) {
+    inside.append(make('h3', 'Fields of the request'));
+    for (const field of one.parameters) {
+      const about = make('div', field.description ?? '');
+      inside.append(classed(make('div', make('div', make('b', field.name)), about), 'member'));
+    }
+  }
+  inside.append(make('h3', 'Answers'));
+  for (const [status, response] of Object.entries(one.responses)) {
+    inside.append(answerOf(status, response));
+  }
+  const title = make('code', `${methods} ${path}`);
+  return make('details', make('summary', title, ' ', make('span', one.summary)), inside);
+}
+
+function show(spec) {
+  byId('version').textContent = spec.info.version;
+  const paths = Object.entries(spec.paths).map(([path, item]) => {
+    const all = Object.entries(item);
+    // Where every method does the same, it is said once.
+    const methods = all.length > 2 ? 'any' : all.map(([method]) => method.toUpperCase()).join(', ');
+    return operation(path, methods, all[0][1]);
+  });
+  byId('paths').replaceChildren(...paths);
+  const bodies = Object.entries(spec.components.schemas).map(([name, schema]) => {
+    const inside = classed(make('div', make('p', schema.description ?? '')), 'inside');
+    inside.append(...members(schema));
+    return make('details', make('summary', make('code', name)), inside);
+  });
+  byId('bodies').replaceChildren(...bodies);
+}
+
+byId('path').addEventListener('change', showExample);
+byId('form').addEventListener('submit', send);
+showExample();
+fetch('/openapi.json').then((response) => response.json()).then(show, (error) => {
+  byId('paths').textContent = `openapi.json could not be read: ${error}`;
+});

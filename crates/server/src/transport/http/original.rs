@@ -1,0 +1,186 @@
+//! The request that a proxy asks about, from what the proxy says of it.
+
+use std::net::IpAddr;
+
+use http::header::HOST;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+use tidegate_http::HttpRequest;
+
+use super::problem::Refusal;
+
+/// Where proxies ask.
+const HERE: &str = "/v1/authz";
+
+/// What a path has below ours: nothing, or a path.
+pub(super) fn below(path: &str) -> Option<&str> {
+    path.strip_prefix(HERE).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Proxies say it in one of three ways: by `X-Forwarded-*` (Traefik, Caddy), by `X-Original-*`
+/// (nginx), or by asking with the request itself, at its own path below ours (Envoy).
+///
+/// Most pass on whatever else the client has sent. So a client may send the fields of another
+/// proxy's way beside those of its own proxy: where two ways contradict each other, nobody can tell
+/// which is the proxy's, and the request is refused.
+pub(super) fn original(head: &Parts, client: Option<IpAddr>) -> Result<HttpRequest<'_>, Refusal> {
+    let headers = &head.headers;
+    if below(head.uri.path()).is_some_and(|path| !path.is_empty()) {
+        return Ok(itself(head, client));
+    }
+    let at = |name| Ok(one(headers, name)?.map(Url::read));
+    let forwarded = at("x-forwarded-uri")?;
+    let (uri, url) = (at("x-original-uri")?, at("x-original-url")?);
+    let mut targets = [forwarded, uri, url].into_iter().flatten().map(|said| said.target);
+    let first = targets.next();
+    if targets.any(|target| Some(target) != first) {
+        return Err(contradiction("X-Forwarded-Uri, X-Original-URI and X-Original-URL"));
+    }
+    let nothing =
+        HttpRequest { method: None, scheme: None, host: None, target: first, client, headers };
+    Ok(match (forwarded, url.or(uri)) {
+        (Some(said), _) => HttpRequest {
+            method: one(headers, "x-forwarded-method")?,
+            scheme: one(headers, "x-forwarded-proto")?.or(said.scheme),
+            host: one(headers, "x-forwarded-host")?.or(said.host),
+            ..nothing
+        },
+        (None, Some(said)) => HttpRequest {
+            method: one(headers, "x-original-method")?,
+            scheme: said.scheme,
+            host: said.host.or_else(|| headers.get(HOST).map(HeaderValue::as_bytes)),
+            ..nothing
+        },
+        // Of whoever asks nothing is known but the address and the fields.
+        (None, None) => nothing,
+    })
+}
+
+/// The request that we got is the request that is asked about, but for the path.
+fn itself(head: &Parts, client: Option<IpAddr>) -> HttpRequest<'_> {
+    let target = head.uri.path_and_query().map_or("", |target| target.as_str());
+    let authority = head.uri.authority().map(|authority| authority.as_str().as_bytes());
+    HttpRequest {
+        method: Some(head.method.as_str().as_bytes()),
+        scheme: head.uri.scheme_str().map(str::as_bytes),
+        host: head.headers.get(HOST).map(HeaderValue::as_bytes).or(authority),
+        target: Some(target.strip_prefix(HERE).unwrap_or(target).as_bytes()),
+        client,
+        headers: &head.headers,
+    }
+}
+
+/// The one value of a field. Two that differ are the proxy's and the client's, in whatever order.
+fn one<'h>(headers: &'h HeaderMap, name: &'static str) -> Result<Option<&'h [u8]>, Refusal> {
+    let mut values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let first = values.next();
+    if values.any(|value| Some(value) != first) {
+        return Err(contradiction(name));
+    }
+    Ok(first)
+}
+
+fn contradiction(names: &str) -> Refusal {
+    let detail = format!("{names} contradict themselves: expected only what the proxy says");
+    Refusal::bad(None, detail)
+}
+
+/// A path with its query, and what may stand before it.
+#[derive(Clone, Copy)]
+struct Url<'a> {
+    scheme: Option<&'a [u8]>,
+    host: Option<&'a [u8]>,
+    target: &'a [u8],
+}
+
+impl<'a> Url<'a> {
+    fn read(text: &'a [u8]) -> Self {
+        let whole = Self { scheme: None, host: None, target: text };
+        if text.starts_with(b"/") {
+            return whole;
+        }
+        let Some(colon) = text.windows(3).position(|three| three == b"://") else { return whole };
+        let (scheme, rest) = (text.get(..colon), text.get(colon + 3..).unwrap_or_default());
+        let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+        let (host, target) = rest.split_at(end.unwrap_or(rest.len()));
+        Self { scheme, host: Some(host), target }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    fn head(uri: &str, fields: &[(&'static str, &str)]) -> Parts {
+        let mut request = Request::builder().method("PUT").uri(uri);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    /// Method, host and path, as policies see them.
+    fn seen(uri: &str, fields: &[(&'static str, &str)]) -> [Option<String>; 3] {
+        let head = head(uri, fields);
+        let request = original(&head, None).unwrap();
+        ["method", "host", "path"]
+            .map(|name| Some(String::from_utf8(request.attribute(name)?.into_owned()).unwrap()))
+    }
+
+    fn expected(values: [&str; 3]) -> [Option<String>; 3] {
+        values.map(|value| Some(value.to_owned()).filter(|value| !value.is_empty()))
+    }
+
+    #[test]
+    fn proxies_say_it_in_their_own_ways() {
+        let forwarded = [
+            ("x-forwarded-method", "POST"),
+            ("x-forwarded-host", "api.example.com"),
+            ("x-forwarded-uri", "/a?b=c"),
+        ];
+        let as_forwarded = expected(["POST", "api.example.com", "/a"]);
+        assert_eq!(seen("/v1/authz", &forwarded), as_forwarded);
+        let original = [("host", "x"), ("x-original-method", "POST"), ("x-original-uri", "/a?b")];
+        assert_eq!(seen("/v1/authz", &original), expected(["POST", "x", "/a"]));
+        let url = [("host", "x"), ("x-original-url", "https://example.com:8443/a?b=c")];
+        assert_eq!(seen("/v1/authz", &url), expected(["", "example.com", "/a"]));
+        let itself = expected(["PUT", "x", "/a/b"]);
+        assert_eq!(seen("/v1/authz/a/b?c", &[("host", "x")]), itself);
+        assert_eq!(seen("/v1/authz", &[("host", "x")]), expected(["", "", ""]));
+    }
+
+    #[test]
+    fn fields_of_another_proxys_way_change_nothing() {
+        // Where the path is the request's own, no field says otherwise.
+        let spoofed = [("host", "x"), ("x-forwarded-uri", "/b"), ("x-original-method", "GET")];
+        assert_eq!(seen("/v1/authz/a", &spoofed), expected(["PUT", "x", "/a"]));
+        // The method goes with the path, or it is nobody's.
+        let spoofed = [("x-original-uri", "/a"), ("x-forwarded-method", "GET")];
+        assert_eq!(seen("/v1/authz", &spoofed), expected(["", "", "/a"]));
+        let agreed = [("x-original-uri", "/a"), ("x-forwarded-uri", "/a")];
+        assert_eq!(seen("/v1/authz", &agreed), expected(["", "", "/a"]));
+    }
+
+    #[test]
+    fn a_contradiction_is_refused() {
+        for fields in [
+            [("x-forwarded-uri", "/a"), ("x-original-uri", "/b")],
+            [("x-forwarded-uri", "/a"), ("x-original-url", "https://x/b")],
+            [("x-original-uri", "/a"), ("x-original-url", "https://x/b")],
+            [("x-forwarded-uri", "/a"), ("x-forwarded-uri", "/b")],
+        ] {
+            let head = head("/v1/authz", &fields);
+            let refusal = original(&head, None).unwrap_err().to_string();
+            assert!(refusal.contains("contradict themselves"), "{fields:?}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_below_is_below() {
+        let cases = [("/v1/authz", Some("")), ("/v1/authz/", Some("/")), ("/v1/authzx", None)];
+        for (path, rest) in cases {
+            assert_eq!(below(path), rest);
+        }
+    }
+}

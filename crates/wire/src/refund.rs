@@ -1,0 +1,32 @@
+//! `POST /v1/refund`: what was taken and then not used.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::check::one_form_or_the_other;
+use crate::{Attributes, Text};
+
+/// Gives back what a check has taken, in the same two forms. Never more than the limits hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(transform = one_form_or_the_other, example = example())]
+pub struct RefundRequest<'a> {
+    /// The policy's name.
+    #[serde(borrow)]
+    #[schemars(with = "Option<String>")]
+    pub policy: Option<Text<'a>>,
+    /// Whose: the value of the policy's one key attribute, of at most 4096 bytes.
+    #[serde(borrow)]
+    #[schemars(with = "Option<String>")]
+    pub key: Option<Text<'a>>,
+    /// What was known of the request, instead of a policy and a key.
+    #[serde(borrow)]
+    pub attributes: Option<Attributes<'a>>,
+    /// Units to give back; one when absent.
+    #[schemars(range(max = 1_000_000_000_000_000_u64))]
+    pub amount: Option<u64>,
+}
+
+fn example() -> serde_json::Value {
+    serde_json::json!({ "policy": "demo", "key": "alice", "amount": 1 })
+}

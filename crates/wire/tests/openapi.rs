@@ -1,0 +1,8 @@
+//! The document that is checked in is the one that the types describe.
+
+#[test]
+fn the_document_is_fresh() {
+    let checked_in = include_str!("../../../schema/openapi.json");
+    let hint = "run `cargo run -p xtask -- openapi`";
+    assert!(checked_in == tidegate_wire::openapi(), "{hint}");
+}
