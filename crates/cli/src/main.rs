@@ -1,5 +1,7 @@
 //! The command line: `tidegate`. One file a command.
 
+mod check;
+mod client;
 mod explain;
 mod import;
 mod init;
@@ -24,6 +26,9 @@ enum Command {
     /// Runs the server, until SIGTERM or SIGINT
     #[command(after_help = EXIT_CODES)]
     Serve(serve::Serve),
+    /// Asks a running server whether something may happen
+    #[command(after_help = check::EXIT_CODES)]
+    Check(check::Check),
     /// Prints a configuration to begin with
     Init(init::Init),
     /// Says everything that is wrong with a configuration
@@ -40,6 +45,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(serve) => serve.run(),
+        Command::Check(check) => check.run(),
         Command::Init(init) => init.run(),
         Command::Validate(validate) => validate.run(),
         Command::Explain(explain) => explain.run(),
@@ -69,4 +75,5 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done; for a server: stopped by a signal, after the requests in flight were answered
   1  a configuration that is wrong: everything wrong with it is on standard error
-  2  error: a command line that makes no sense, or an address that cannot be listened on";
+  2  error: a command line that makes no sense, or an address that cannot be listened on
+  3  denied, by `check`";

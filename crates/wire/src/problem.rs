@@ -25,7 +25,7 @@ use crate::CheckResponse;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "{M}Problem")]
+#[schemars(rename = "{M}Problem", description = "What went wrong, as RFC 9457 says it.")]
 pub struct Problem<'a, M> {
     /// A URI that names the kind of problem.
     #[serde(rename = "type")]

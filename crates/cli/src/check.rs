@@ -1,0 +1,127 @@
+//! `tidegate check`: asks a running server.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail};
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::client::{Server, post};
+use crate::print;
+
+/// What is asked, and whom.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Check {
+    /// The policy's name, with --key
+    #[arg(long, value_name = "NAME", requires = "key", conflicts_with = "attribute")]
+    policy: Option<String>,
+    /// Who asks: the value of the policy's one key attribute
+    #[arg(long, value_name = "TEXT", requires = "policy")]
+    key: Option<String>,
+    /// An attribute of the request, instead of a policy and a key; once for each
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = attribute,
+        required_unless_present = "policy")]
+    attribute: Vec<(String, String)>,
+    /// Units to take; 0 only looks
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    cost: u64,
+    /// The server: http://host:port, https://host:port or unix:/path
+    #[arg(long, env = "TIDEGATE_SERVER", value_name = "URL",
+        default_value = "http://127.0.0.1:8080")]
+    server: Server,
+    /// Prints the answer as it came
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("cannot start a runtime")?;
+        let asked = runtime.block_on(post(&self.server, "/v1/check", self.question()));
+        let (status, text) = asked.with_context(|| format!("cannot ask {}", self.server))?;
+        let answer: Value = serde_json::from_str(&text)
+            .with_context(|| format!("{} answered {status}, and no JSON", self.server))?;
+        let Some(is_allowed) = answer["allowed"].as_bool() else {
+            return Err(refused(status, &answer));
+        };
+        print(&if self.json { text + "\n" } else { in_words(&answer, is_allowed) });
+        Ok(if is_allowed { ExitCode::SUCCESS } else { ExitCode::from(DENIED) })
+    }
+
+    fn question(&self) -> String {
+        let mut question = json!({ "cost": self.cost });
+        if let (Some(policy), Some(key)) = (&self.policy, &self.key) {
+            question["policy"] = policy.as_str().into();
+            question["key"] = key.as_str().into();
+        } else {
+            let attributes = self.attribute.iter().cloned();
+            let attributes: Map<_, _> =
+                attributes.map(|(name, value)| (name, value.into())).collect();
+            question["attributes"] = attributes.into();
+        }
+        question.to_string()
+    }
+}
+
+fn refused(status: StatusCode, answer: &Value) -> anyhow::Error {
+    match answer["detail"].as_str() {
+        Some(detail) => anyhow!("{detail}"),
+        None => anyhow!("the answer was {status}, and no decision"),
+    }
+}
+
+/// A line for the decision, and one for each limit.
+fn in_words(answer: &Value, is_allowed: bool) -> String {
+    let verdict = if is_allowed { "allowed" } else { "denied" };
+    let mut text = format!("{verdict}: {}", words(&answer["reason"]));
+    if let Some(policy) = answer["policy"].as_str() {
+        let _ = write!(text, " by {policy}");
+    }
+    if let Some(wait) = answer["retry_after_ms"].as_u64() {
+        let _ = write!(text, "; try again in {}", span(wait));
+    }
+    text.push('\n');
+    for limit in answer["limits"].as_array().into_iter().flatten() {
+        let number = |name: &str| limit[name].as_u64().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "  {} {} over {}: {} of {} left, full again in {}{}",
+            words(&limit["policy"]),
+            words(&limit["algorithm"]),
+            span(number("window_ms")),
+            number("remaining"),
+            number("limit"),
+            span(number("reset_after_ms")),
+            if limit["mode"] == "shadow" { " (shadow)" } else { "" },
+        );
+    }
+    text
+}
+
+fn words(value: &Value) -> String {
+    // Nothing that a terminal would obey.
+    let text = value.as_str().unwrap_or("?").replace('_', " ");
+    text.chars().filter(|char| !char.is_control()).collect()
+}
+
+fn span(millis: u64) -> String {
+    tidegate::Span::from_secs(millis.div_ceil(1_000)).to_string()
+}
+
+fn attribute(text: &str) -> anyhow::Result<(String, String)> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => bail!("expected name=value"),
+    }
+}
+
+/// Something may not happen.
+const DENIED: u8 = 3;
+
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  allowed
+  2  error: the server could not be asked, or did not understand
+  3  denied";

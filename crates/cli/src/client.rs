@@ -1,0 +1,144 @@
+//! Asks a server over HTTP.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use http::header::{CONTENT_TYPE, HOST};
+use http::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    Tcp { host: String, port: u16, tls: bool },
+    Unix(PathBuf),
+}
+
+impl FromStr for Server {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            if path.is_empty() {
+                bail!("no path: expected unix:/path");
+            }
+            return Ok(Self::Unix(path.into()));
+        }
+        let uri: Uri = text.parse().map_err(|error| anyhow!("{error}: expected {A_URL}"))?;
+        let (tls, port) = match uri.scheme_str() {
+            Some("http") => (false, 80),
+            Some("https") => (true, 443),
+            _ => bail!("expected {A_URL}"),
+        };
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            bail!("a path: expected {A_URL} alone");
+        }
+        let host = uri.host().filter(|host| !host.is_empty()).context("no host")?.to_owned();
+        Ok(Self::Tcp { host, port: uri.port_u16().unwrap_or(port), tls })
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port, tls: false } => write!(f, "http://{host}:{port}"),
+            Self::Tcp { host, port, tls: true } => write!(f, "https://{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Sends a body, and returns what came back within bounds of time and size.
+pub(crate) async fn post(
+    server: &Server,
+    path: &str,
+    body: String,
+) -> anyhow::Result<(StatusCode, String)> {
+    let exchange = async {
+        match server {
+            Server::Unix(socket) => {
+                exchange(UnixStream::connect(socket).await?, "localhost", path, body).await
+            }
+            Server::Tcp { host, port, tls } => {
+                let bare = host.trim_start_matches('[').trim_end_matches(']');
+                let stream = TcpStream::connect((bare, *port)).await?;
+                let authority = format!("{host}:{port}");
+                if *tls {
+                    exchange(secured(stream, bare).await?, &authority, path, body).await
+                } else {
+                    exchange(stream, &authority, path, body).await
+                }
+            }
+        }
+    };
+    timeout(PATIENCE, exchange).await.map_err(|_| anyhow!("no answer within {PATIENCE:?}"))?
+}
+
+/// By the certificates of this system, or of `SSL_CERT_FILE`.
+async fn secured(stream: TcpStream, host: &str) -> anyhow::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let name = ServerName::try_from(host.to_owned())?;
+    Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    host: &str,
+    path: &str,
+    body: String,
+) -> anyhow::Result<(StatusCode, String)> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // Its errors are the sender's too.
+    tokio::spawn(async { drop(connection.await) });
+    let request = Request::post(path)
+        .header(HOST, host)
+        .header(CONTENT_TYPE, "application/json")
+        .body(Full::new(bytes::Bytes::from(body)))?;
+    let response = sender.send_request(request).await?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+    let bytes = body.map_err(|error| io::Error::other(error.to_string()))?.to_bytes();
+    Ok((status, String::from_utf8(bytes.into()).context("the answer is not text")?))
+}
+
+const A_URL: &str = "http://host:port, https://host:port or unix:/path";
+const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_ANSWER: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_read_and_shown() {
+        for (text, shown) in [
+            ("http://localhost", "http://localhost:80"),
+            ("http://[::1]:8080/", "http://[::1]:8080"),
+            ("https://limits.example.com", "https://limits.example.com:443"),
+            ("unix:/run/tidegate.sock", "unix:/run/tidegate.sock"),
+            ("unix:///run/tidegate.sock", "unix:/run/tidegate.sock"),
+        ] {
+            assert_eq!(text.parse::<Server>().unwrap().to_string(), shown);
+        }
+        for text in ["", "localhost:8080", "ftp://x", "http://", "http://x/v1", "unix:", "http://a b"] {
+            assert!(text.parse::<Server>().is_err(), "{text}");
+        }
+    }
+}

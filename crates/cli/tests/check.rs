@@ -1,0 +1,71 @@
+//! `tidegate check` against `tidegate serve`, both the real binary.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tidegate_testkit::{Daemon, free_port};
+
+const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
+
+const LIMITS: &str = "policies: [
+  { name: login, key: [ip], limits: [2/day], algorithm: fixed-window },
+  { name: all, match: { path: /x }, key: [], limits: [5/hour], mode: shadow }]";
+
+fn server() -> (Daemon, String) {
+    let port = free_port();
+    let daemon = Daemon::start(Path::new(TIDEGATE), |directory, command| {
+        std::fs::write(directory.join("limits.yaml"), LIMITS).unwrap();
+        let address = format!("127.0.0.1:{port}");
+        command.args(["serve", "--config", "limits.yaml", "--http", &address]);
+    });
+    (daemon.listening_on(port), format!("http://127.0.0.1:{port}"))
+}
+
+/// The exit code, and what was said on standard output or else on standard error.
+fn check(server: &str, args: &[&str]) -> (Option<i32>, String) {
+    let command = &mut Command::new(TIDEGATE);
+    let Output { status, stdout, stderr } =
+        command.arg("check").args(args).env("TIDEGATE_SERVER", server).output().unwrap();
+    let said = if stdout.is_empty() { stderr } else { stdout };
+    (status.code(), String::from_utf8(said).unwrap())
+}
+
+#[test]
+fn the_exit_code_says_allowed_or_denied() {
+    let (_server, url) = server();
+    let ask = ["--policy", "login", "--key", "203.0.113.9"];
+    let (code, said) = check(&url, &ask);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("allowed: within limit by login\n  login fixed-window over "), "{said}");
+    assert!(said.contains(": 1 of 2 left, full again in "), "{said}");
+    let (code, said) = check(&url, &["--attribute", "ip=203.0.113.9", "-a", "path=/x"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("4 of 5 left") && said.contains("(shadow)"), "{said}");
+    let (code, said) = check(&url, &ask);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.starts_with("denied: limit exceeded by login; try again in "), "{said}");
+    let (code, said) = check(&url, &["--policy", "login", "--key", "::1", "--cost", "3"]);
+    assert_eq!((code, said.lines().next()), (Some(3), Some("denied: cost exceeds limit by login")));
+    let (code, said) = check(&url, &["--policy", "login", "--key", "::1", "--cost", "0", "--json"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with(r#"{"allowed":true,"policy":"login""#) && said.ends_with("}\n"));
+}
+
+#[test]
+fn what_cannot_be_asked_is_an_error() {
+    let (_server, url) = server();
+    let (code, said) = check(&url, &["--policy", "lgoin", "--key", "a"]);
+    assert_eq!(code, Some(2));
+    assert_eq!(said, "tidegate: no policy \"lgoin\": expected login, all\n");
+    let (code, said) = check(&url, &["--policy", "login"]);
+    assert!(code == Some(2) && said.contains("--key"), "{said}");
+    let (code, said) = check(&url, &["--attribute", "ip"]);
+    assert!(code == Some(2) && said.contains("expected name=value"), "{said}");
+    let nobody = format!("http://127.0.0.1:{}", free_port());
+    let (code, said) = check(&nobody, &["--policy", "login", "--key", "a"]);
+    assert!(code == Some(2) && said.contains(&format!("cannot ask {nobody}: ")), "{said}");
+    let (code, said) = check("127.0.0.1:8080", &["--policy", "login", "--key", "a"]);
+    assert!(code == Some(2) && said.contains("expected http://host:port"), "{said}");
+}
