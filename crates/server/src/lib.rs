@@ -29,3 +29,8 @@ pub use app::App;
 pub use config::Config;
 pub use reload::{Reloaded, Reloader};
 pub use transport::http::serve;
+
+/// The Redis protocol.
+pub mod resp {
+    pub use crate::transport::resp::{Password, serve};
+}
