@@ -18,6 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod ad_hoc;
 mod attributes;
 mod compile;
 mod explain;
@@ -36,6 +37,7 @@ mod source;
 mod suggest;
 mod yaml;
 
+pub use ad_hoc::AdHoc;
 pub use attributes::Attributes;
 pub use explain::{Described, Explained, Outcome};
 pub use foreign::envoy::{Descriptor, DescriptorStatus, DescriptorsOwed, Domain};

@@ -141,7 +141,7 @@ pub(crate) fn block_rule(hasher: &KeyHasher, policy: &str, limit: Limit, enforce
 }
 
 /// What makes old counts meaningless when it changes. A calendar's windows are no other's.
-fn kind(limit: &Limit) -> (&'static str, Span) {
+pub(crate) fn kind(limit: &Limit) -> (&'static str, Span) {
     let calendar = if let Limit::FixedWindow(fixed) = limit { fixed.calendar() } else { None };
     let counts_by = calendar.map_or(limit.kind().name(), Calendar::name);
     (counts_by, limit.quota().window())

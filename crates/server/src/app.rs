@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tidegate::config::{Problems, Source};
-use tidegate::{Decision, MemoryStore, Owed, Plan, PlanLimiter, Store};
+use tidegate::{AdHoc, Cost, Decision, MemoryStore, OnStoreError, Owed, Plan, PlanLimiter, Store};
 
 /// A limiter, whether the server is stopping, and what became of the last reload.
 #[derive(Debug)]
@@ -58,6 +58,12 @@ impl<S: Store> App<S> {
     /// Decides what is owed. Every transport asks here, so that all decisions are seen.
     pub async fn settle(&self, owed: &Owed<'_>) -> Decision {
         self.limiter.settle(owed).await
+    }
+
+    /// Decides by a limit that came with the request. Without the store it is this instance's share
+    /// of it that counts.
+    pub async fn settle_ad_hoc(&self, asked: &AdHoc, cost: Cost) -> Decision {
+        self.limiter.settle_charges(&[asked.charge(cost)], OnStoreError::Local).await
     }
 
     /// Takes note of a reload that took effect, or of why it did not.

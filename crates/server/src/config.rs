@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::resp::Password;
+
 /// The bounds of one listener, on all workers together. A client can exhaust none of them for
 /// others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub struct Config {
     pub drain_delay: Duration,
     /// How long requests in flight may then take; 10 seconds unless said.
     pub drain_timeout: Duration,
+    /// What Redis clients must know; nothing unless said.
+    pub resp_password: Option<Password>,
 }
 
 impl Default for Config {
@@ -40,6 +44,7 @@ impl Default for Config {
             max_streams: 200,
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(10),
+            resp_password: None,
         }
     }
 }

@@ -44,3 +44,8 @@ pub use server::{Server, Transport};
 pub use stream::{Peer, Stream};
 pub use tls::{Tls, TlsError, TlsFiles, TlsReloaded};
 pub use transport::http::serve;
+
+/// The Redis protocol.
+pub mod resp {
+    pub use crate::transport::resp::{Password, serve};
+}

@@ -68,7 +68,8 @@ pub use tidegate_core::{
     Span, Timestamp, Verdict,
 };
 pub use tidegate_policy::{
-    Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, Plan, Policy, PolicyError,
+    AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, Plan, Policy,
+    PolicyError,
 };
 
 /// Configuration files: reading, checking, explaining and importing them.

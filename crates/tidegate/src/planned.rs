@@ -116,6 +116,29 @@ impl<S: Store> PlanLimiter<S> {
         }
     }
 
+    /// Decides charges that no policy has made, such as those of a limit that came with the request
+    /// ([`Plan::ad_hoc`]): all of them pay, or none. `on_store_error` says what they do without the
+    /// store.
+    pub async fn settle_charges(
+        &self,
+        charges: &[Charge<'_>],
+        on_store_error: OnStoreError,
+    ) -> Decision {
+        if charges.is_empty() {
+            return Decision::unsettled(true, Source::None);
+        }
+        if charges.len() > Plan::MAX_CHARGES {
+            return denied_unasked(charges, Source::None);
+        }
+        self.gate.settle(charges, Terms::default(), |_| on_store_error).await
+    }
+
+    /// Whether the store is at the other end of a wire, so that it pays to have many decisions
+    /// under way.
+    pub fn is_remote(&self) -> bool {
+        self.gate.store().shared_secret().is_some()
+    }
+
     /// Gives back what is owed: it was taken, and then not used. See [`Limiter::refund`].
     ///
     /// [`Limiter::refund`]: crate::Limiter::refund

@@ -4,8 +4,8 @@
 
 use tidegate::config::Source;
 use tidegate::{
-    Charge, Cost, MemoryStore, Plan, PlanLimiter, Reason, Store, StoreError, StoreErrorKind,
-    Verdicts,
+    Charge, Cost, MemoryStore, OnStoreError, Plan, PlanLimiter, Reason, Store, StoreError,
+    StoreErrorKind, Verdicts,
 };
 
 /// A store that never answers.
@@ -141,4 +141,40 @@ async fn what_was_taken_is_given_back_and_who_is_reset_starts_anew() {
     assert!(!limiter.settle(&one).await.is_allowed());
     limiter.reset(&one).await.unwrap();
     assert!(limiter.settle(&two).await.is_allowed());
+}
+
+#[tokio::test]
+async fn a_limit_that_comes_with_the_request_counts_by_itself() {
+    let text = "policies: [{ name: api, key: [user], limits: [1/hour] }]";
+    let limiter = PlanLimiter::new(plan(text), MemoryStore::new());
+    let ask = async |quota: &str, space: &str, key: &str| {
+        let asked = limiter.plan().ad_hoc(space, quota.parse().unwrap(), key);
+        limiter.settle_charges(&[asked.charge(Cost::ONE)], OnStoreError::Closed).await
+    };
+    assert!(limiter.check(&[("user", "alice")], Cost::ONE).await.is_allowed());
+    assert_eq!(ask("2/hour burst 2", "api", "alice").await.remaining(), Some(1));
+    assert_eq!(ask("2/hour burst 2", "api", "bob").await.remaining(), Some(1));
+    assert_eq!(ask("2/hour burst 2", "other", "alice").await.remaining(), Some(1));
+    // A new quota finds the count.
+    assert_eq!(ask("9/hour burst 3", "api", "alice").await.remaining(), Some(1));
+    assert_eq!(ask("2/hour burst 2", "api", "alice").await.reason(), Reason::LimitExceeded);
+}
+
+#[tokio::test]
+async fn charges_of_no_policy_fall_as_their_caller_says() {
+    let limiter = PlanLimiter::new(plan("policies: [{ name: a, key: [], limits: [1/s] }]"), Broken);
+    let asked = limiter.plan().ad_hoc("x", "1/hour".parse().unwrap(), "alice");
+    let charges = [asked.charge(Cost::ONE)];
+    for (mode, outcomes) in [
+        (OnStoreError::Local, [Reason::WithinLimit, Reason::LimitExceeded]),
+        (OnStoreError::Open, [Reason::StoreUnavailable; 2]),
+        (OnStoreError::Closed, [Reason::StoreUnavailable; 2]),
+    ] {
+        for reason in outcomes {
+            assert_eq!(limiter.settle_charges(&charges, mode).await.reason(), reason);
+        }
+    }
+    assert_eq!(limiter.settle_charges(&[], OnStoreError::Local).await.reason(), Reason::NoPolicy);
+    let many = vec![asked.charge(Cost::PEEK); Plan::MAX_CHARGES + 1];
+    assert!(!limiter.settle_charges(&many, OnStoreError::Open).await.is_allowed());
 }

@@ -1,0 +1,86 @@
+//! Limits that come with a request, and that no policy has.
+
+use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule};
+
+use crate::policy::kind;
+use crate::{Key, KeyHasher, Plan};
+
+/// A limit that its caller has brought along, and who is to be held to it.
+///
+/// ```
+/// use tidegate_core::Cost;
+/// use tidegate_policy::{Plan, Source};
+///
+/// let text = "policies: [{ name: api, key: [user], limits: [100/minute] }]";
+/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let asked = plan.ad_hoc("mails", "5/hour".parse()?, "alice");
+/// assert_eq!(asked.charge(Cost::ONE).rule().limit.capacity(), 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct AdHoc {
+    subject: Fingerprint,
+    rule: Rule,
+}
+
+impl AdHoc {
+    pub(crate) fn new<K: Key + ?Sized>(
+        hasher: &KeyHasher,
+        space: &str,
+        limit: Limit,
+        key: &K,
+    ) -> Self {
+        let (counts_by, window) = kind(&limit);
+        // Three parts, where a policy's rules have four: they never meet, whatever they are called.
+        let id = hasher.apart().fingerprint(&(space, counts_by, window.as_micros()));
+        let rule = Rule { id, limit, enforced: true, staggered: false };
+        Self { subject: hasher.fingerprint(key), rule }
+    }
+
+    /// What it owes for something that costs `cost`.
+    pub fn charge(&self, cost: Cost) -> Charge<'_> {
+        Charge::new(self.subject, cost, &self.rule)
+    }
+}
+
+impl Plan {
+    /// A limit that came with a request, for `key`. Counters belong to the space, the key, the
+    /// algorithm and the window: another quota finds the old count, as it does with a policy.
+    /// A space is a door or a purpose, so that the keys of two of them do not meet.
+    pub fn ad_hoc<K: Key + ?Sized>(&self, space: &str, limit: Limit, key: &K) -> AdHoc {
+        AdHoc::new(&self.hasher, space, limit, key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Policy;
+
+    fn counter(space: &str, limit: &str, key: &str) -> Fingerprint {
+        let hasher = KeyHasher::of_this_process();
+        AdHoc::new(&hasher, space, limit.parse().unwrap(), key).charge(Cost::ONE).counter()
+    }
+
+    #[test]
+    fn only_what_makes_counts_meaningless_changes_the_counter() {
+        let one = counter("a", "5/minute burst 5", "alice");
+        assert_eq!(one, counter("a", "50/minute burst 9", "alice"));
+        for (space, limit, key) in [
+            ("b", "5/minute burst 5", "alice"),
+            ("a", "5/hour burst 5", "alice"),
+            ("a", "5/minute", "alice"),
+            ("a", "5/minute burst 5", "bob"),
+        ] {
+            assert_ne!(one, counter(space, limit, key));
+        }
+    }
+
+    #[test]
+    fn a_policy_of_the_same_name_has_other_counters() {
+        let limit: Limit = "5/minute".parse().unwrap();
+        let policy = Policy::new("a", [limit]).unwrap();
+        let theirs = policy.charges("alice", Cost::ONE)[0].counter();
+        assert_ne!(counter("a", "5/minute", "alice"), theirs);
+    }
+}

@@ -1,0 +1,108 @@
+//! Everything that a client has said so far, answered in order and written together.
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
+use tidegate::{Decision, Store};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::Door;
+use super::decode::Decoder;
+use super::line::Line;
+use super::reply::Replies;
+use super::request::{self, Question, Request};
+use super::session::Session;
+use crate::App;
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    Stay,
+    Leave,
+}
+
+/// Answers all complete commands of `input`, and says how many bytes they were.
+///
+/// With a store at the other end of a wire, decisions are under way together; everything else
+/// waits until those before it are answered. An embedded store answers at once, and nothing is
+/// ever put in a queue.
+pub(super) async fn answer<S, IO>(
+    door: &Door<S>,
+    session: &mut Session,
+    line: &mut Line<IO>,
+    input: &[u8],
+) -> (usize, Flow)
+where
+    S: Store,
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    // Once for all of them: each decision is by one plan.
+    let plan = door.app.limiter().plan();
+    let mut under_way = door.app.limiter().is_remote().then(FuturesOrdered::new);
+    let mut decoder = Decoder::new(input, door.bounds);
+    let mut commands = 0;
+    let flow = loop {
+        let words = match decoder.next() {
+            Ok(Some(words)) => words,
+            Ok(None) => break Flow::Stay,
+            Err(malformed) => {
+                finish(&mut under_way, line.replies()).await;
+                line.replies().error(&format!("ERR {malformed}"));
+                break Flow::Leave;
+            }
+        };
+        commands += 1;
+        match (request::read(&words, &plan, session.is_known()), &mut under_way) {
+            (Request::Ask(question), None) => {
+                let decision = question.decide(&door.app).await;
+                question.answer(&decision, line.replies());
+            }
+            (Request::Ask(question), Some(queue)) => {
+                queue.push_back(decide(&door.app, question));
+                if queue.len() >= MOST_UNDER_WAY {
+                    answer_next(queue, line.replies()).await;
+                }
+            }
+            (other, _) => {
+                finish(&mut under_way, line.replies()).await;
+                let replies = line.replies();
+                if session.obey(other, &words, door, replies).await == Flow::Leave {
+                    break Flow::Leave;
+                }
+            }
+        }
+        // A client that sends much and reads little waits here, and we hold no more for it.
+        if line.is_full() && !line.flush().await {
+            break Flow::Leave;
+        }
+    };
+    finish(&mut under_way, line.replies()).await;
+    door.stats.count(commands);
+    (decoder.taken(), flow)
+}
+
+async fn decide<'p, S: Store>(app: &App<S>, question: Question<'p>) -> (Question<'p>, Decision) {
+    let decision = question.decide(app).await;
+    (question, decision)
+}
+
+/// Answers the oldest question, once it is decided; false when there is none.
+async fn answer_next<'p, F>(queue: &mut FuturesOrdered<F>, replies: &mut Replies) -> bool
+where
+    F: Future<Output = (Question<'p>, Decision)>,
+{
+    let Some((question, decision)) = queue.next().await else { return false };
+    question.answer(&decision, replies);
+    true
+}
+
+async fn finish<'p, F>(queue: &mut Option<FuturesOrdered<F>>, replies: &mut Replies)
+where
+    F: Future<Output = (Question<'p>, Decision)>,
+{
+    if let Some(queue) = queue {
+        while answer_next(queue, replies).await {}
+    }
+}
+
+/// Decisions of one client under way.
+const MOST_UNDER_WAY: usize = 256;

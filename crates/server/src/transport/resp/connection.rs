@@ -1,0 +1,41 @@
+//! One connection, from its first byte to its last.
+
+use std::sync::Arc;
+
+use tidegate::Store;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::Door;
+use super::batch::{self, Flow};
+use super::line::{Heard, Inbox, Line};
+use super::session::Session;
+use crate::accept::Closing;
+
+/// Answers commands until the client leaves, takes too long, or the server closes.
+pub(super) async fn serve<S, IO>(io: IO, door: Arc<Door<S>>, closing: Closing)
+where
+    S: Store + 'static,
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let visit = door.stats.enter();
+    let mut session = Session::new(visit.id(), &door.config);
+    let mut line = Line::new(io, &door.config, closing);
+    let mut inbox = Inbox::new();
+    let mut anew = true;
+    while line.hear(&mut inbox, anew).await == Heard::Something {
+        let (taken, flow) = batch::answer(&door, &mut session, &mut line, inbox.bytes()).await;
+        inbox.take(taken);
+        if !line.flush().await {
+            return;
+        }
+        match flow {
+            Flow::Stay => {}
+            Flow::Leave => return line.farewell().await,
+        }
+        if line.is_closing() && inbox.is_empty() {
+            return;
+        }
+        // The time of a command begins with its first byte, however many reads it takes.
+        anew = taken > 0 || anew && inbox.is_empty();
+    }
+}

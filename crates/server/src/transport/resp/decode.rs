@@ -1,0 +1,214 @@
+//! Bytes become commands: lists of words that still lie in the buffer they were read into.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use super::inline;
+
+/// A command: its name and its arguments. Never empty.
+pub(super) type Words<'b> = SmallVec<[&'b [u8]; 8]>;
+
+/// How large a command may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Words of a command.
+    pub(super) words: usize,
+    /// Bytes of all its words.
+    pub(super) bytes: usize,
+    /// Bytes of a command that is a line.
+    pub(super) line: usize,
+}
+
+/// Finds commands, one after the other.
+///
+/// It keeps nothing of a command that is not complete: its beginning is read again when more has
+/// come. That is cheap, since words are skipped by their length.
+#[derive(Debug)]
+pub(super) struct Decoder<'b> {
+    input: &'b [u8],
+    taken: usize,
+    bounds: Bounds,
+}
+
+impl<'b> Decoder<'b> {
+    pub(super) const fn new(input: &'b [u8], bounds: Bounds) -> Self {
+        Self { input, taken: 0, bounds }
+    }
+
+    /// How many bytes belong to commands that were found.
+    pub(super) const fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// The next command; `None` when the rest is not a whole one.
+    pub(super) fn next(&mut self) -> Result<Option<Words<'b>>, Malformed> {
+        loop {
+            let rest = self.input.get(self.taken..).unwrap_or_default();
+            let found = match rest.first() {
+                None => return Ok(None),
+                Some(b'*') => list(rest, self.bounds)?,
+                Some(_) => line(rest, self.bounds)?,
+            };
+            let Some((words, length)) = found else { return Ok(None) };
+            self.taken += length;
+            // An empty list and an empty line say nothing, and are not answered.
+            if !words.is_empty() {
+                return Ok(Some(words));
+            }
+        }
+    }
+}
+
+/// Words, and how many bytes they took with everything around them.
+type Found<'b> = Option<(Words<'b>, usize)>;
+
+/// `*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n`
+fn list(input: &[u8], bounds: Bounds) -> Result<Found<'_>, Malformed> {
+    let mut cursor = Cursor { input, at: 1 };
+    let Some(count) = cursor.number().map_err(|Unreadable| Malformed::Count(None))? else {
+        return Ok(None);
+    };
+    let mut words = Words::new();
+    let Ok(count @ 1..) = usize::try_from(count) else { return Ok(Some((words, cursor.at))) };
+    if count > bounds.words {
+        return Err(Malformed::Count(Some((count, bounds.words))));
+    }
+    let mut room = bounds.bytes;
+    for _ in 0..count {
+        match cursor.rest().first() {
+            None => return Ok(None),
+            Some(b'$') => cursor.at += 1,
+            Some(other) => return Err(Malformed::NoWord(*other)),
+        }
+        let Some(length) = cursor.number().map_err(|Unreadable| Malformed::Length(None))? else {
+            return Ok(None);
+        };
+        let fits = usize::try_from(length).ok().filter(|length| *length <= room);
+        let length = fits.ok_or(Malformed::Length(Some((length, bounds.bytes))))?;
+        room -= length;
+        let Some(word) = cursor.word(length)? else { return Ok(None) };
+        words.push(word);
+    }
+    Ok(Some((words, cursor.at)))
+}
+
+/// `ECHO hi\r\n`, as people type it.
+fn line(input: &[u8], bounds: Bounds) -> Result<Found<'_>, Malformed> {
+    let seen = input.get(..=bounds.line).unwrap_or(input);
+    let Some(end) = seen.iter().position(|byte| *byte == b'\n') else {
+        return if seen.len() > bounds.line { Err(Malformed::Line(bounds.line)) } else { Ok(None) };
+    };
+    let line = input.get(..end).unwrap_or_default();
+    let words = inline::split(line)?;
+    if words.len() > bounds.words {
+        return Err(Malformed::Count(Some((words.len(), bounds.words))));
+    }
+    Ok(Some((words, end + 1)))
+}
+
+struct Cursor<'b> {
+    input: &'b [u8],
+    at: usize,
+}
+
+/// No number.
+struct Unreadable;
+
+impl<'b> Cursor<'b> {
+    fn rest(&self) -> &'b [u8] {
+        self.input.get(self.at..).unwrap_or_default()
+    }
+
+    /// A number and the end of its line; `None` when it is not complete.
+    fn number(&mut self) -> Result<Option<i64>, Unreadable> {
+        let rest = self.rest();
+        let sign = usize::from(rest.first() == Some(&b'-'));
+        let mut value = 0_i64;
+        for (digits, byte) in rest.iter().skip(sign).enumerate() {
+            match byte {
+                b'0'..=b'9' if digits < MAX_DIGITS => {
+                    value = value * 10 + i64::from(byte - b'0');
+                }
+                b'\r' if digits > 0 => {
+                    let end = sign + digits + 1;
+                    return match rest.get(end) {
+                        None => Ok(None),
+                        Some(b'\n') => {
+                            self.at += end + 1;
+                            Ok(Some(if sign == 1 { -value } else { value }))
+                        }
+                        Some(_) => Err(Unreadable),
+                    };
+                }
+                _ => return Err(Unreadable),
+            }
+        }
+        Ok(None)
+    }
+
+    /// So many bytes and the end of their line; `None` when they are not complete.
+    fn word(&mut self, length: usize) -> Result<Option<&'b [u8]>, Malformed> {
+        let rest = self.rest();
+        let end = rest.get(length..).unwrap_or_default();
+        match end.get(..2) {
+            Some(b"\r\n") => {
+                self.at += length + 2;
+                Ok(rest.get(..length))
+            }
+            Some(_) => Err(Malformed::NoEnd),
+            None if matches!(end, [] | [b'\r']) => Ok(None),
+            None => Err(Malformed::NoEnd),
+        }
+    }
+}
+
+/// More than any length here has, and fewer than an `i64` overflows with.
+const MAX_DIGITS: usize = 18;
+
+/// Why bytes are no command. The words before the colon are Redis's own: clients know them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Malformed {
+    /// A number of words that is none, or too large a one and what would not be.
+    Count(Option<(usize, usize)>),
+    /// A length that is none, or one that is negative or too large, and what would not be.
+    Length(Option<(i64, usize)>),
+    /// Something else where a word begins.
+    NoWord(u8),
+    /// A word that goes on where it should end.
+    NoEnd,
+    /// A line of more than so many bytes.
+    Line(usize),
+    /// A line with quotes that do not end, or end within a word.
+    Quotes,
+    /// A line with a backslash in quotes.
+    Escape,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Protocol error: ")?;
+        match self {
+            Self::Count(None) => f.write_str("invalid multibulk length: expected a number"),
+            Self::Count(Some((count, most))) => {
+                write!(f, "invalid multibulk length: {count} words, expected at most {most}")
+            }
+            Self::Length(None) => f.write_str("invalid bulk length: expected a number"),
+            Self::Length(Some((length, most))) => write!(
+                f,
+                "invalid bulk length: {length}, expected 0 or more and at most {most} in a command"
+            ),
+            Self::NoWord(byte) => write!(f, "expected '$', got '{}'", byte.escape_ascii()),
+            Self::NoEnd => f.write_str("expected the end of a line after a bulk string"),
+            Self::Line(most) => {
+                write!(f, "too big inline request: expected at most {most} bytes")
+            }
+            Self::Quotes => f.write_str("unbalanced quotes in request"),
+            Self::Escape => f.write_str("a backslash in quotes: expected a list of bulk strings"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

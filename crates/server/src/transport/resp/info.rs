@@ -1,0 +1,125 @@
+//! `INFO`: how the listener fares.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::time::Instant;
+
+/// Numbers of a listener.
+#[derive(Debug)]
+pub(super) struct Stats {
+    started: Instant,
+    entered: AtomicU64,
+    connected: AtomicU64,
+    commands: AtomicU64,
+}
+
+/// A client that is connected, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Visit<'a> {
+    stats: &'a Stats,
+    id: u64,
+}
+
+impl Stats {
+    pub(super) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            entered: AtomicU64::new(0),
+            connected: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+        }
+    }
+
+    /// A client has come.
+    pub(super) fn enter(&self) -> Visit<'_> {
+        self.connected.fetch_add(1, Ordering::Relaxed);
+        Visit { stats: self, id: self.entered.fetch_add(1, Ordering::Relaxed) + 1 }
+    }
+
+    /// So many commands were read.
+    pub(super) fn count(&self, commands: u64) {
+        self.commands.fetch_add(commands, Ordering::Relaxed);
+    }
+}
+
+impl Visit<'_> {
+    pub(super) const fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.stats.connected.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The sections that are asked for, or all of them.
+pub(super) fn text(sections: &[&[u8]], stats: &Stats) -> String {
+    let wants = |name: &str| {
+        let names = [name, "all", "default", "everything"];
+        let is_named = |section: &&[u8]| {
+            names.iter().any(|name| section.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        sections.is_empty() || sections.iter().any(is_named)
+    };
+    let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+    let (mut text, uptime) = (String::new(), stats.started.elapsed().as_secs());
+    if wants("server") {
+        let version = env!("CARGO_PKG_VERSION");
+        let _ = write!(
+            text,
+            "# Server\r\nredis_version:{SPOKEN_VERSION}\r\nredis_mode:standalone\r\n\
+             tidegate_version:{version}\r\nuptime_in_seconds:{uptime}\r\n\r\n"
+        );
+    }
+    if wants("clients") {
+        let connected = load(&stats.connected);
+        let _ = write!(text, "# Clients\r\nconnected_clients:{connected}\r\n\r\n");
+    }
+    if wants("stats") {
+        let (entered, commands) = (load(&stats.entered), load(&stats.commands));
+        let _ = write!(
+            text,
+            "# Stats\r\ntotal_connections_received:{entered}\r\n\
+             total_commands_processed:{commands}\r\n\r\n"
+        );
+    }
+    text
+}
+
+/// The Redis whose protocol this is. Clients conclude from it what they may say.
+pub(super) const SPOKEN_VERSION: &str = "7.2.0";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_counted_while_they_are_there() {
+        let stats = Stats::new();
+        let (first, second) = (stats.enter(), stats.enter());
+        assert_eq!((first.id(), second.id()), (1, 2));
+        drop(first);
+        stats.count(5);
+        let all = text(&[], &stats);
+        for line in [
+            "redis_version:7.2.0",
+            "connected_clients:1",
+            "total_connections_received:2",
+            "total_commands_processed:5",
+        ] {
+            assert!(all.contains(&format!("{line}\r\n")), "{all}");
+        }
+    }
+
+    #[test]
+    fn a_section_can_be_asked_for() {
+        let stats = Stats::new();
+        let clients = text(&[b"CLIENTS"], &stats);
+        assert!(clients.contains("# Clients") && !clients.contains("# Server"));
+        assert_eq!(text(&[b"everything"], &stats), text(&[], &stats));
+        assert_eq!(text(&[b"keyspace"], &stats), "");
+    }
+}

@@ -1,0 +1,200 @@
+//! A connection's two directions, and how long each may take.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+use super::reply::Replies;
+use crate::Config;
+use crate::accept::Closing;
+
+/// What a client has said and nobody has answered yet.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    bytes: BytesMut,
+    /// How much to read at once: more for those who send much.
+    room: usize,
+}
+
+impl Inbox {
+    pub(super) fn new() -> Self {
+        Self { bytes: BytesMut::new(), room: LEAST_READ }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// So many bytes were answered.
+    pub(super) fn take(&mut self, length: usize) {
+        self.bytes.advance(length.min(self.bytes.len()));
+    }
+
+    /// What the next bytes are read into.
+    fn make_room(&mut self) -> &mut BytesMut {
+        if self.bytes.is_empty() && self.bytes.capacity() > self.room * 4 {
+            self.bytes = BytesMut::new();
+        }
+        self.bytes.reserve(self.room);
+        &mut self.bytes
+    }
+
+    fn heard(&mut self, length: usize) {
+        if length >= self.room {
+            self.room = (self.room * 2).min(MOST_READ);
+        } else if length < self.room / 4 {
+            self.room = (self.room / 2).max(LEAST_READ);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        self.make_room().extend_from_slice(bytes);
+        self.heard(bytes.len());
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
+/// What came of listening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Bytes.
+    Something,
+    /// The client is gone or took too long, or the server closes and owes it nothing.
+    Nothing,
+}
+
+/// A client at the other end: bytes in, replies out.
+pub(super) struct Line<IO> {
+    io: IO,
+    replies: Replies,
+    idle_timeout: Duration,
+    command_timeout: Duration,
+    write_timeout: Duration,
+    /// Since when the client is waited for.
+    since: Instant,
+    /// Never later than it must be; when it rings too early it is set again. So it costs nothing
+    /// as long as a client keeps talking.
+    alarm: Pin<Box<Sleep>>,
+    closed: Pin<Box<dyn Future<Output = ()> + Send>>,
+    is_closing: bool,
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
+    pub(super) fn new(io: IO, config: &Config, mut closing: Closing) -> Self {
+        let idle_timeout = config.idle_timeout.min(LONGEST);
+        Self {
+            io,
+            replies: Replies::default(),
+            idle_timeout,
+            command_timeout: config.header_timeout.min(LONGEST),
+            write_timeout: config.body_timeout,
+            since: Instant::now(),
+            alarm: Box::pin(sleep(idle_timeout)),
+            closed: Box::pin(async move { drop(closing.wait_for(|closing| *closing).await) }),
+            is_closing: false,
+        }
+    }
+
+    /// Where answers go until they are written.
+    pub(super) const fn replies(&mut self) -> &mut Replies {
+        &mut self.replies
+    }
+
+    /// Whether the server was told to stop.
+    pub(super) const fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    /// Waits for more bytes. A client that has begun a command may take less time than one that
+    /// is silent; `anew` says that the time begins now, and is not that of the wait before.
+    pub(super) async fn hear(&mut self, inbox: &mut Inbox, anew: bool) -> Heard {
+        let is_idle = inbox.is_empty();
+        if anew {
+            self.since = Instant::now();
+        }
+        let due = self.since + if is_idle { self.idle_timeout } else { self.command_timeout };
+        if due < self.alarm.deadline() {
+            self.alarm.as_mut().reset(due);
+        }
+        let Self { io, alarm, closed, is_closing, .. } = self;
+        let mut read = pin!(io.read_buf(inbox.make_room()));
+        let heard = poll_fn(|cx| {
+            // First, or a client that never pauses would never be told.
+            if !*is_closing && closed.as_mut().poll(cx).is_ready() {
+                *is_closing = true;
+            }
+            if let Poll::Ready(read) = read.as_mut().poll(cx) {
+                return Poll::Ready(read.unwrap_or(0));
+            }
+            if *is_closing && is_idle {
+                return Poll::Ready(0);
+            }
+            while alarm.as_mut().poll(cx).is_ready() {
+                if Instant::now() >= due {
+                    return Poll::Ready(0);
+                }
+                alarm.as_mut().reset(due);
+            }
+            Poll::Pending
+        })
+        .await;
+        inbox.heard(heard);
+        if heard > 0 { Heard::Something } else { Heard::Nothing }
+    }
+
+    /// Whether as many answers wait as should be written together.
+    pub(super) fn is_full(&self) -> bool {
+        self.replies.bytes().len() >= MOST_WAITING
+    }
+
+    /// Writes all answers at once. Says whether that worked: a client that does not read is let go.
+    pub(super) async fn flush(&mut self) -> bool {
+        if self.replies.bytes().is_empty() {
+            return true;
+        }
+        let write = self.io.write_all(self.replies.bytes());
+        let is_written = matches!(timeout(self.write_timeout, write).await, Ok(Ok(())));
+        self.replies.clear();
+        is_written
+    }
+
+    /// Says that this was all. To close with bytes unread would reset the connection, and take
+    /// answers away that the client has not read yet; so what still comes is read and forgotten.
+    pub(super) async fn farewell(mut self) {
+        let farewell = async {
+            self.io.shutdown().await?;
+            let (mut forgotten, mut left) = (BytesMut::with_capacity(LEAST_READ), MOST_FORGOTTEN);
+            loop {
+                let read = self.io.read_buf(&mut forgotten).await?;
+                left = left.saturating_sub(read);
+                if read == 0 || left == 0 {
+                    return Ok::<_, std::io::Error>(());
+                }
+                forgotten.clear();
+            }
+        };
+        let _ = timeout(FAREWELL, farewell).await;
+    }
+}
+
+const LEAST_READ: usize = 4 << 10;
+const MOST_READ: usize = 64 << 10;
+const MOST_WAITING: usize = 64 << 10;
+const MOST_FORGOTTEN: usize = 1 << 20;
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Beyond this an instant may not be representable.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);

@@ -1,0 +1,87 @@
+//! The Redis protocol, so that every Redis client is a client of ours.
+//!
+//! `CL.THROTTLE` answers as redis-cell does, `RL.*` ask the policies, and the rest is what clients
+//! say before they come to the point. [`decode`] finds commands in bytes, [`request`] what they
+//! mean, [`batch`] decides them, and [`reply`] writes the answers, all of a pipeline in one go.
+
+mod batch;
+mod catalogue;
+mod client;
+mod connection;
+mod decode;
+mod info;
+mod inline;
+mod line;
+mod password;
+mod policies;
+mod reply;
+mod request;
+mod session;
+mod throttle;
+
+#[cfg(test)]
+mod fuzz;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tidegate::Store;
+
+use self::decode::Bounds;
+use self::info::Stats;
+pub use self::password::Password;
+use crate::{App, Config, Listener, accept};
+
+/// Answers Redis clients on `listener` until `shutdown` resolves, then finishes the commands that
+/// have come.
+///
+/// Returns when the last connection is closed, or when the drain has taken as long as it may.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidegate::MemoryStore;
+/// use tidegate_server::{App, Config, resp};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+/// let app = Arc::new(App::demo(MemoryStore::new())?);
+/// let shutdown = async { /* until somebody says stop */ };
+/// resp::serve(listener, app, Config::default(), shutdown).await;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn serve<S: Store + 'static>(
+    listener: impl Into<Listener>,
+    app: Arc<App<S>>,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) {
+    let door = Arc::new(Door::new(app, config));
+    let shutdown = async {
+        shutdown.await;
+        door.app.start_draining();
+    };
+    accept::run(listener, &door.config, shutdown, |stream, closing| {
+        connection::serve(stream, Arc::clone(&door), closing)
+    })
+    .await;
+}
+
+/// What the connections of a listener share.
+struct Door<S> {
+    app: Arc<App<S>>,
+    config: Config,
+    bounds: Bounds,
+    stats: Stats,
+}
+
+impl<S: Store> Door<S> {
+    fn new(app: Arc<App<S>>, config: Config) -> Self {
+        let bounds = Bounds { words: MAX_WORDS, bytes: config.max_body, line: config.max_head };
+        Self { app, config, bounds, stats: Stats::new() }
+    }
+}
+
+/// The most words in a command: all attributes that a plan may ask for, and then some.
+const MAX_WORDS: usize = 256;

@@ -1,0 +1,164 @@
+//! `RL.CHECK`, `RL.PEEK`, `RL.REFUND` and `RL.RESET`: what the policies say.
+//!
+//! A policy whose key is one attribute is asked by the attribute's value, `RL.CHECK demo alice`,
+//! and a number after that is the cost. Every other one is asked by names and values, `RL.CHECK
+//! login ip=203.0.113.9 user=alice COST 2`. Both may have more names and values behind, for tiers.
+
+use smallvec::SmallVec;
+use tidegate::config::PlannedPolicy;
+use tidegate::{Cost, Decision, MAX_COUNT, Owed, Plan, Span};
+
+use super::catalogue::{Spec, Verb};
+use super::reply::{Protocol, Replies, brief};
+use super::request::{bounded, number};
+
+/// What a command owes to its policy.
+pub(super) fn owed<'p>(spec: &Spec, words: &[&[u8]], plan: &'p Plan) -> Result<Owed<'p>, String> {
+    let [_, name, rest @ ..] = words else { return Err("a policy was expected".to_owned()) };
+    let name = std::str::from_utf8(name).unwrap_or_default();
+    let Some(policy) = plan.policy(name) else { return Err(unknown(words, plan)) };
+    let Some(asked) = Asked::read(policy, rest)? else { return Err(expected(spec, policy)) };
+    let cost = match (spec.verb, asked.cost) {
+        (Verb::Check, cost) => cost.unwrap_or(Cost::ONE),
+        (Verb::Refund, Some(amount)) => amount,
+        (Verb::Peek, None) => Cost::PEEK,
+        (Verb::Forget, None) => Cost::ONE,
+        _ => return Err(expected(spec, policy)),
+    };
+    let owed = plan.charges_of(name, &asked.attributes[..], cost);
+    let owed = owed.ok_or_else(|| unknown(words, plan))?;
+    if owed.is_empty() && policy.key().any(|part| !asked.has(part)) {
+        return Err(expected(spec, policy));
+    }
+    Ok(owed)
+}
+
+/// The words behind a policy.
+#[derive(Default)]
+struct Asked<'a> {
+    attributes: SmallVec<[(&'a str, &'a [u8]); 4]>,
+    cost: Option<Cost>,
+}
+
+impl<'a> Asked<'a> {
+    /// `None` when they are not what the policy needs.
+    fn read(policy: &'a PlannedPolicy, words: &[&'a [u8]]) -> Result<Option<Self>, String> {
+        let (mut asked, mut words) = (Self::default(), words);
+        let mut key = policy.key();
+        if let (Some(attribute), None) = (key.next(), key.next()) {
+            let [value, rest @ ..] = words else { return Ok(None) };
+            bounded("key", value)?;
+            asked.attributes.push((attribute, value));
+            words = rest;
+            if let [number, rest @ ..] = words
+                && !number.contains(&b'=')
+                && !number.eq_ignore_ascii_case(COST)
+            {
+                asked.cost = Some(cost(number)?);
+                words = rest;
+            }
+        }
+        while let [word, rest @ ..] = words {
+            if word.eq_ignore_ascii_case(COST) {
+                let ([number, rest @ ..], None) = (rest, asked.cost) else { return Ok(None) };
+                asked.cost = Some(cost(number)?);
+                words = rest;
+            } else {
+                let Some((name, value)) = attribute(word) else { return Ok(None) };
+                bounded(name, value)?;
+                asked.attributes.push((name, value));
+                words = rest;
+            }
+        }
+        Ok(Some(asked))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.attributes.iter().any(|(other, _)| *other == name)
+    }
+}
+
+fn attribute(word: &[u8]) -> Option<(&str, &[u8])> {
+    let middle = word.iter().position(|byte| *byte == b'=')?;
+    let name = std::str::from_utf8(word.get(..middle)?).ok()?;
+    Some((name, word.get(middle + 1..)?))
+}
+
+fn cost(word: &[u8]) -> Result<Cost, String> {
+    let units = number("cost", word, 0, MAX_COUNT)?;
+    Cost::new(units).map_err(|error| error.to_string())
+}
+
+#[cold]
+fn unknown(words: &[&[u8]], plan: &Plan) -> String {
+    let mut names: Vec<&str> =
+        plan.policies().iter().take(MAX_LISTED + 1).map(PlannedPolicy::name).collect();
+    if names.len() > MAX_LISTED {
+        names.truncate(MAX_LISTED);
+        names.push("...");
+    }
+    let name = brief(words.get(1).copied().unwrap_or_default());
+    format!("unknown policy {name}; there are: {}", names.join(", "))
+}
+
+/// How to ask this policy.
+#[cold]
+fn expected(spec: &Spec, policy: &PlannedPolicy) -> String {
+    let (name, key): (_, Vec<_>) = (policy.name(), policy.key().collect());
+    let by = if key.is_empty() { "nothing".to_owned() } else { key.join(" and ") };
+    let mut usage = format!("{} {name}", spec.name);
+    match (&key[..], spec.verb) {
+        ([_], Verb::Check) => usage += " key [cost]",
+        ([_], Verb::Refund) => usage += " key amount",
+        ([_], _) => usage += " key",
+        (parts, verb) => {
+            parts.iter().for_each(|part| usage += &format!(" {part}=..."));
+            usage += match verb {
+                Verb::Check => " [COST n]",
+                Verb::Refund => " COST n",
+                _ => "",
+            };
+        }
+    }
+    format!("policy {name:?} tells callers apart by {by}: expected {usage}")
+}
+
+/// Whether it may happen, the limit, what remains, when to retry, when the limit is full again (in
+/// milliseconds, rounded up; -1 for what is not known or never comes), and why.
+pub(super) fn answer(decision: &Decision, replies: &mut Replies) {
+    let millis = |span: Option<Span>| span.map(Span::as_millis_ceil);
+    let named = replies.protocol() == Protocol::Resp3;
+    if named {
+        replies.map(6);
+        replies.bulk(b"allowed");
+    } else {
+        replies.list(6);
+    }
+    replies.integer(i64::from(decision.is_allowed()));
+    for (name, value) in [
+        ("limit", decision.limit()),
+        ("remaining", decision.remaining()),
+        ("retry_after_ms", millis(decision.retry_after())),
+        ("reset_after_ms", millis(decision.reset_after())),
+    ] {
+        if named {
+            replies.bulk(name.as_bytes());
+        }
+        match value {
+            Some(value) => replies.count(value),
+            None => replies.integer(-1),
+        }
+    }
+    if named {
+        replies.bulk(b"reason");
+    }
+    replies.bulk(decision.reason().name().as_bytes());
+}
+
+const COST: &[u8] = b"COST";
+/// Of ten thousand policies, enough to see what names look like.
+const MAX_LISTED: usize = 20;
+
+#[cfg(test)]
+#[path = "policies_tests.rs"]
+mod tests;

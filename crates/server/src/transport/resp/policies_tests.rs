@@ -1,0 +1,117 @@
+use super::super::catalogue;
+use super::*;
+use tidegate::config::Source;
+
+const PLAN: &str = "
+policies:
+  - { name: demo, key: [key], limits: [10/minute] }
+  - { name: login, key: [ip, user], limits: [5/minute] }
+  - { name: all, key: [], limits: [9/minute] }
+  - { name: plans, key: [user], limits: [1/minute],
+      tiers: [{ when: { plan: pro }, limits: [100/minute] }] }
+  - { name: free, key: [user], limits: unlimited }
+";
+
+fn with<T>(command: &str, then: impl FnOnce(Result<Owed<'_>, String>) -> T) -> T {
+    let plan = Plan::compile(&Source::new("test", PLAN).unwrap()).unwrap();
+    let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+    let spec = catalogue::find(words[0]).unwrap();
+    then(owed(spec, &words, &plan))
+}
+
+/// The capacity of the limit, and the cost.
+fn charge(command: &str) -> (u64, u64) {
+    with(command, |owed| {
+        let owed = owed.unwrap();
+        let charge = owed.charges()[0];
+        (charge.rule().limit.capacity(), charge.cost().get())
+    })
+}
+
+fn refusal(command: &str) -> String {
+    with(command, |owed| owed.err().unwrap_or_default())
+}
+
+#[test]
+fn one_attribute_needs_no_name() {
+    assert_eq!(charge("RL.CHECK demo alice"), (10, 1));
+    assert_eq!(charge("RL.CHECK demo alice 3"), (10, 3));
+    assert_eq!(charge("RL.CHECK demo alice COST 3"), (10, 3));
+    assert_eq!(charge("RL.CHECK demo user=alice 0"), (10, 0));
+    assert_eq!(charge("RL.PEEK demo alice"), (10, 0));
+    assert_eq!(charge("RL.RESET demo alice"), (10, 1));
+    assert_eq!(charge("RL.REFUND demo alice 2"), (10, 2));
+}
+
+#[test]
+fn several_attributes_have_names() {
+    assert_eq!(charge("RL.CHECK login ip=203.0.113.9 user=alice"), (5, 1));
+    assert_eq!(charge("RL.CHECK login user=alice cost 2 ip=203.0.113.9"), (5, 2));
+    assert_eq!(charge("RL.CHECK login user=a=b ip=203.0.113.9 COST 0"), (5, 0));
+    assert_eq!(charge("RL.REFUND login user=alice ip=203.0.113.9 COST 4"), (5, 4));
+    assert_eq!(charge("RL.CHECK all"), (9, 1));
+    assert_eq!(charge("RL.CHECK all COST 4"), (9, 4));
+    assert_eq!(charge("RL.CHECK plans alice"), (1, 1));
+    assert_eq!(charge("RL.CHECK plans alice plan=pro"), (100, 1));
+    assert_eq!(charge("RL.CHECK plans alice 7 plan=pro"), (100, 7));
+}
+
+#[test]
+fn the_order_of_names_is_nothing_to_a_counter() {
+    let counter = |command: &str| with(command, |owed| owed.unwrap().charges()[0].counter());
+    let one = counter("RL.CHECK login ip=203.0.113.9 user=alice");
+    assert_eq!(one, counter("RL.CHECK login user=alice ip=203.0.113.9"));
+    assert_ne!(one, counter("RL.CHECK login user=bob ip=203.0.113.9"));
+}
+
+#[test]
+fn a_refusal_says_how_to_ask() {
+    for (command, text) in [
+        ("RL.CHECK x k", r#"unknown policy "x"; there are: demo, login, all, plans, free"#),
+        (
+            "RL.CHECK demo",
+            r#"policy "demo" tells callers apart by key: expected RL.CHECK demo key [cost]"#,
+        ),
+        (
+            "RL.CHECK login alice",
+            r#"policy "login" tells callers apart by ip and user: expected RL.CHECK login ip=... user=... [COST n]"#,
+        ),
+        (
+            "RL.PEEK login ip=1.1.1.1",
+            r#"policy "login" tells callers apart by ip and user: expected RL.PEEK login ip=... user=..."#,
+        ),
+        (
+            "RL.CHECK all alice",
+            r#"policy "all" tells callers apart by nothing: expected RL.CHECK all [COST n]"#,
+        ),
+        (
+            "RL.REFUND demo alice",
+            r#"policy "demo" tells callers apart by key: expected RL.REFUND demo key amount"#,
+        ),
+        (
+            "RL.RESET demo alice 1",
+            r#"policy "demo" tells callers apart by key: expected RL.RESET demo key"#,
+        ),
+        (
+            "RL.CHECK demo alice -1",
+            r#"cost is "-1": expected a whole number from 0 to 1000000000000000"#,
+        ),
+    ] {
+        assert_eq!(refusal(command), text);
+    }
+    for command in [
+        "RL.CHECK demo alice 1 2",
+        "RL.CHECK demo alice COST",
+        "RL.CHECK demo alice 1 COST 1",
+        "RL.PEEK demo alice 1",
+    ] {
+        assert!(refusal(command).contains("expected RL."), "{command}");
+    }
+    let long = format!("RL.CHECK demo {}", "k".repeat(5_000));
+    assert_eq!(refusal(&long), "key has 5000 bytes: expected at most 4096");
+}
+
+#[test]
+fn a_policy_without_limits_owes_nothing() {
+    assert!(with("RL.CHECK free alice", |owed| owed.unwrap().is_empty()));
+}

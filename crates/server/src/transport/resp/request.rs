@@ -1,0 +1,141 @@
+//! What a command asks for.
+
+use tidegate::{Decision, Owed, Plan, Store};
+
+use super::catalogue::{self, Spec, Verb};
+use super::reply::{Replies, brief};
+use super::throttle::Throttle;
+use super::{policies, throttle};
+use crate::App;
+
+/// A command, understood.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each decision")]
+pub(super) enum Request<'p> {
+    /// May this happen?
+    Ask(Question<'p>),
+    /// It was taken and not used.
+    GiveBack(Owed<'p>),
+    /// It shall count for nothing.
+    Forget(Owed<'p>),
+    /// About the connection or the server.
+    About(&'static Spec),
+    /// No sense at all, and why.
+    Refused(String),
+    /// Not meant for us.
+    Foreign,
+}
+
+/// What a decision is asked for.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each decision")]
+pub(super) enum Question<'p> {
+    Throttle(Throttle),
+    Check(Owed<'p>),
+}
+
+impl Question<'_> {
+    pub(super) async fn decide<S: Store>(&self, app: &App<S>) -> Decision {
+        match self {
+            Self::Throttle(throttle) => app.settle_ad_hoc(&throttle.asked, throttle.cost).await,
+            Self::Check(owed) => app.settle(owed).await,
+        }
+    }
+
+    pub(super) fn answer(&self, decision: &Decision, replies: &mut Replies) {
+        match self {
+            Self::Throttle(throttle) => throttle.answer(decision, replies),
+            Self::Check(_) => policies::answer(decision, replies),
+        }
+    }
+}
+
+/// Reads a command. Before a client is known it may say no more than who it is.
+pub(super) fn read<'p>(words: &[&[u8]], plan: &'p Plan, is_known: bool) -> Request<'p> {
+    let Some(spec) = words.first().and_then(|name| catalogue::find(name)) else {
+        return unknown(words);
+    };
+    if !spec.accepts(words.len()) {
+        return Request::Refused(spec.wrong_number());
+    }
+    if !is_known && !spec.verb.is_introduction() {
+        return Request::Refused("NOAUTH Authentication required.".to_owned());
+    }
+    let understood = match spec.verb {
+        Verb::Throttle => throttle::read(words, plan).map(Question::Throttle).map(Request::Ask),
+        Verb::Check | Verb::Peek => {
+            policies::owed(spec, words, plan).map(Question::Check).map(Request::Ask)
+        }
+        Verb::Refund => policies::owed(spec, words, plan).map(Request::GiveBack),
+        Verb::Forget => policies::owed(spec, words, plan).map(Request::Forget),
+        _ => Ok(Request::About(spec)),
+    };
+    understood.unwrap_or_else(|problem| Request::Refused(format!("ERR {problem}")))
+}
+
+#[cold]
+fn unknown<'p>(words: &[&[u8]]) -> Request<'p> {
+    let (name, arguments) = split(words);
+    // A browser that was talked into sending us a form: its body would be commands.
+    if [&b"POST"[..], b"HOST:"].iter().any(|word| name.eq_ignore_ascii_case(word)) {
+        return Request::Foreign;
+    }
+    let list: String = arguments.iter().take(4).map(|word| format!("{} ", quoted(word))).collect();
+    let name = quoted(name);
+    Request::Refused(format!("ERR unknown command {name}, with args beginning with: {list}"))
+}
+
+/// The first word, which is empty when there is none, and the others.
+pub(super) fn split<'b, 'w>(words: &'w [&'b [u8]]) -> (&'b [u8], &'w [&'b [u8]]) {
+    match words {
+        [first, rest @ ..] => (first, rest),
+        [] => (b"", &[]),
+    }
+}
+
+/// As Redis shows words of commands.
+pub(super) fn quoted(word: &[u8]) -> String {
+    let brief = brief(word);
+    let inner = brief.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+    format!("'{}'", inner.unwrap_or(&brief))
+}
+
+/// A whole number that a word stands for.
+pub(super) fn number(name: &str, word: &[u8], least: u64, most: u64) -> Result<u64, String> {
+    let value = whole(word).filter(|value| (least..=most).contains(value));
+    value.ok_or_else(|| {
+        format!("{name} is {}: expected a whole number from {least} to {most}", brief(word))
+    })
+}
+
+fn whole(word: &[u8]) -> Option<u64> {
+    if word.is_empty() || word.len() > 18 {
+        return None;
+    }
+    word.iter().try_fold(0_u64, |value, byte| {
+        byte.is_ascii_digit().then(|| value * 10 + u64::from(byte - b'0'))
+    })
+}
+
+/// Keys are hashed, never stored: this bounds time, not memory.
+pub(super) fn bounded(name: &str, value: &[u8]) -> Result<(), String> {
+    match value.len() {
+        0..=MAX_KEY => Ok(()),
+        length => Err(format!("{name} has {length} bytes: expected at most {MAX_KEY}")),
+    }
+}
+
+const MAX_KEY: usize = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_digits_and_nothing_else() {
+        assert_eq!(number("n", b"0", 0, 9), Ok(0));
+        assert_eq!(number("n", b"007", 0, 9), Ok(7));
+        for word in ["", "-1", "+1", "1.5", "1e3", " 1", "x", "10", "9999999999999999999999"] {
+            let error = number("n", word.as_bytes(), 0, 9).unwrap_err();
+            assert_eq!(error, format!("n is {word:?}: expected a whole number from 0 to 9"));
+        }
+    }
+}

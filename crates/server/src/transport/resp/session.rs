@@ -1,0 +1,200 @@
+//! What a client has said about itself, and the commands that are about the connection.
+
+use tidegate::Store;
+
+use super::batch::Flow;
+use super::catalogue::{self, Spec, Verb};
+use super::client::Client;
+use super::reply::{Protocol, Replies};
+use super::request::{Request, quoted};
+use super::{Door, Password, info};
+use crate::Config;
+
+/// A client, as far as it is known.
+#[derive(Debug)]
+pub(super) struct Session {
+    client: Client,
+    /// Whether it has said the password, or there is none.
+    is_known: bool,
+    has_password: bool,
+}
+
+impl Session {
+    pub(super) fn new(id: u64, config: &Config) -> Self {
+        let has_password = config.resp_password.is_some();
+        Self { client: Client::new(id), is_known: !has_password, has_password }
+    }
+
+    pub(super) const fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// Does whatever is no question, and answers it.
+    pub(super) async fn obey<S: Store>(
+        &mut self,
+        request: Request<'_>,
+        words: &[&[u8]],
+        door: &Door<S>,
+        replies: &mut Replies,
+    ) -> Flow {
+        let limiter = door.app.limiter();
+        let changed = match request {
+            Request::GiveBack(owed) => limiter.refund(&owed).await,
+            Request::Forget(owed) => limiter.reset(&owed).await,
+            Request::About(spec) => return self.about(spec, words, door, replies),
+            Request::Refused(problem) => {
+                replies.error(&problem);
+                return Flow::Stay;
+            }
+            Request::Foreign | Request::Ask(_) => return Flow::Leave,
+        };
+        match changed {
+            Ok(()) => replies.status("OK"),
+            Err(error) => replies.error(&format!("ERR the store did not answer: {error}")),
+        }
+        Flow::Stay
+    }
+
+    fn about<S: Store>(
+        &mut self,
+        spec: &Spec,
+        words: &[&[u8]],
+        door: &Door<S>,
+        replies: &mut Replies,
+    ) -> Flow {
+        let arguments = words.get(1..).unwrap_or_default();
+        let password = door.config.resp_password.as_ref();
+        match spec.verb {
+            Verb::Ping => match arguments {
+                [text, ..] => replies.bulk(text),
+                [] => replies.status("PONG"),
+            },
+            Verb::Echo => replies.bulk(arguments.first().copied().unwrap_or_default()),
+            Verb::Hello => self.hello(arguments, password, replies),
+            Verb::Auth => self.auth(arguments, password, replies),
+            Verb::Select => select(arguments, replies),
+            Verb::Client => self.client.obey(arguments, replies),
+            Verb::Command => catalogue::describe(arguments, replies),
+            Verb::Info => replies.text(&info::text(arguments, &door.stats)),
+            Verb::Config => config(arguments, replies),
+            Verb::Reset => self.reset(replies),
+            Verb::Quit => {
+                replies.status("OK");
+                return Flow::Leave;
+            }
+            // Decided long before.
+            Verb::Throttle | Verb::Check | Verb::Peek | Verb::Refund | Verb::Forget => {}
+        }
+        Flow::Stay
+    }
+
+    /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`: nothing is changed unless all of it can be.
+    fn hello(&mut self, arguments: &[&[u8]], password: Option<&Password>, replies: &mut Replies) {
+        let (protocol, mut options) = match arguments {
+            [] => (replies.protocol(), arguments),
+            [b"2", rest @ ..] => (Protocol::Resp2, rest),
+            [b"3", rest @ ..] => (Protocol::Resp3, rest),
+            _ => return replies.error("NOPROTO unsupported protocol version: expected 2 or 3"),
+        };
+        let (mut is_known, mut name) = (self.is_known, None);
+        loop {
+            match options {
+                [word, user, guess, rest @ ..] if word.eq_ignore_ascii_case(b"AUTH") => {
+                    if !is_password(user, guess, password) {
+                        return replies.error(WRONG_PASSWORD);
+                    }
+                    (is_known, options) = (true, rest);
+                }
+                [word, text, rest @ ..] if word.eq_ignore_ascii_case(b"SETNAME") => {
+                    (name, options) = (Some(*text), rest);
+                }
+                [] => break,
+                [word, ..] => {
+                    let problem = format!("ERR Syntax error in HELLO option {}", quoted(word));
+                    return replies.error(&problem);
+                }
+            }
+        }
+        if !is_known {
+            return replies.error("NOAUTH HELLO needs AUTH <user> <password> before anything else");
+        }
+        if let Some(name) = name
+            && let Err(problem) = self.client.rename(name)
+        {
+            return replies.error(problem);
+        }
+        self.is_known = is_known;
+        replies.speak(protocol);
+        self.introduce_ourselves(replies);
+    }
+
+    fn introduce_ourselves(&self, replies: &mut Replies) {
+        replies.map(7);
+        for (name, value) in [
+            ("server", "tidegate"),
+            ("version", info::SPOKEN_VERSION),
+            ("mode", "standalone"),
+            ("role", "master"),
+        ] {
+            replies.bulk(name.as_bytes());
+            replies.bulk(value.as_bytes());
+        }
+        replies.bulk(b"proto");
+        replies.integer(replies.protocol().number());
+        replies.bulk(b"id");
+        replies.count(self.client.id());
+        replies.bulk(b"modules");
+        replies.list(0);
+    }
+
+    /// `AUTH [user] password`
+    fn auth(&mut self, arguments: &[&[u8]], password: Option<&Password>, replies: &mut Replies) {
+        let (user, guess) = match arguments {
+            [guess] => (&b"default"[..], *guess),
+            [user, guess, ..] => (*user, *guess),
+            [] => return,
+        };
+        if password.is_none() && arguments.len() == 1 {
+            return replies.error(NO_PASSWORD);
+        }
+        if !is_password(user, guess, password) {
+            return replies.error(WRONG_PASSWORD);
+        }
+        self.is_known = true;
+        replies.status("OK");
+    }
+
+    /// As if the client had just come.
+    fn reset(&mut self, replies: &mut Replies) {
+        self.client = Client::new(self.client.id());
+        self.is_known = !self.has_password;
+        replies.speak(Protocol::default());
+        replies.status("RESET");
+    }
+}
+
+/// There is one user. Without a password any will do, as with Redis.
+fn is_password(user: &[u8], guess: &[u8], password: Option<&Password>) -> bool {
+    user == b"default" && password.is_none_or(|password| password.is(guess))
+}
+
+/// There is one database.
+fn select(arguments: &[&[u8]], replies: &mut Replies) {
+    match arguments {
+        [b"0"] => replies.status("OK"),
+        _ => replies.error("ERR DB index is out of range: expected 0"),
+    }
+}
+
+/// Some clients ask for settings of Redis; there are none here.
+fn config(arguments: &[&[u8]], replies: &mut Replies) {
+    match arguments {
+        [get, _, ..] if get.eq_ignore_ascii_case(b"GET") => replies.map(0),
+        _ => replies.error("ERR CONFIG knows GET only: limits are in the configuration file"),
+    }
+}
+
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+/// Clients recognise this one by its words.
+const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the \
+                           default user. Are you sure your configuration is correct?";

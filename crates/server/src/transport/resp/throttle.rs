@@ -1,0 +1,91 @@
+//! `CL.THROTTLE key max_burst count period [quantity]`, as redis-cell has it.
+
+use tidegate::algorithm::{Algorithm, TokenBucket};
+use tidegate::{AdHoc, Cost, Decision, MAX_COUNT, Plan, Quota, Span};
+
+use super::reply::Replies;
+use super::request::{bounded, number};
+
+/// A limit that its command describes, for one key.
+pub(super) struct Throttle {
+    pub(super) asked: AdHoc,
+    pub(super) cost: Cost,
+    /// What the bucket holds.
+    limit: u64,
+}
+
+/// The counter is that of the key and the period: another burst or count finds the old debt, in
+/// tokens, and another period begins anew.
+pub(super) fn read(words: &[&[u8]], plan: &Plan) -> Result<Throttle, String> {
+    let [_, key, max_burst, count, period, quantity @ ..] = words else {
+        return Err("five or six words were expected".to_owned());
+    };
+    bounded("key", key)?;
+    let limit = number("max_burst", max_burst, 0, MAX_COUNT - 1)? + 1;
+    let count = number("count", count, 1, MAX_COUNT)?;
+    let period = number("period", period, 1, MAX_PERIOD)?;
+    let quantity = match quantity {
+        [quantity, ..] => number("quantity", quantity, 0, MAX_COUNT)?,
+        [] => 1,
+    };
+    let bucket = Quota::new(count, Span::from_secs(period))
+        .and_then(|quota| quota.with_burst(limit))
+        .and_then(|quota| TokenBucket::from_quota(&quota));
+    let bucket = bucket.map_err(|error| error.to_string())?;
+    let cost = Cost::new(quantity).map_err(|error| error.to_string())?;
+    Ok(Throttle { asked: plan.ad_hoc("cl.throttle", bucket.into(), *key), cost, limit })
+}
+
+impl Throttle {
+    /// Limited or not, the limit, what remains, when to retry (-1 for never, and when there is no
+    /// need to), and when the bucket is full again; seconds, rounded up.
+    pub(super) fn answer(&self, decision: &Decision, replies: &mut Replies) {
+        let allowed = decision.is_allowed();
+        let none_left = if allowed { self.limit } else { 0 };
+        let retry = decision.retry_after();
+        replies.list(5);
+        replies.integer(i64::from(!allowed));
+        replies.count(decision.limit().unwrap_or(self.limit));
+        replies.count(decision.remaining().unwrap_or(none_left));
+        match retry {
+            Some(wait) => replies.count(wait.as_secs_ceil()),
+            None => replies.integer(-1),
+        }
+        replies.count(decision.reset_after().or(retry).map_or(0, Span::as_secs_ceil));
+    }
+}
+
+/// The longest window of any limit, in seconds.
+const MAX_PERIOD: u64 = Quota::MAX_WINDOW.as_micros() / 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::config::Source;
+
+    fn refusal(command: &str) -> String {
+        let source =
+            Source::new("test", "policies: [{ name: a, key: [], limits: [1/s] }]").unwrap();
+        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        read(&words, &Plan::compile(&source).unwrap()).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn what_makes_no_limit_is_refused_by_name_and_value() {
+        for (command, part) in [
+            ("CL.THROTTLE k x 1 1", r#"max_burst is "x": expected a whole number from 0"#),
+            ("CL.THROTTLE k -1 1 1", r#"max_burst is "-1""#),
+            ("CL.THROTTLE k 1 0 1", r#"count is "0": expected a whole number from 1"#),
+            ("CL.THROTTLE k 1 1 0", r#"period is "0": expected a whole number from 1 to 34560000"#),
+            ("CL.THROTTLE k 1 1 99999999999", r#"period is "99999999999""#),
+            ("CL.THROTTLE k 1 1 1 -5", r#"quantity is "-5": expected a whole number from 0"#),
+            ("CL.THROTTLE k 1000000 1 86400", "takes too long to refill"),
+        ] {
+            let refusal = refusal(command);
+            assert!(refusal.contains(part), "{command}: {refusal}");
+        }
+        let long = format!("CL.THROTTLE {} 1 1 1", "k".repeat(5_000));
+        assert!(refusal(&long).contains("key has 5000 bytes: expected at most 4096"));
+        assert_eq!(refusal("CL.THROTTLE k 0 1 1"), "");
+    }
+}
