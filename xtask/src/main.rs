@@ -1,4 +1,6 @@
-//! Regenerates what is derived: `cargo run -p xtask -- vectors`, or `schema`.
+//! Regenerates what is derived: `cargo run -p xtask -- vectors`, or `schema`, or `protobuf`.
+
+mod protobuf;
 
 use anyhow::{Context, bail};
 use tidegate_conformance::vectors;
@@ -8,7 +10,8 @@ fn main() -> anyhow::Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some("vectors") => write_vectors(),
         Some("schema") => write_schema(),
-        task => bail!("{task:?}: expected vectors or schema"),
+        Some("protobuf") => protobuf::write(),
+        task => bail!("{task:?}: expected vectors, schema or protobuf"),
     }
 }
 

@@ -20,6 +20,7 @@
 
 mod attributes;
 mod compile;
+mod descriptors;
 mod explain;
 mod file;
 mod foreign;
@@ -37,8 +38,9 @@ mod suggest;
 mod yaml;
 
 pub use attributes::Attributes;
+pub use descriptors::{Descriptor, DescriptorStatus, DescriptorsOwed};
 pub use explain::{Described, Explained, Outcome};
-pub use foreign::envoy::{Descriptor, DescriptorStatus, DescriptorsOwed, Domain};
+pub use foreign::envoy::Domain;
 pub use foreign::import::import;
 pub use key::{Key, KeyHasher};
 pub use normalise::{Address, Network, NoNetwork};

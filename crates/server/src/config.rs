@@ -18,6 +18,9 @@ pub struct Config {
     pub max_head: usize,
     /// The largest body in bytes; 64 KiB unless said.
     pub max_body: usize,
+    /// gRPC: whether each descriptor of a request is charged by itself, also when another one is
+    /// over its limit, as envoyproxy/ratelimit does; all or none are unless said.
+    pub charge_each: bool,
     /// How long to go on as before once told to stop, with `/readyz` failing, so that a load
     /// balancer can turn away; not at all unless said.
     pub drain_delay: Duration,
@@ -34,6 +37,7 @@ impl Default for Config {
             idle_timeout: Duration::from_secs(60),
             max_head: 16 << 10,
             max_body: 64 << 10,
+            charge_each: false,
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(10),
         }

@@ -28,4 +28,5 @@ mod transport;
 pub use app::App;
 pub use config::Config;
 pub use reload::{Reloaded, Reloader};
+pub use transport::grpc::serve as serve_grpc;
 pub use transport::http::serve;

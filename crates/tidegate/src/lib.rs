@@ -64,8 +64,8 @@ pub use wait::{NotReady, Patience};
 
 pub use tidegate_core::algorithm;
 pub use tidegate_core::{
-    AlgorithmKind, Charge, Cost, CostTooLarge, Limit, MAX_COUNT, Quota, QuotaError, Rule, Span,
-    Timestamp, Verdict,
+    AlgorithmKind, Calendar, Charge, Cost, CostTooLarge, Limit, MAX_COUNT, Quota, QuotaError, Rule,
+    Span, Timestamp, Verdict,
 };
 pub use tidegate_policy::{
     Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, Plan, Policy, PolicyError,
