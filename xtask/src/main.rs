@@ -1,4 +1,6 @@
-//! Regenerates what is derived: `cargo run -p xtask -- vectors`, `schema` or `openapi`.
+//! Regenerates what is derived: `cargo run -p xtask -- vectors`, `schema`, `openapi` or `protobuf`.
+
+mod protobuf;
 
 use anyhow::{Context, bail};
 use tidegate_conformance::vectors;
@@ -9,7 +11,8 @@ fn main() -> anyhow::Result<()> {
         Some("vectors") => write_vectors(),
         Some("schema") => write(SCHEMA, &tidegate_policy::json_schema()),
         Some("openapi") => write(OPENAPI, &tidegate_wire::openapi()),
-        task => bail!("{task:?}: expected vectors, schema or openapi"),
+        Some("protobuf") => protobuf::write(),
+        task => bail!("{task:?}: expected vectors, schema, openapi or protobuf"),
     }
 }
 

@@ -101,15 +101,15 @@ fn explain(plan: &Plan, request: &[(String, String)]) -> String {
 fn explain_descriptor(plan: &Plan, request: &[(String, String)]) -> String {
     let entries: Vec<(&str, &str)> =
         request.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let descriptor = Descriptor { entries: &entries, cost: Cost::ONE };
+    let descriptor = Descriptor { entries: &entries, cost: Cost::ONE, limit: None };
     let mut text = String::new();
     for domain in plan.domains() {
         let name = domain.name();
         let found = plan.descriptor_charges(domain.name(), &[descriptor]);
         let _ = match found.statuses.first() {
             Some(DescriptorStatus::Unlimited) => writeln!(text, "+ {name}: unlimited"),
-            Some(DescriptorStatus::Charged(index)) => {
-                let policy = found.owed.policy(*index).map_or("", PlannedPolicy::name);
+            Some(DescriptorStatus::Charged { first, .. }) => {
+                let policy = found.owed.policy_name(*first).unwrap_or_default();
                 let _ = writeln!(text, "+ {policy} for this descriptor");
                 let rules = found.owed.charges().iter().map(|charge| *charge.rule());
                 limits(&mut text, &rules.collect::<Vec<_>>())

@@ -1,6 +1,5 @@
 //! A decision, together with the limits that it is about.
 
-use tidegate::config::PlannedPolicy;
 use tidegate::{Charge, Decision, Owed, Policy, Rule, Verdict};
 
 /// What a client is told about.
@@ -82,7 +81,7 @@ impl<'a, 'p> Answer<'a, 'p> {
 impl<'a> Asked<'a, '_> {
     fn policy(self, index: usize) -> Option<&'a str> {
         match self {
-            Self::Owed(owed) => owed.policy(index).map(PlannedPolicy::name),
+            Self::Owed(owed) => owed.policy_name(index),
             Self::Policy(policy) => policy.rules().get(index).map(|_| policy.name()),
         }
     }

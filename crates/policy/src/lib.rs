@@ -21,6 +21,7 @@
 mod ad_hoc;
 mod attributes;
 mod compile;
+mod descriptors;
 mod explain;
 mod file;
 mod foreign;
@@ -39,8 +40,9 @@ mod yaml;
 
 pub use ad_hoc::AdHoc;
 pub use attributes::Attributes;
+pub use descriptors::{Descriptor, DescriptorStatus, DescriptorsOwed};
 pub use explain::{Described, Explained, Outcome};
-pub use foreign::envoy::{Descriptor, DescriptorStatus, DescriptorsOwed, Domain};
+pub use foreign::envoy::Domain;
 pub use foreign::import::import;
 pub use key::{Key, KeyHasher};
 pub use normalise::{Address, Network, NoNetwork};

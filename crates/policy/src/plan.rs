@@ -89,15 +89,25 @@ impl Plan {
     /// What a request owes to all policies that are about it. A policy is skipped when the
     /// request lacks an attribute of its key.
     pub fn charges<A: Attributes + ?Sized>(&self, request: &A, cost: Cost) -> Owed<'_> {
-        let request = self.known.resolve(request);
         let mut owed = Owed::new(&self.policies);
+        self.charge(request, cost, &mut owed);
+        owed
+    }
+
+    /// Adds what a request owes.
+    pub(crate) fn charge<'p, A: Attributes + ?Sized>(
+        &'p self,
+        request: &A,
+        cost: Cost,
+        owed: &mut Owed<'p>,
+    ) {
+        let request = self.known.resolve(request);
         for number in self.index.candidates(&request) {
             let Some(policy) = self.policies.get(number as usize) else { continue };
             if policy.applies(&request) {
                 owed.charge(number, policy, &request, cost, &self.hasher);
             }
         }
-        owed
     }
 
     /// What one policy, by name, is owed by a request: whether or not it matches.
@@ -178,9 +188,37 @@ impl<'p> Owed<'p> {
         &self.charges
     }
 
-    /// The policy that a charge belongs to.
+    /// The policy that a charge belongs to; none, for a limit that came with the request.
     pub fn policy(&self, charge: usize) -> Option<&'p PlannedPolicy> {
         self.owners.get(charge).and_then(|number| self.policies.get(*number as usize))
+    }
+
+    /// The name of whose limit a charge is to.
+    pub fn policy_name(&self, charge: usize) -> Option<&'p str> {
+        match self.owners.get(charge)? {
+            &OVERRIDE => Some("override"),
+            _ => self.policy(charge).map(PlannedPolicy::name),
+        }
+    }
+
+    /// Some of it: the charges with these numbers.
+    #[must_use]
+    pub fn part(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
+        let mut part = Self { is_crowded: self.is_crowded, ..Self::new(self.policies) };
+        for number in numbers {
+            let (charge, owner) = (self.charges.get(number), self.owners.get(number));
+            let (Some(charge), Some(owner)) = (charge, owner) else { continue };
+            part.push(*owner, *charge);
+            part.names.extend(self.names.get(number).cloned());
+        }
+        part
+    }
+
+    /// The same where every charge costs so much.
+    #[must_use]
+    pub fn costing(mut self, cost: Cost) -> Self {
+        self.charges.iter_mut().for_each(|charge| *charge = charge.with_cost(cost));
+        self
     }
 
     /// Whether nothing applies.
@@ -238,8 +276,20 @@ impl<'p> Owed<'p> {
         }
     }
 
+    /// Adds a charge to a limit that came with the request, with a name where the store shows one.
+    pub(crate) fn push_override(&mut self, charge: Charge<'p>, entity: Option<String>) {
+        self.push(OVERRIDE, charge);
+        if let Some(entity) = entity {
+            let limit = format!("override-{}", charge.rule().limit.quota().window());
+            self.names.push(Names { entity, limit });
+        }
+    }
+
     /// Who asks, as the charges of a policy see it.
     pub fn subject(&self, charge: usize) -> Option<Fingerprint> {
         self.charges.get(charge).map(Charge::subject)
     }
 }
+
+/// The owner of a charge that is no policy's.
+const OVERRIDE: u32 = u32::MAX;

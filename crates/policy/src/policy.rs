@@ -140,6 +140,12 @@ pub(crate) fn block_rule(hasher: &KeyHasher, policy: &str, limit: Limit, enforce
     Rule { id, limit, enforced, staggered: false }
 }
 
+/// The rule of a limit that comes with a request. Policies have names, so it is none of theirs.
+pub(crate) fn override_rule(hasher: &KeyHasher, limit: Limit) -> Rule {
+    let id = hasher.apart().fingerprint(&identity("", &limit, 0));
+    Rule { id, limit, enforced: true, staggered: false }
+}
+
 /// What makes old counts meaningless when it changes. A calendar's windows are no other's.
 pub(crate) fn kind(limit: &Limit) -> (&'static str, Span) {
     let calendar = if let Limit::FixedWindow(fixed) = limit { fixed.calendar() } else { None };

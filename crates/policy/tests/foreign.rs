@@ -56,12 +56,14 @@ descriptors:
 
 /// The quota of each descriptor, or what became of it.
 fn quotas(plan: &Plan, descriptors: &[&[(&str, &str)]]) -> Vec<String> {
-    let descriptors: Vec<_> =
-        descriptors.iter().map(|entries| Descriptor { entries, cost: Cost::ONE }).collect();
+    let descriptors: Vec<_> = descriptors
+        .iter()
+        .map(|entries| Descriptor { entries, cost: Cost::ONE, limit: None })
+        .collect();
     let result = plan.descriptor_charges("edge", &descriptors);
     let shown = result.statuses.iter().map(|status| match status {
-        DescriptorStatus::Charged(index) => {
-            result.owed.charges()[*index].rule().limit.quota().to_string()
+        DescriptorStatus::Charged { first, .. } => {
+            result.owed.charges()[*first].rule().limit.quota().to_string()
         }
         other => format!("{other:?}"),
     });
@@ -103,7 +105,7 @@ fn descriptors_match_as_in_the_reference_server() {
 fn descriptors_count_by_all_of_their_values() {
     let plan = plan(ENVOY);
     let counter = |entries: &[(&str, &str)]| {
-        let descriptors = [Descriptor { entries, cost: Cost::ONE }];
+        let descriptors = [Descriptor { entries, cost: Cost::ONE, limit: None }];
         plan.descriptor_charges("edge", &descriptors).owed.charges()[0].counter()
     };
     assert_ne!(counter(&[("client", "a")]), counter(&[("client", "b")]));

@@ -23,6 +23,9 @@ pub struct Config {
     pub max_body: usize,
     /// The most requests at a time on one HTTP/2 connection; 200 unless said.
     pub max_streams: u32,
+    /// gRPC: whether each descriptor of a request is charged by itself, also when another one is
+    /// over its limit, as envoyproxy/ratelimit does; all or none are unless said.
+    pub charge_each: bool,
     /// How long to go on as before once told to stop, with `/readyz` failing, so that a load
     /// balancer can turn away; not at all unless said.
     pub drain_delay: Duration,
@@ -42,6 +45,7 @@ impl Default for Config {
             max_head: 16 << 10,
             max_body: 64 << 10,
             max_streams: 200,
+            charge_each: false,
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(10),
             resp_password: None,

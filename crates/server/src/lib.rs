@@ -45,6 +45,11 @@ pub use stream::{Peer, Stream};
 pub use tls::{Tls, TlsError, TlsFiles, TlsReloaded};
 pub use transport::http::serve;
 
+/// Envoy's rate limit service, over gRPC.
+pub mod grpc {
+    pub use crate::transport::grpc::serve;
+}
+
 /// The Redis protocol.
 pub mod resp {
     pub use crate::transport::resp::{Password, serve};

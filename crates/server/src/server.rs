@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::listener::Opened;
-use crate::transport::{http, resp};
+use crate::transport::{grpc, http, resp};
 use crate::worker::{Work, Worker, Workers};
 use crate::{Address, App, Config, Listener, OpenError, Place, Tls};
 
@@ -46,6 +46,8 @@ pub struct Server<S> {
 pub enum Transport {
     /// JSON over HTTP/1.1 and HTTP/2.
     Http,
+    /// Envoy's rate limit service, over gRPC.
+    Grpc,
     /// The Redis protocol.
     Resp,
 }
@@ -135,6 +137,7 @@ async fn serve<S: Store + 'static>(
     let shutdown = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
     match transport {
         Transport::Http => http::serve(listener, app, config, shutdown).await,
+        Transport::Grpc => grpc::serve(listener, app, config, shutdown).await,
         Transport::Resp => resp::serve(listener, app, config, shutdown).await,
     }
 }

@@ -139,6 +139,20 @@ impl<S: Store> PlanLimiter<S> {
         self.gate.store().shared_secret().is_some()
     }
 
+    /// Whether anything is left of what is owed to. Takes nothing; denied is whoever would be
+    /// denied for the least cost, and may come back when the quota is full again.
+    pub async fn peek(&self, owed: &Owed<'_>) -> Decision {
+        let owed = owed.clone().costing(Cost::PEEK);
+        let mut decision = self.settle(&owed).await;
+        for (index, charge) in owed.charges().iter().enumerate() {
+            let verdict = decision.verdicts().get(index).filter(|_| charge.rule().enforced);
+            if let Some(used_up) = verdict.copied().filter(|it| it.allowed && it.remaining == 0) {
+                decision = decision.waiting(index, used_up.reset_after);
+            }
+        }
+        decision
+    }
+
     /// Gives back what is owed: it was taken, and then not used. See [`Limiter::refund`].
     ///
     /// [`Limiter::refund`]: crate::Limiter::refund

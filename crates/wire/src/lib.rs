@@ -1,7 +1,8 @@
 //! The bodies that travel.
 //!
-//! Types and their JSON, nothing else: what a body means is the server's business, and no other
-//! crate of ours is known here. Requests borrow from the bytes they were read from.
+//! Types and their JSON, and Envoy's messages, nothing else: what a body means is the server's
+//! business, and no other crate of ours is known here. JSON requests borrow from the bytes they
+//! were read from.
 //!
 //! ```
 //! use tidegate_wire::CheckRequest;
@@ -17,6 +18,7 @@ mod attributes;
 mod batch;
 mod check;
 mod openapi;
+pub mod envoy;
 mod problem;
 mod refund;
 mod text;

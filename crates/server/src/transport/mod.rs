@@ -1,4 +1,5 @@
 //! The doors: each takes a listener, an [`App`](crate::App) and a future that ends it.
 
+pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod resp;

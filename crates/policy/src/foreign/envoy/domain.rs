@@ -12,43 +12,13 @@ use crate::plan::Owed;
 use crate::planned::{CostSource, LimitSet, PlannedPolicy};
 use crate::problem::{Report, brief};
 use crate::settings::{DEFAULT_DEADLINE, Mode, OnStoreError, Precision};
-use crate::{KeyHasher, Plan, Policy};
+use crate::{Descriptor, KeyHasher, Plan, Policy};
 
 /// A domain of an Envoy configuration.
 #[derive(Debug)]
 pub struct Domain {
     name: String,
     root: Level,
-}
-
-/// One descriptor of a request: entries in order, and what it costs.
-#[derive(Clone, Copy, Debug)]
-pub struct Descriptor<'a> {
-    /// Keys and values, in the order in which Envoy sends them.
-    pub entries: &'a [(&'a str, &'a str)],
-    /// Its hits.
-    pub cost: Cost,
-}
-
-/// What became of a descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DescriptorStatus {
-    /// No limit is about it, or another one replaces its limit.
-    NoLimit,
-    /// It is allowed whatever it costs.
-    Unlimited,
-    /// The charge of this number is its.
-    Charged(usize),
-}
-
-/// What a request of descriptors owes.
-#[derive(Clone, Debug)]
-pub struct DescriptorsOwed<'p> {
-    /// The charges.
-    pub owed: Owed<'p>,
-    /// For each descriptor, what became of it.
-    pub statuses: SmallVec<[DescriptorStatus; 4]>,
 }
 
 /// The children of a descriptor: by key, then by value.
@@ -71,66 +41,54 @@ struct Entry {
     children: Level,
 }
 
+/// What the file says at an entry.
 #[derive(Debug)]
-struct EntryLimit {
+pub(crate) struct EntryLimit {
+    /// `None` when unlimited.
     policy: Option<u32>,
     name: Option<Box<str>>,
     replaces: Vec<Box<str>>,
-}
-
-impl Plan {
-    /// What descriptors owe in a domain, by the reference server's rules: the most specific
-    /// entry wins at each level, and the limit is that of the last entry. Unlike there, all
-    /// descriptors pay or none does.
-    pub fn descriptor_charges(
-        &self,
-        domain: &str,
-        descriptors: &[Descriptor<'_>],
-    ) -> DescriptorsOwed<'_> {
-        let domain = self.domains().iter().find(|other| other.name == domain);
-        let found: SmallVec<[_; 4]> =
-            descriptors.iter().map(|entry| domain?.root.find(entry.entries)).collect();
-        let replaced = |name: Option<&str>| {
-            name.is_some_and(|name| {
-                found.iter().flatten().any(|other| other.replaces.iter().any(|old| **old == *name))
-            })
-        };
-        let mut owed = Owed::new(self.policies());
-        let mut statuses = SmallVec::new();
-        for (descriptor, limit) in descriptors.iter().zip(&found) {
-            let limit = limit.filter(|limit| !replaced(limit.name.as_deref()));
-            statuses.push(match (limit, limit.and_then(|limit| limit.policy)) {
-                (None, _) => DescriptorStatus::NoLimit,
-                (Some(_), None) => DescriptorStatus::Unlimited,
-                (Some(_), Some(number)) => {
-                    self.charge(number, domain, descriptor, &mut owed);
-                    DescriptorStatus::Charged(owed.charges().len().saturating_sub(1))
-                }
-            });
-        }
-        DescriptorsOwed { owed, statuses }
-    }
-
-    fn charge<'p>(
-        &'p self,
-        number: u32,
-        domain: Option<&Domain>,
-        descriptor: &Descriptor<'_>,
-        owed: &mut Owed<'p>,
-    ) {
-        let policy = self.policies().get(number as usize);
-        let (Some(policy), Some(domain)) = (policy, domain) else { return };
-        let subject = self.hasher.fingerprint(&Counted { domain, entries: descriptor.entries });
-        for rule in policy.rules() {
-            owed.push(number, Charge::new(subject, descriptor.cost, rule));
-        }
-    }
 }
 
 impl Domain {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The limit of each descriptor, unless it brings its own or another one's limit replaces it.
+    pub(crate) fn limits_of(
+        &self,
+        descriptors: &[Descriptor<'_>],
+    ) -> SmallVec<[Option<&EntryLimit>; 4]> {
+        let found: SmallVec<[Option<&EntryLimit>; 4]> = descriptors
+            .iter()
+            .map(|one| if one.limit.is_none() { self.root.find(one.entries) } else { None })
+            .collect();
+        let is_replaced = |limit: &EntryLimit| {
+            let replaces = |other: &&EntryLimit| {
+                other.replaces.iter().any(|old| Some(&**old) == limit.name.as_deref())
+            };
+            limit.name.is_some() && found.iter().flatten().any(|other| replaces(other))
+        };
+        found.iter().map(|limit| limit.filter(|limit| !is_replaced(limit))).collect()
+    }
+
+    /// What a descriptor owes to its limit.
+    pub(crate) fn charge<'p>(
+        &self,
+        plan: &'p Plan,
+        limit: Option<&EntryLimit>,
+        descriptor: &Descriptor<'_>,
+        owed: &mut Owed<'p>,
+    ) {
+        let Some(number) = limit.and_then(|limit| limit.policy) else { return };
+        let Some(policy) = plan.policies().get(number as usize) else { return };
+        let counted = Counted { domain: self, entries: descriptor.entries };
+        let subject = plan.hasher.fingerprint(&counted);
+        for rule in policy.rules() {
+            owed.push(number, Charge::new(subject, descriptor.cost, rule));
+        }
     }
 
     pub(super) fn compile(
@@ -143,6 +101,12 @@ impl Domain {
         let mut compiler = Compiler { hasher, policies, report };
         let root = compiler.level(&file.descriptors, &name);
         Self { name, root }
+    }
+}
+
+impl EntryLimit {
+    pub(crate) const fn is_unlimited(&self) -> bool {
+        self.policy.is_none()
     }
 }
 

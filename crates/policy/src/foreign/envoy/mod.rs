@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use crate::yaml::Node;
 use crate::{KeyHasher, Plan};
 
-pub use domain::{Descriptor, DescriptorStatus, DescriptorsOwed, Domain};
+pub use domain::Domain;
 pub(crate) use read::{DescriptorFile, DomainFile, LimitOfFile};
 
 /// A plan whose policies are the descriptors that have a limit. Requests find them by descriptor

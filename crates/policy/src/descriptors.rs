@@ -1,0 +1,157 @@
+//! What the descriptors of Envoy owe: by a file of its reference server, or by policies of ours.
+
+use smallvec::SmallVec;
+use tidegate_core::{Charge, Cost, Limit, Rule};
+
+use crate::key::Key;
+use crate::plan::Owed;
+use crate::policy::override_rule;
+use crate::{Attributes, Plan};
+
+/// One descriptor of a request: entries in order, and what it costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptor<'a> {
+    /// Keys and values, in the order in which Envoy sends them.
+    pub entries: &'a [(&'a str, &'a str)],
+    /// Its hits.
+    pub cost: Cost,
+    /// A limit that it brings along, in place of any that is configured. See
+    /// [`Plan::override_rule`].
+    pub limit: Option<&'a Rule>,
+}
+
+/// What became of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DescriptorStatus {
+    /// No limit is about it, or another one replaces its limit.
+    NoLimit,
+    /// It is allowed whatever it costs.
+    Unlimited,
+    /// These charges are its.
+    Charged {
+        /// The number of the first.
+        first: usize,
+        /// How many there are.
+        count: usize,
+    },
+}
+
+/// What a request of descriptors owes.
+#[derive(Clone, Debug)]
+pub struct DescriptorsOwed<'p> {
+    /// The charges, in the order of the descriptors.
+    pub owed: Owed<'p>,
+    /// For each descriptor, what became of it.
+    pub statuses: SmallVec<[DescriptorStatus; 4]>,
+}
+
+impl Plan {
+    /// What descriptors owe.
+    ///
+    /// By a file of envoyproxy/ratelimit they owe what it says for their domain, by that server's
+    /// rules: the most specific entry wins at each level, and the limit is that of the last entry.
+    /// By policies of ours, the entries of each descriptor are attributes, and so is the `domain`.
+    ///
+    /// ```
+    /// use tidegate_core::Cost;
+    /// use tidegate_policy::{Descriptor, Plan, Source};
+    ///
+    /// let text = "policies: [{ name: api, match: { domain: edge }, key: [user], limits: [5/s] }]";
+    /// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+    /// let entries = [("user", "alice")];
+    /// let descriptor = Descriptor { entries: &entries, cost: Cost::ONE, limit: None };
+    /// assert_eq!(plan.descriptor_charges("edge", &[descriptor]).owed.charges().len(), 1);
+    /// assert!(plan.descriptor_charges("other", &[descriptor]).owed.is_empty());
+    /// # Ok::<(), tidegate_policy::Problems>(())
+    /// ```
+    pub fn descriptor_charges<'r>(
+        &'r self,
+        domain: &str,
+        descriptors: &[Descriptor<'r>],
+    ) -> DescriptorsOwed<'r> {
+        let by_file = self.domains().iter().find(|other| other.name() == domain);
+        let limits = by_file.map(|file| file.limits_of(descriptors)).unwrap_or_default();
+        let mut owed = Owed::new(self.policies());
+        let mut statuses = SmallVec::new();
+        for (index, descriptor) in descriptors.iter().enumerate() {
+            let first = owed.charges().len();
+            let limit = limits.get(index).copied().flatten();
+            match (descriptor.limit, by_file) {
+                (Some(rule), _) => self.charge_override(domain, descriptor, rule, &mut owed),
+                (None, Some(file)) => file.charge(self, limit, descriptor, &mut owed),
+                (None, None) if self.domains().is_empty() => {
+                    let request = Described { domain, entries: descriptor.entries };
+                    self.charge(&request, descriptor.cost, &mut owed);
+                }
+                (None, None) => {}
+            }
+            let count = owed.charges().len().saturating_sub(first);
+            statuses.push(match count {
+                0 if limit.is_some_and(|limit| limit.is_unlimited()) => DescriptorStatus::Unlimited,
+                0 => DescriptorStatus::NoLimit,
+                count => DescriptorStatus::Charged { first, count },
+            });
+        }
+        DescriptorsOwed { owed, statuses }
+    }
+
+    /// The rule for a limit that a descriptor brings along. Counters are told apart by the domain,
+    /// the entries and the window: another limit in the same window finds the count.
+    pub fn override_rule(&self, limit: Limit) -> Rule {
+        override_rule(&self.hasher, limit)
+    }
+
+    fn charge_override<'r>(
+        &self,
+        domain: &str,
+        descriptor: &Descriptor<'r>,
+        rule: &'r Rule,
+        owed: &mut Owed<'r>,
+    ) {
+        let counted = Counted { domain, entries: descriptor.entries };
+        let charge = Charge::new(self.hasher.fingerprint(&counted), descriptor.cost, rule);
+        owed.push_override(charge, self.settings.key_format().map(|_| counted.entity()));
+    }
+}
+
+/// The entries of a descriptor as what is known of a request. The domain is the operator's, and no
+/// entry can claim to be another.
+struct Described<'a> {
+    domain: &'a str,
+    entries: &'a [(&'a str, &'a str)],
+}
+
+impl Attributes for Described<'_> {
+    fn attribute(&self, name: &str) -> Option<&[u8]> {
+        if name == "domain" {
+            return Some(self.domain.as_bytes());
+        }
+        self.entries.attribute(name)
+    }
+}
+
+/// What tells the counters of overrides apart: everything that was said.
+struct Counted<'a> {
+    domain: &'a str,
+    entries: &'a [(&'a str, &'a str)],
+}
+
+impl Key for Counted<'_> {
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        part(self.domain.as_bytes());
+        for (key, value) in self.entries {
+            part(key.as_bytes());
+            part(value.as_bytes());
+        }
+    }
+}
+
+impl Counted<'_> {
+    /// The same as text, for stores that show names to others.
+    fn entity(&self) -> String {
+        let mut parts = Vec::new();
+        self.each_part(|part| parts.push(String::from_utf8_lossy(part).into_owned()));
+        parts.join(":")
+    }
+}

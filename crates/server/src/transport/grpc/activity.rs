@@ -1,0 +1,94 @@
+//! Whether a connection is in use, and when it has been silent for too long.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::Config;
+
+/// The calls of a connection: those under way in the lower half, all there ever were in the upper.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Activity(Arc<AtomicU64>);
+
+/// A call while it lasts.
+#[derive(Debug)]
+pub(super) struct Call(Activity);
+
+impl Activity {
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn begin(&self) -> Call {
+        self.0.fetch_add(BEGUN | 1, Ordering::Relaxed);
+        Call(self.clone())
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+const BEGUN: u64 = 1 << 32;
+const UNDER_WAY: u64 = BEGUN - 1;
+
+/// What is to be done with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Nobody has called for long: say that it closes.
+    Farewell,
+    /// The client has had time to hear it.
+    Close,
+}
+
+/// Resolves when a connection has had no call for longer than it may, and again when it still has
+/// none some time after it was told.
+pub(super) struct Deadline {
+    activity: Activity,
+    seen: u64,
+    is_told: bool,
+    idle_timeout: Duration,
+    farewell: Duration,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Deadline {
+    /// The first call has to come as soon as a head.
+    pub(super) fn new(activity: Activity, config: &Config) -> Self {
+        Self {
+            activity,
+            seen: 0,
+            is_told: false,
+            idle_timeout: config.idle_timeout,
+            farewell: config.header_timeout,
+            sleep: Box::pin(sleep(config.header_timeout)),
+        }
+    }
+
+    /// To be polled after the connection, so that it sees what has come of that.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Due> {
+        let calls = self.activity.0.load(Ordering::Relaxed);
+        if calls & UNDER_WAY > 0 {
+            return Poll::Pending;
+        }
+        if self.seen != calls {
+            self.seen = calls;
+            self.is_told = false;
+            self.sleep.as_mut().reset(Instant::now() + self.idle_timeout);
+        }
+        ready!(self.sleep.as_mut().poll(cx));
+        if self.is_told {
+            return Poll::Ready(Due::Close);
+        }
+        self.is_told = true;
+        self.sleep.as_mut().reset(Instant::now() + self.farewell);
+        Poll::Ready(Due::Farewell)
+    }
+}

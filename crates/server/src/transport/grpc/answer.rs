@@ -1,0 +1,121 @@
+//! From a decision to the message that Envoy gets.
+
+use http::HeaderMap;
+use prost_types::Duration;
+use tidegate::config::{DescriptorStatus as Status, DescriptorsOwed};
+use tidegate::{Calendar, Limit, Span};
+use tidegate_http::{Answer, Said};
+use tidegate_wire::envoy::{
+    Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit,
+};
+
+use super::request::Kind;
+use super::settle::{Bill, Settled};
+
+/// The decision, how each descriptor stands, and the fields that the client is to see.
+pub(super) fn describe(owed: &DescriptorsOwed<'_>, settled: &Settled<'_>) -> RateLimitResponse {
+    RateLimitResponse {
+        overall_code: code(settled.is_denied()).into(),
+        statuses: owed.statuses.iter().map(|one| status(one, owed, settled)).collect(),
+        response_headers_to_add: settled.speaker().map(headers).unwrap_or_default(),
+        ..RateLimitResponse::default()
+    }
+}
+
+fn status(status: &Status, owed: &DescriptorsOwed<'_>, settled: &Settled<'_>) -> DescriptorStatus {
+    let ok = DescriptorStatus { code: Code::Ok.into(), ..DescriptorStatus::default() };
+    match *status {
+        Status::Charged { first, count } => {
+            let Some((bill, verdicts)) = settled.verdicts(first, count) else { return ok };
+            let charges = owed.owed.charges().iter().enumerate().skip(first);
+            let said = charges.zip(verdicts).map(|((number, charge), verdict)| {
+                let policy = owed.owed.policy_name(number).unwrap_or_default();
+                Said { policy, rule: charge.rule(), verdict }
+            });
+            let enforced = said.clone().filter(|said| said.rule.enforced);
+            let is_over = match verdicts {
+                // The store could not say, and what stands in for it has.
+                [] => bill.is_denied(),
+                _ => {
+                    bill.kind != Kind::Return && enforced.clone().any(|said| !said.verdict.allowed)
+                }
+            };
+            let standing = tightest(enforced).or_else(|| tightest(said)).map(standing);
+            DescriptorStatus { code: code(is_over).into(), ..standing.unwrap_or_default() }
+        }
+        Status::Unlimited => DescriptorStatus { limit_remaining: u32::MAX, ..ok },
+        _ => ok,
+    }
+}
+
+fn tightest<'a>(said: impl Iterator<Item = Said<'a>>) -> Option<Said<'a>> {
+    said.reduce(|one, other| if other.verdict.is_tighter_than(one.verdict) { other } else { one })
+}
+
+/// A limit and what is left of it.
+fn standing(said: Said<'_>) -> DescriptorStatus {
+    let limit = &said.rule.limit;
+    DescriptorStatus {
+        current_limit: Some(RateLimit {
+            name: said.policy.to_owned(),
+            requests_per_unit: number(limit.quota().limit()),
+            unit: unit(limit).into(),
+        }),
+        limit_remaining: number(said.verdict.remaining),
+        duration_until_reset: Some(duration(said.verdict.reset_after)),
+        ..DescriptorStatus::default()
+    }
+}
+
+/// The same fields that an answer over HTTP has.
+fn headers(bill: &Bill<'_>) -> Vec<HeaderValue> {
+    let mut headers = HeaderMap::with_capacity(4);
+    tidegate_http::describe(&Answer::of_owed(&bill.owed, &bill.decision), &mut headers);
+    let field = |(name, value): (&http::HeaderName, &http::HeaderValue)| HeaderValue {
+        key: name.as_str().to_owned(),
+        value: value.to_str().unwrap_or_default().to_owned(),
+        ..HeaderValue::default()
+    };
+    headers.iter().map(field).collect()
+}
+
+const fn code(is_over: bool) -> Code {
+    if is_over { Code::OverLimit } else { Code::Ok }
+}
+
+/// What a limit counts in, if there is a word for it.
+fn unit(limit: &Limit) -> Unit {
+    if let Limit::FixedWindow(fixed) = limit
+        && let Some(calendar) = fixed.calendar()
+    {
+        return match calendar {
+            Calendar::Day => Unit::Day,
+            Calendar::Week => Unit::Week,
+            Calendar::Month => Unit::Month,
+            _ => Unit::Unknown,
+        };
+    }
+    let window = limit.quota().window();
+    let units = [
+        (Span::from_secs(1), Unit::Second),
+        (Span::from_secs(60), Unit::Minute),
+        (Span::from_secs(3_600), Unit::Hour),
+        (Span::from_days(1), Unit::Day),
+        (Span::from_days(7), Unit::Week),
+        (Span::from_days(30), Unit::Month),
+        (Span::from_days(365), Unit::Year),
+    ];
+    units.iter().find(|(span, _)| *span == window).map_or(Unit::Unknown, |(_, unit)| *unit)
+}
+
+fn duration(span: Span) -> Duration {
+    let (secs, micros) = (span.as_micros() / 1_000_000, span.as_micros() % 1_000_000);
+    Duration {
+        seconds: i64::try_from(secs).unwrap_or(i64::MAX),
+        nanos: i32::try_from(micros * 1_000).unwrap_or_default(),
+    }
+}
+
+fn number(units: u64) -> u32 {
+    u32::try_from(units).unwrap_or(u32::MAX)
+}

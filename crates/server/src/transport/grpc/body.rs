@@ -1,0 +1,69 @@
+//! What a call is answered with.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Frame, SizeHint};
+
+use super::activity::Call;
+
+/// The body of an answer.
+pub(super) enum Body {
+    /// A refusal is all in its head.
+    Empty,
+    /// One message, then how it went.
+    Message(Bytes),
+    /// How it went: well, or there would be no message.
+    Trailers,
+    /// A stream of tonic's. The connection is in use as long as it lasts.
+    Stream { body: tonic::body::Body, _call: Call },
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
+        let frame = match &mut *self {
+            Self::Empty => return Poll::Ready(None),
+            Self::Stream { body, .. } => return Pin::new(body).poll_frame(cx),
+            Self::Message(message) => {
+                let frame = Frame::data(std::mem::take(message));
+                *self = Self::Trailers;
+                frame
+            }
+            Self::Trailers => {
+                *self = Self::Empty;
+                Frame::trailers(went_well())
+            }
+        };
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Message(_) | Self::Trailers => false,
+            Self::Stream { body, .. } => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Stream { body, .. } => body.size_hint(),
+            // Said by the frames themselves; a content-length would only cost bytes.
+            Self::Empty | Self::Message(_) | Self::Trailers => SizeHint::default(),
+        }
+    }
+}
+
+fn went_well() -> HeaderMap {
+    let mut trailers = HeaderMap::with_capacity(1);
+    trailers.insert(super::refusal::GRPC_STATUS, http::HeaderValue::from_static("0"));
+    trailers
+}

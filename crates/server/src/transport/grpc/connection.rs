@@ -1,0 +1,95 @@
+//! One connection, from its preface to its last stream.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tidegate::Store;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::activity::{Activity, Deadline, Due};
+use super::others::Others;
+use super::route;
+use crate::accept::Closing;
+use crate::{App, Config};
+
+/// Answers calls until the client leaves, is silent for too long, or the server closes.
+pub(super) async fn serve<S, IO>(
+    stream: IO,
+    app: Arc<App<S>>,
+    config: Arc<Config>,
+    others: Arc<Others>,
+    mut closing: Closing,
+) where
+    S: Store + 'static,
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let activity = Activity::new();
+    let mut deadline = Deadline::new(activity.clone(), &config);
+    let builder = builder(&config);
+    let service = service_fn(move |request| {
+        let (app, config, others) = (Arc::clone(&app), Arc::clone(&config), Arc::clone(&others));
+        let call = activity.begin();
+        async move { Ok::<_, Infallible>(route::answer(&app, &config, &others, request, call).await) }
+    });
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut closed = pin!(async move { drop(closing.wait_for(|closing| *closing).await) });
+    let mut is_open = true;
+    // By hand and not by `select!`: the deadline must look after the connection has moved.
+    poll_fn(|cx| {
+        if is_open && closed.as_mut().poll(cx).is_ready() {
+            is_open = false;
+            connection.as_mut().graceful_shutdown();
+        }
+        loop {
+            // An error is a client that broke off or broke the protocol; hyper has told it.
+            if connection.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            match deadline.poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Due::Farewell) => connection.as_mut().graceful_shutdown(),
+                Poll::Ready(Due::Close) => return Poll::Ready(()),
+            }
+        }
+    })
+    .await;
+}
+
+fn builder(config: &Config) -> http2::Builder<TokioExecutor> {
+    let bytes = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        // A message is read whole before it is looked at; more than one needs no room.
+        .initial_stream_window_size(bytes(config.max_body.saturating_add(PREFIX)))
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(bytes(config.max_head))
+        .max_send_buf_size(SEND_BUFFER)
+        // Streams that are opened and reset at once: after so many the connection is closed.
+        .max_pending_accept_reset_streams(MAX_RESETS)
+        .max_local_error_reset_streams(MAX_ERRORS)
+        // Finds out about clients that are gone without a word.
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_TIMEOUT)
+        // Nobody asks a limiter for the date.
+        .auto_date_header(false);
+    builder
+}
+
+/// Before each message.
+const PREFIX: usize = 5;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+const MAX_STREAMS: u32 = 200;
+const SEND_BUFFER: usize = 64 << 10;
+const MAX_RESETS: usize = 20;
+const MAX_ERRORS: usize = 256;
+const PING_EVERY: Duration = Duration::from_secs(20);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);

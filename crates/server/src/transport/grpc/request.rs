@@ -1,0 +1,208 @@
+//! From a message to a question that makes sense, or to a refusal that names the field.
+
+use smallvec::SmallVec;
+use tidegate::{AlgorithmKind, Cost, Limit, MAX_COUNT, Plan, Quota, Span};
+use tidegate_wire::envoy::{
+    RateLimitDescriptor, RateLimitOverride, RateLimitRequest, RateLimitUnit,
+};
+
+use super::refusal::Refusal;
+
+/// What one descriptor asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    pub(super) kind: Kind,
+    pub(super) cost: Cost,
+    /// A limit that it brings along.
+    pub(super) limit: Option<Limit>,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Only to look whether anything is left.
+    Look,
+    /// To take.
+    Pay,
+    /// To give back.
+    Return,
+}
+
+pub(super) type Wishes = SmallVec<[Wish; 4]>;
+
+/// What each descriptor asks for.
+pub(super) fn read(request: &RateLimitRequest) -> Result<Wishes, Refusal> {
+    let RateLimitRequest { domain, descriptors, hits_addend } = request;
+    if domain.is_empty() {
+        return Err(Refusal::field("domain", "is empty", "a name"));
+    }
+    bounded("domain", domain.len(), MAX_VALUE, "bytes")?;
+    if descriptors.is_empty() {
+        return Err(Refusal::field("descriptors", "is empty", "at least one"));
+    }
+    bounded("descriptors", descriptors.len(), Plan::MAX_CHARGES, "of them")?;
+    let hits = u64::from(*hits_addend).max(1);
+    let all = descriptors.iter().enumerate();
+    all.map(|(index, one)| Wish::read(one, hits).map_err(|fault| fault.of(index))).collect()
+}
+
+impl Wish {
+    fn read(descriptor: &RateLimitDescriptor, hits: u64) -> Result<Self, Fault> {
+        check_entries(descriptor)?;
+        let hits = descriptor.hits_addend.unwrap_or(hits);
+        let cost = Cost::new(hits).map_err(|_| Fault {
+            field: "hits_addend".to_owned(),
+            problem: format!("is {hits}"),
+            expected: format!("at most {MAX_COUNT}"),
+        })?;
+        let kind = match (hits, descriptor.is_negative_hits) {
+            (0, _) => Kind::Look,
+            (_, true) => Kind::Return,
+            (_, false) => Kind::Pay,
+        };
+        let limit = descriptor.limit.as_ref().map(limit).transpose()?;
+        Ok(Self { kind, cost, limit })
+    }
+}
+
+fn check_entries(descriptor: &RateLimitDescriptor) -> Result<(), Fault> {
+    let entries = &descriptor.entries;
+    if entries.is_empty() {
+        return Err(Fault::new("entries", "is empty", "at least one"));
+    }
+    if entries.len() > MAX_ENTRIES {
+        let found = format!("has {} of them", entries.len());
+        return Err(Fault::new("entries", &found, &format!("at most {MAX_ENTRIES}")));
+    }
+    for (index, entry) in entries.iter().enumerate() {
+        let (key, value) = (entry.key.len(), entry.value.len());
+        if key == 0 {
+            return Err(Fault::new(&format!("entries[{index}].key"), "is empty", "a name"));
+        }
+        for (name, length) in [("key", key), ("value", value)] {
+            if length > MAX_VALUE {
+                let field = format!("entries[{index}].{name}");
+                let found = format!("has {length} bytes");
+                return Err(Fault::new(&field, &found, &format!("at most {MAX_VALUE}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fixed windows, as in the files of envoyproxy/ratelimit: a month has 30 days, a year 365.
+fn limit(given: &RateLimitOverride) -> Result<Limit, Fault> {
+    let days = match given.unit() {
+        RateLimitUnit::Second => Span::from_secs(1),
+        RateLimitUnit::Minute => Span::from_secs(60),
+        RateLimitUnit::Hour => Span::from_secs(3_600),
+        RateLimitUnit::Day => Span::from_days(1),
+        RateLimitUnit::Month => Span::from_days(30),
+        RateLimitUnit::Year => Span::from_days(365),
+        RateLimitUnit::Unknown => {
+            let found = format!("is {}", given.unit);
+            return Err(Fault::new(
+                "limit.unit",
+                &found,
+                "SECOND, MINUTE, HOUR, DAY, MONTH or YEAR",
+            ));
+        }
+    };
+    Quota::new(given.requests_per_unit.into(), days)
+        .and_then(|quota| Limit::new(AlgorithmKind::FixedWindow, &quota))
+        .map_err(|error| Fault::new("limit", &error.to_string(), "a limit"))
+}
+
+/// What is wrong with a descriptor, before it is known which one it is.
+struct Fault {
+    field: String,
+    problem: String,
+    expected: String,
+}
+
+impl Fault {
+    fn new(field: &str, problem: &str, expected: &str) -> Self {
+        let [field, problem, expected] = [field, problem, expected].map(str::to_owned);
+        Self { field, problem, expected }
+    }
+
+    #[cold]
+    fn of(self, descriptor: usize) -> Refusal {
+        let field = format!("descriptors[{descriptor}].{}", self.field);
+        Refusal::field(&field, &self.problem, &self.expected)
+    }
+}
+
+fn bounded(field: &str, found: usize, most: usize, what: &str) -> Result<(), Refusal> {
+    if found <= most {
+        return Ok(());
+    }
+    Err(Refusal::field(field, &format!("has {found} {what}"), &format!("at most {most}")))
+}
+
+/// Values are hashed, never stored: this bounds time, not memory.
+const MAX_VALUE: usize = 4 << 10;
+const MAX_ENTRIES: usize = Plan::MAX_ATTRIBUTES;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest {
+        RateLimitRequest { domain: "edge".to_owned(), descriptors, hits_addend: 0 }
+    }
+
+    fn user() -> RateLimitDescriptor {
+        RateLimitDescriptor::new([("user", "alice")])
+    }
+
+    fn refused(request: &RateLimitRequest) -> String {
+        format!("{:?}", read(request).unwrap_err())
+    }
+
+    #[test]
+    fn hits_come_from_the_descriptor_else_from_the_request_else_they_are_one() {
+        let wish = |descriptor, hits_addend| {
+            let read =
+                read(&RateLimitRequest { hits_addend, ..request(vec![descriptor]) }).unwrap();
+            (read[0].kind, read[0].cost.get())
+        };
+        let with = |hits, is_negative_hits| RateLimitDescriptor {
+            hits_addend: Some(hits),
+            is_negative_hits,
+            ..user()
+        };
+        assert_eq!(wish(user(), 0), (Kind::Pay, 1));
+        assert_eq!(wish(user(), 7), (Kind::Pay, 7));
+        assert_eq!(wish(with(3, false), 7), (Kind::Pay, 3));
+        assert_eq!(wish(with(0, false), 7), (Kind::Look, 0));
+        assert_eq!(wish(with(3, true), 7), (Kind::Return, 3));
+        let negative = RateLimitDescriptor { is_negative_hits: true, ..user() };
+        assert_eq!(wish(negative, 0), (Kind::Return, 1));
+    }
+
+    #[test]
+    fn refusals_name_the_field_the_value_and_what_was_expected() {
+        let long = RateLimitDescriptor::new([("user", "x".repeat(5_000))]);
+        let many = RateLimitDescriptor::new((0..65).map(|key| (key.to_string(), "")));
+        let unit = RateLimitOverride { requests_per_unit: 1, unit: 9 };
+        let unit = RateLimitDescriptor { limit: Some(unit), ..user() };
+        let hits = RateLimitDescriptor { hits_addend: Some(u64::MAX), ..user() };
+        for (descriptors, expected) in [
+            (vec![], "descriptors is empty: expected at least one"),
+            (vec![user(); 33], "descriptors has 33 of them: expected at most 32"),
+            (vec![user(), RateLimitDescriptor::default()], "descriptors[1].entries is empty"),
+            (vec![RateLimitDescriptor::new([("", "x")])], "descriptors[0].entries[0].key is empty"),
+            (vec![long], "descriptors[0].entries[0].value has 5000 bytes: expected at most 4096"),
+            (vec![many], "descriptors[0].entries has 65 of them: expected at most 64"),
+            (vec![unit], "descriptors[0].limit.unit is 9: expected SECOND"),
+            (vec![hits], "descriptors[0].hits_addend is 18446744073709551615"),
+        ] {
+            let refusal = refused(&request(descriptors));
+            assert!(refusal.contains(expected), "{refusal}");
+            assert!(refusal.contains("InvalidArgument"), "{refusal}");
+        }
+        let nameless = RateLimitRequest { domain: String::new(), ..request(vec![user()]) };
+        assert!(refused(&nameless).contains("domain is empty: expected a name"));
+    }
+}
