@@ -1,6 +1,6 @@
 //! `POST /v1/check`, as its clients see it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
 mod support;
 
