@@ -1,6 +1,6 @@
 //! Clients that are slow, many or gone, and a server that stops under them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
 mod support;
 

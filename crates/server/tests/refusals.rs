@@ -1,6 +1,6 @@
 //! Everything that is not a check: refused with the member, the value and what was expected.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
 mod support;
 
@@ -44,6 +44,20 @@ async fn a_body_that_makes_no_sense_is_refused_with_the_reason() {
             Some("attributes.key"),
             vec!["`attributes.key` is 7: expected a string"],
         ),
+        (
+            r#"{"attributes": {"user": "a", "key": "b", "user": "c"}}"#,
+            Some("attributes.user"),
+            vec![r#""user" in `attributes` is there twice: expected one value"#],
+        ),
+        (r#"{"attributes": {"": "a"}}"#, Some("attributes."), vec![r#""" in `attributes`"#]),
+        (
+            r#"{"attributes": {"a\u0000b": "a"}}"#,
+            Some("attributes.a\0b"),
+            vec![r#""a\0b" in `attributes` is no name: expected text without control"#],
+        ),
+        (r#"{"policy": "demo", "key": "a", "key": "b"}"#, Some("key"), vec!["duplicate field"]),
+        (r#"{"policy": "demo", "key": "\ud800"}"#, None, vec!["not JSON", "hex escape"]),
+        (r#"{"policy": "demo", "key": "a", "cost": 1e999}"#, None, vec!["number out of range"]),
     ] {
         let reply = client.check(body).await;
         let detail = reply.problem(400);
@@ -61,6 +75,31 @@ async fn bytes_that_are_not_text_are_refused() {
         .send_bytes(b"POST /v1/check HTTP/1.1\r\ncontent-length: 9\r\n\r\n{\"k\":\"\xff\"}")
         .await;
     assert!(client.reply().await.problem(400).contains("not JSON"));
+}
+
+#[tokio::test]
+async fn more_attributes_than_anybody_has_are_refused() {
+    let server = Server::start().await;
+    let body = |count: usize| {
+        let pairs: Vec<String> = (0..count).map(|number| format!(r#""a{number}": "x""#)).collect();
+        format!(r#"{{"attributes": {{{}}}}}"#, pairs.join(","))
+    };
+    assert_eq!(server.check(&body(256)).await.status, 200);
+    let reply = server.check(&body(257)).await;
+    assert_eq!(reply.problem(400), "`attributes` has 257 members: expected at most 256");
+}
+
+#[tokio::test]
+async fn the_kind_of_a_body_does_not_matter() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let body = r#"{"policy": "demo", "key": "a"}"#;
+    for kind in ["application/json", "application/x-www-form-urlencoded", "text/plain", "nonsense"] {
+        let length = body.len();
+        let head = format!("POST /v1/check HTTP/1.1\r\ncontent-type: {kind}\r\n");
+        client.send(&format!("{head}content-length: {length}\r\n\r\n{body}")).await;
+        assert_eq!(client.reply().await.status, 200, "{kind}");
+    }
 }
 
 #[tokio::test]
@@ -134,7 +173,7 @@ async fn an_oversized_head_is_refused() {
 }
 
 #[tokio::test]
-async fn other_paths_and_methods_are_refused() {
+async fn health_is_told_and_other_paths_are_refused() {
     let server = Server::start().await;
     let mut client = server.connect().await;
     for path in ["/healthz", "/readyz"] {
@@ -142,11 +181,4 @@ async fn other_paths_and_methods_are_refused() {
         assert_eq!((reply.status, &reply.body[..]), (200, "ok\n"));
     }
     assert!(client.get("/v2/check?x=1").await.problem(404).contains(r#""/v2/check""#));
-    let reply = client.get("/v1/check").await;
-    assert_eq!(reply.problem(405), "GET does not work on /v1/check: expected POST");
-    assert_eq!(reply.header("allow"), Some("POST"));
-    client.send("DELETE /healthz HTTP/1.1\r\n\r\n").await;
-    let reply = client.reply().await;
-    reply.problem(405);
-    assert_eq!(reply.header("allow"), Some("GET, HEAD"));
 }

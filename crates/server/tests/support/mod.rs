@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate::{ManualClock, MemoryStore, Timestamp};
+use tidegate::config::Source;
+use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
 use tidegate_server::{App, Config, serve};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,9 +30,25 @@ impl Server {
     }
 
     pub(crate) async fn with(config: Config) -> Self {
-        let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
-        let store = MemoryStore::builder().clock(clock.clone()).build();
-        let app = Arc::new(App::demo(store).unwrap());
+        let (clock, store) = standing_still();
+        Self::run(config, App::demo(store).unwrap(), clock).await
+    }
+
+    /// With these policies instead of the demo.
+    pub(crate) async fn of(policies: &str) -> Self {
+        let (clock, store) = standing_still();
+        let source = Source::new("limits.yaml", policies).unwrap();
+        let app = App::load(&source, store).unwrap_or_else(|problems| panic!("{problems}"));
+        Self::run(Config::default(), app, clock).await
+    }
+
+    /// With any store.
+    pub(crate) async fn run<S: Store + 'static>(
+        config: Config,
+        app: App<S>,
+        clock: ManualClock,
+    ) -> Self {
+        let app = Arc::new(app);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -57,6 +74,11 @@ impl Server {
     }
 }
 
+fn standing_still() -> (ManualClock, MemoryStore<ManualClock>) {
+    let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
+    (clock.clone(), MemoryStore::builder().clock(clock).build())
+}
+
 pub(crate) struct Client(BufStream<TcpStream>);
 
 impl Client {
@@ -74,6 +96,17 @@ impl Client {
         self.reply().await
     }
 
+    pub(crate) async fn post(&mut self, path: &str, body: &str) -> Reply {
+        self.send(&post_to(path, body)).await;
+        self.reply().await
+    }
+
+    /// A request without a body, with these lines for fields.
+    pub(crate) async fn ask(&mut self, method: &str, path: &str, fields: &str) -> Reply {
+        self.send(&format!("{method} {path} HTTP/1.1\r\nhost: test\r\n{fields}\r\n")).await;
+        self.reply().await
+    }
+
     pub(crate) async fn get(&mut self, path: &str) -> Reply {
         self.send(&format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n")).await;
         self.reply().await
@@ -81,6 +114,22 @@ impl Client {
 
     pub(crate) async fn reply(&mut self) -> Reply {
         soon(self.read_reply()).await
+    }
+
+    /// The status of an answer whose head is all that is read.
+    pub(crate) async fn status(&mut self) -> u16 {
+        soon(self.line()).await.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    /// The value of a field further down in that head.
+    pub(crate) async fn header(&mut self, name: &str) -> String {
+        loop {
+            let line = soon(self.line()).await;
+            assert!(!line.is_empty(), "no {name}");
+            if let Some(value) = line.strip_prefix(&format!("{name}: ")) {
+                return value.to_owned();
+            }
+        }
     }
 
     /// Whether the server has closed the connection, having said nothing more.
@@ -146,8 +195,12 @@ impl Reply {
 }
 
 pub(crate) fn post(body: &str) -> String {
+    post_to("/v1/check", body)
+}
+
+fn post_to(path: &str, body: &str) -> String {
     let length = body.len();
-    format!("POST /v1/check HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n{body}")
+    format!("POST {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
 /// A test that waits for ever says less than one that fails.

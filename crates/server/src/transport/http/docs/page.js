@@ -70,6 +70,7 @@ async function send(event) {
 
 // --- The document
 
+const TAGS = ['decisions', 'proxies', 'health'];
 const nameOf = (reference) => reference.split('/').pop();
 
 /** The type of a schema in a few words. */
@@ -83,9 +84,17 @@ function typeOf(schema) {
   return [schema.type].flat().join(' or ');
 }
 
+/** The same, and a way there if it has a name. */
+function linkTo(schema) {
+  if (!schema?.$ref) return typeOf(schema);
+  const link = make('a', nameOf(schema.$ref));
+  link.href = `#${nameOf(schema.$ref)}`;
+  return link;
+}
+
 function members(schema) {
   const rows = Object.entries(schema.properties ?? {}).map(([name, member]) => {
-    const kind = make('i', ' ', typeOf(member));
+    const kind = make('i', ' ', linkTo(member));
     const about = make('div', member.description ?? '');
     return classed(make('div', make('div', make('b', name), kind), about), 'member');
   });
@@ -94,17 +103,18 @@ function members(schema) {
 }
 
 function answerOf(status, response) {
-  const schemas = Object.values(response.content ?? {}).map((one) => typeOf(one.schema));
-  const kind = make('i', ' ', schemas.join(', '));
+  const kind = make('i', ' ');
+  for (const one of Object.values(response.content ?? {})) kind.append(linkTo(one.schema));
   const about = make('div', response.description);
   return classed(make('div', make('div', make('b', status), kind), about), 'member');
 }
 
 function operation(path, methods, one) {
   const inside = classed(make('div'), 'inside');
-  inside.append(make('p', one.description ?? one.summary));
-  const bodies = Object.values(one.requestBody?.content ?? {});
-  for (const body of bodies) inside.append(make('p', 'Body: ', make('code', typeOf(body.schema))));
+  if (one.description) inside.append(make('p', one.description));
+  for (const body of Object.values(one.requestBody?.content ?? {})) {
+    inside.append(make('p', 'Body: ', make('code', linkTo(body.schema))));
+  }
   if (one.parameters) {
     inside.append(make('h3', 'Fields of the request'));
     for (const field of one.parameters) {
@@ -122,7 +132,9 @@ function operation(path, methods, one) {
 
 function show(spec) {
   byId('version').textContent = spec.info.version;
-  const paths = Object.entries(spec.paths).map(([path, item]) => {
+  const rank = (item) => TAGS.indexOf(Object.values(item)[0].tags[0]);
+  const sorted = Object.entries(spec.paths).sort((a, b) => rank(a[1]) - rank(b[1]));
+  const paths = sorted.map(([path, item]) => {
     const all = Object.entries(item);
     // Where every method does the same, it is said once.
     const methods = all.length > 2 ? 'any' : all.map(([method]) => method.toUpperCase()).join(', ');
@@ -132,13 +144,26 @@ function show(spec) {
   const bodies = Object.entries(spec.components.schemas).map(([name, schema]) => {
     const inside = classed(make('div', make('p', schema.description ?? '')), 'inside');
     inside.append(...members(schema));
-    return make('details', make('summary', make('code', name)), inside);
+    const details = make('details', make('summary', make('code', name)), inside);
+    details.id = name;
+    return details;
   });
   byId('bodies').replaceChildren(...bodies);
+  openLinked();
+}
+
+/** What a link leads to is open. */
+function openLinked() {
+  const linked = byId(decodeURIComponent(location.hash.slice(1)));
+  if (linked instanceof HTMLDetailsElement) {
+    linked.open = true;
+    linked.scrollIntoView();
+  }
 }
 
 byId('path').addEventListener('change', showExample);
 byId('form').addEventListener('submit', send);
+addEventListener('hashchange', openLinked);
 showExample();
 fetch('/openapi.json').then((response) => response.json()).then(show, (error) => {
   byId('paths').textContent = `openapi.json could not be read: ${error}`;

@@ -1,0 +1,136 @@
+//! `/v1/authz`, as proxies see it. The proxies themselves are in `proxies`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+mod support;
+
+use support::{Client, Server};
+
+const POLICIES: &str = r#"
+trusted_proxies: [127.0.0.0/8]
+policies:
+  - { name: login, match: { path: /login, method: POST }, key: [ip], limits: [1/minute] }
+  - { name: keys, key: [api_key], limits: [3/minute] }
+  - { name: hosts, match: { host: one.example.com }, key: ["query:user"], limits: [1/minute] }
+  - { name: shops, key: ["cookie:shop", "header:x-plan"], limits: [1/minute] }
+"#;
+
+const LOGIN: &str = "x-forwarded-method: POST\r\nx-forwarded-uri: /login?next=/\r\n";
+
+async fn client(policies: &str) -> (Server, Client) {
+    let server = Server::of(policies).await;
+    let client = server.connect().await;
+    (server, client)
+}
+
+#[tokio::test]
+async fn a_request_passes_until_its_limit_is_reached() {
+    let (_server, mut client) = client(POLICIES).await;
+    let reply = client.ask("GET", "/v1/authz", LOGIN).await;
+    assert_eq!((reply.status, &reply.body[..]), (200, ""));
+    assert_eq!(reply.header("ratelimit-policy"), Some(r#""login";q=1;w=60"#));
+    assert_eq!(reply.header("ratelimit"), Some(r#""login";r=0;t=120"#));
+    let reply = client.ask("GET", "/v1/authz", LOGIN).await;
+    assert_eq!(reply.status, 429);
+    assert_eq!(reply.header("content-type"), Some("application/problem+json"));
+    assert_eq!(reply.header("cache-control"), Some("no-store"));
+    assert_eq!(reply.header("retry-after"), Some("120"));
+    assert_eq!(reply.json()["violated-policies"][0], "login");
+    let other = "x-forwarded-method: GET\r\nx-forwarded-uri: /login\r\n";
+    let reply = client.ask("GET", "/v1/authz", other).await;
+    assert_eq!((reply.status, reply.header("ratelimit")), (200, None));
+}
+
+#[tokio::test]
+async fn every_way_of_describing_a_request_counts_alike() {
+    for (method, path, fields) in [
+        ("GET", "/v1/authz", LOGIN),
+        ("HEAD", "/v1/authz", "x-original-method: POST\r\nx-original-uri: /login\r\n"),
+        ("GET", "/v1/authz", "x-original-method: POST\r\nx-original-url: https://x/login?a\r\n"),
+        ("POST", "/v1/authz/login", "content-length: 0\r\n"),
+        ("POST", "/v1/authz//a/../%6Cogin?a=b", "content-length: 0\r\n"),
+    ] {
+        let (_server, mut client) = client(POLICIES).await;
+        assert_eq!(client.ask("GET", "/v1/authz", LOGIN).await.status, 200);
+        // No body follows a HEAD, whatever its length is said to be.
+        client.send(&format!("{method} {path} HTTP/1.1\r\nhost: test\r\n{fields}\r\n")).await;
+        assert_eq!(client.status().await, 429, "{path} {fields}");
+    }
+}
+
+#[tokio::test]
+async fn the_client_is_who_the_trusted_proxy_says() {
+    let (_server, mut client) = client(POLICIES).await;
+    let mut from = async |chain: &str| {
+        let fields = format!("{LOGIN}x-forwarded-for: {chain}\r\n");
+        client.ask("GET", "/v1/authz", &fields).await.status
+    };
+    assert_eq!(from("203.0.113.9").await, 200);
+    assert_eq!(from("6.6.6.6, 203.0.113.9").await, 429, "what a client writes itself");
+    assert_eq!(from("203.0.113.9, 127.0.0.7").await, 429, "two proxies of ours");
+    assert_eq!(from("203.0.113.10").await, 200);
+    assert_eq!(from("2001:db8::1").await, 200);
+    assert_eq!(from("2001:db8::2").await, 429, "the same network");
+}
+
+#[tokio::test]
+async fn nobody_is_trusted_unless_said() {
+    let (_server, mut client) =
+        client("policies: [{ name: a, key: [ip], limits: [1/minute] }]").await;
+    for (chain, status) in [("203.0.113.9", 200), ("203.0.113.10", 429)] {
+        let fields = format!("x-forwarded-for: {chain}\r\n");
+        assert_eq!(client.ask("GET", "/v1/authz", &fields).await.status, status);
+    }
+}
+
+#[tokio::test]
+async fn fields_cookies_queries_and_keys_tell_callers_apart() {
+    let (_server, mut client) = client(POLICIES).await;
+    let bearer = "authorization: Bearer k1\r\n";
+    for status in [200, 200, 200, 429] {
+        assert_eq!(client.ask("GET", "/v1/authz", bearer).await.status, status);
+    }
+    assert_eq!(client.ask("GET", "/v1/authz", "x-api-key: k1\r\n").await.status, 429);
+    assert_eq!(client.ask("GET", "/v1/authz", "x-api-key: k2\r\n").await.status, 200);
+    for (host, user, status) in [
+        ("one.example.com", "a%62", 200),
+        ("ONE.example.com:443", "ab", 429),
+        ("one.example.com", "x", 200),
+        ("two.example.com", "ab", 200),
+    ] {
+        let fields = format!("x-forwarded-host: {host}\r\nx-forwarded-uri: /?user={user}\r\n");
+        assert_eq!(client.ask("GET", "/v1/authz", &fields).await.status, status, "{fields}");
+    }
+    let shop = "cookie: a=b; shop=s1\r\nX-Plan: pro\r\n";
+    assert_eq!(client.ask("GET", "/v1/authz", shop).await.status, 200);
+    assert_eq!(client.ask("GET", "/v1/authz", shop).await.status, 429);
+    assert_eq!(client.ask("GET", "/v1/authz", "cookie: shop=s1\r\n").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_contradiction_is_refused() {
+    let (_server, mut client) = client(POLICIES).await;
+    let fields = format!("{LOGIN}x-original-uri: /harmless\r\n");
+    let detail = client.ask("GET", "/v1/authz", &fields).await.problem(400);
+    assert!(detail.contains("contradict themselves"), "{detail}");
+    assert_eq!(client.ask("GET", "/v1/authz", LOGIN).await.status, 200);
+}
+
+#[tokio::test]
+async fn older_fields_come_in_the_unit_that_was_asked_for() {
+    let limits = "policies: [{ name: a, key: [ip], limits: [1/minute] }]";
+    let (_server, mut plain) = client(limits).await;
+    assert_eq!(plain.ask("GET", "/v1/authz", "").await.header("x-ratelimit-limit"), None);
+    for (unit, reset) in [("seconds", "120"), ("milliseconds", "120000")] {
+        let (_server, mut client) =
+            client(&format!("http: {{ legacy_headers: {unit} }}\n{limits}")).await;
+        let reply = client.ask("GET", "/v1/authz", "").await;
+        assert_eq!(reply.header("x-ratelimit-limit"), Some("1"));
+        assert_eq!(reply.header("x-ratelimit-remaining"), Some("0"));
+        assert_eq!(reply.header("x-ratelimit-reset"), Some(reset));
+        let reply = client.ask("GET", "/v1/authz", "").await;
+        assert_eq!((reply.status, reply.header("x-ratelimit-reset")), (429, Some(reset)));
+        let reply = client.check(r#"{"policy": "a", "key": "::9"}"#).await;
+        assert_eq!(reply.header("x-ratelimit-reset"), Some(reset));
+    }
+}

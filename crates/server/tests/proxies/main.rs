@@ -1,0 +1,233 @@
+//! The examples under `examples/proxies`, each with the real proxy in front of us, asked by curl.
+//!
+//! The files are those that are shipped: only the ports are others.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use support::Server;
+use tidegate_testkit::{Daemon, free_port, peer, wait_until};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// An example, and what is known of its proxy.
+struct Example {
+    name: &'static str,
+    files: &'static [&'static str],
+    arguments: &'static [&'static str],
+    /// Whether allowed answers show how the limits stand.
+    shows_allowed: bool,
+    /// The status of a request while Tidegate is away: 200 where the example says open.
+    without_us: u16,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nginx() {
+    let example = Example {
+        name: "nginx",
+        files: &["nginx.conf"],
+        arguments: &["-p", ".", "-c", "nginx.conf", "-g"],
+        shows_allowed: true,
+        without_us: 200,
+    };
+    // In tests the directory may be root's alone, and root is no user for others.
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
+    let more = if is_root { "daemon off; user root root;" } else { "daemon off;" };
+    example.run(&[more]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn caddy() {
+    let example = Example {
+        name: "caddy",
+        files: &["Caddyfile"],
+        arguments: &["run", "--config", "Caddyfile"],
+        shows_allowed: true,
+        without_us: 502,
+    };
+    example.run(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn traefik() {
+    let example = Example {
+        name: "traefik",
+        files: &["traefik.yaml", "dynamic.yaml"],
+        arguments: &["--configFile=traefik.yaml"],
+        shows_allowed: false,
+        without_us: 500,
+    };
+    example.run(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn haproxy() {
+    let example = Example {
+        name: "haproxy",
+        files: &["haproxy.cfg", "tidegate.lua"],
+        arguments: &["-f", "haproxy.cfg"],
+        shows_allowed: true,
+        without_us: 200,
+    };
+    example.run(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn envoy() {
+    let example = Example {
+        name: "envoy",
+        files: &["envoy.yaml"],
+        arguments: &["-c", "envoy.yaml", "--disable-hot-restart", "--concurrency", "1"],
+        shows_allowed: true,
+        without_us: 200,
+    };
+    example.run(&[]).await;
+}
+
+impl Example {
+    async fn run(&self, more: &[&str]) {
+        let (Some(program), Some(curl)) = (peer(self.name), peer("curl")) else { return };
+        let limits = std::fs::read_to_string(examples().join("limits.yaml")).unwrap();
+        let mut server = Server::of(&limits).await;
+        let ports = [free_port(), server.address.port(), application().await];
+        let [web, ..] = ports;
+        let proxy = Daemon::start(&program, |directory, command| {
+            self.write_files(directory, ports);
+            command.args(self.arguments).args(more);
+        });
+        let proxy = proxy.listening_on(web);
+        let curl = Curl { program: curl, base: format!("http://127.0.0.1:{web}") };
+        // A proxy may listen before it knows its routes.
+        wait_until(self.name, PATIENCE, || curl.get("/up").status == 200);
+        self.passes(&curl);
+        self.is_limited(&curl);
+        server.stop();
+        server.stopped().await;
+        let answer = curl.post("/login", &[]);
+        assert_eq!(answer.status, self.without_us, "{answer:?}\n{}", proxy.printed());
+    }
+
+    fn write_files(&self, directory: &Path, ports: [u16; 3]) {
+        for file in self.files {
+            let text = std::fs::read_to_string(examples().join(self.name).join(file)).unwrap();
+            let shipped = ["8000", "8080", "9000"].into_iter().zip(ports);
+            let text = shipped.fold(text, |text, (port, ours)| text.replace(port, &ours.to_string()));
+            std::fs::write(directory.join(file), text).unwrap();
+        }
+    }
+
+    fn passes(&self, curl: &Curl) {
+        let answer = curl.get("/x?page=2");
+        assert_eq!((answer.status, &answer.body[..]), (200, "the application"));
+        let field = answer.field("ratelimit");
+        assert_eq!(field.is_some(), self.shows_allowed, "{answer:?}");
+        if let Some(field) = field {
+            assert!(field.starts_with(r#""per-client";r="#), "{answer:?}");
+            let policy = answer.field("ratelimit-policy");
+            assert_eq!(policy, Some(r#""per-client";q=100;w=60"#));
+        }
+    }
+
+    fn is_limited(&self, curl: &Curl) {
+        for _ in 0..5 {
+            assert_eq!(curl.post("/login", &[]).status, 200);
+        }
+        let answer = curl.post("/login", &[]);
+        assert_eq!(answer.status, 429, "{answer:?}");
+        assert_eq!(answer.field("retry-after"), Some("72"));
+        assert_eq!(answer.field("ratelimit"), Some(r#""login";r=0;t=72"#));
+        assert_eq!(answer.field("ratelimit-policy"), Some(r#""login";q=5;w=60"#));
+        assert_eq!(answer.field("content-type"), Some("application/problem+json"));
+        assert!(answer.body.contains("http-problem-types#quota-exceeded"), "{answer:?}");
+        for spoof in [
+            &["X-Forwarded-For: 6.6.6.6"][..],
+            &["X-Forwarded-For: 6.6.6.6, 7.7.7.7", "X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6"],
+            &["X-Forwarded-Uri: /harmless", "X-Forwarded-Method: GET"],
+            &["X-Original-URI: /harmless", "X-Original-Method: GET"],
+            &["X-Original-URL: https://x/harmless"],
+        ] {
+            let answer = curl.post("/login", spoof);
+            assert_eq!(answer.status, 429, "{spoof:?}: {answer:?}");
+        }
+        assert_eq!(curl.post("//login?x=%79", &[]).status, 429, "another spelling");
+        assert_eq!(curl.get("/login").status, 200);
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/proxies")
+}
+
+/// What stands behind the proxies. Returns its port.
+async fn application() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream));
+        }
+    });
+    port
+}
+
+async fn serve(mut stream: TcpStream) {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte).await {
+            Ok(1) => head.extend(byte),
+            _ => return,
+        }
+    }
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 15\r\nconnection: close\r\n\r\n";
+    let _ = stream.write_all(format!("{head}the application").as_bytes()).await;
+}
+
+struct Curl {
+    program: PathBuf,
+    base: String,
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Curl {
+    fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[])
+    }
+
+    fn post(&self, path: &str, fields: &[&str]) -> Answer {
+        self.ask("POST", path, fields)
+    }
+
+    fn ask(&self, method: &str, path: &str, fields: &[&str]) -> Answer {
+        let mut command = Command::new(&self.program);
+        command.args(["-s", "-i", "--path-as-is", "--max-time", "20", "-X", method]);
+        for field in fields {
+            command.args(["-H", field]);
+        }
+        let output = command.arg(format!("{}{path}", self.base)).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Answer { status: status.unwrap_or(0), head: head.to_owned(), body: body.to_owned() }
+    }
+}
+
+impl Answer {
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}

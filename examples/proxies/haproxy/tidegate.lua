@@ -1,0 +1,48 @@
+-- Asks Tidegate whether a request may pass.
+local TIDEGATE = "http://127.0.0.1:8080/v1/authz"
+-- Milliseconds. Without an answer by then, everybody passes.
+local PATIENCE = 100
+-- What else of a request policies may ask for.
+local PASSED_ON = { "authorization", "cookie", "x-api-key" }
+
+local function first(headers, name)
+  return headers and headers[name] and headers[name][0]
+end
+
+local function question(txn)
+  local request = txn.http:req_get_headers()
+  local fields = {
+    ["x-forwarded-for"] = { txn.sf:src() },
+    ["x-forwarded-method"] = { txn.sf:method() },
+    -- The path and the query, as they came.
+    ["x-forwarded-uri"] = { txn.sf:pathq() },
+    ["x-forwarded-host"] = { first(request, "host") },
+  }
+  for _, name in ipairs(PASSED_ON) do
+    fields[name] = { first(request, name) }
+  end
+  return fields
+end
+
+core.register_action("tidegate", { "http-req" }, function(txn)
+  local answer = core.httpclient():get({
+    url = TIDEGATE, headers = question(txn), timeout = PATIENCE,
+  })
+  if not answer or answer.status == 0 or answer.status >= 500 then
+    -- Nobody could say. To let nobody pass instead: answer 503 here.
+    txn:Warning("tidegate does not answer")
+    return
+  end
+  if answer.status == 200 then
+    local policy, state = first(answer.headers, "ratelimit-policy"), first(answer.headers, "ratelimit")
+    if policy then txn:set_var("txn.ratelimit_policy", policy) end
+    if state then txn:set_var("txn.ratelimit", state) end
+    return
+  end
+  local reply = txn:reply({ status = answer.status, body = answer.body })
+  for _, name in ipairs({ "content-type", "retry-after", "ratelimit-policy", "ratelimit", "cache-control" }) do
+    local value = first(answer.headers, name)
+    if value then reply:add_header(name, value) end
+  end
+  txn:done(reply)
+end)
