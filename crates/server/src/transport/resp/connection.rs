@@ -17,7 +17,7 @@ where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let visit = door.stats.enter();
+    let visit = door.app.redis_clients().enter();
     let mut session = Session::new(visit.id(), &door.config);
     let mut line = Line::new(io, &door.config, closing);
     let mut inbox = Inbox::new();
