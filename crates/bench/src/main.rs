@@ -9,6 +9,7 @@ mod contestant;
 mod memory;
 mod policy;
 mod redis;
+mod resp;
 mod speed;
 mod stopwatch;
 mod table;
@@ -56,6 +57,19 @@ enum Benchmark {
         #[arg(long, default_value_t = 500_000)]
         decisions: u64,
     },
+    /// The Redis protocol, beside a server that does nothing but answer PING, and beside
+    /// throttlecrab's where it is installed. Starts its own servers.
+    Resp {
+        /// Rounds of which the median is taken.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// How long each kind of traffic lasts in a round.
+        #[arg(long, default_value_t = 1.0)]
+        seconds: f64,
+    },
+    /// One of the servers that `resp` measures, in a process of its own.
+    #[command(hide = true)]
+    ServeResp { contestant: String },
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
     Memory { contestant: String, keys: usize },
@@ -75,6 +89,8 @@ fn main() -> anyhow::Result<()> {
         }
         Benchmark::Policy { rounds, requests } => policy::compare(rounds, requests),
         Benchmark::Redis { rounds, decisions } => redis::compare(rounds, decisions),
+        Benchmark::Resp { rounds, seconds } => resp::compare(rounds, seconds),
+        Benchmark::ServeResp { contestant } => resp::serve(&contestant),
         Benchmark::Memory { contestant, keys } => memory::measure(&contestant, keys),
     }
 }

@@ -6,12 +6,15 @@ use parking_lot::Mutex;
 use tidegate::config::{Problems, Source};
 use tidegate::{AdHoc, Cost, Decision, MemoryStore, OnStoreError, Owed, Plan, PlanLimiter, Store};
 
+use crate::transport::resp::RedisClients;
+
 /// A limiter, whether the server is stopping, and what became of the last reload.
 #[derive(Debug)]
 pub struct App<S = MemoryStore> {
     limiter: PlanLimiter<S>,
     draining: AtomicBool,
     reloads: Reloads,
+    redis_clients: RedisClients,
 }
 
 /// How reloads went.
@@ -30,7 +33,12 @@ impl<S: Store> App<S> {
     }
 
     fn with(limiter: PlanLimiter<S>) -> Self {
-        Self { limiter, draining: AtomicBool::new(false), reloads: Reloads::default() }
+        Self {
+            limiter,
+            draining: AtomicBool::new(false),
+            reloads: Reloads::default(),
+            redis_clients: RedisClients::new(),
+        }
     }
 
     /// The policy of a server without a configuration: `demo`, 10 a minute for each `key`.
@@ -91,6 +99,11 @@ impl<S: Store> App<S> {
     /// What is wrong with the configuration that would be in use if it were right.
     pub fn reload_problem(&self) -> Option<String> {
         self.reloads.problem.lock().clone()
+    }
+
+    /// Those of all workers.
+    pub(crate) const fn redis_clients(&self) -> &RedisClients {
+        &self.redis_clients
     }
 
     pub(crate) fn start_draining(&self) {

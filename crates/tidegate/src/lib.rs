@@ -76,8 +76,8 @@ pub use tidegate_policy::{
 pub mod config {
     pub use tidegate_policy::{
         Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed, Domain, Explained,
-        KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy, Precision, Problem, Problems,
-        Settings, Source, import, json_schema,
+        KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy, Precision, Problem,
+        Problems, Settings, Source, import, json_schema,
     };
 }
 

@@ -76,7 +76,7 @@ where
         }
     };
     finish(&mut under_way, line.replies()).await;
-    door.stats.count(commands);
+    door.app.redis_clients().count(commands);
     (decoder.taken(), flow)
 }
 

@@ -17,25 +17,29 @@ where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let visit = door.stats.enter();
+    let visit = door.app.redis_clients().enter();
     let mut session = Session::new(visit.id(), &door.config);
     let mut line = Line::new(io, &door.config, closing);
     let mut inbox = Inbox::new();
     let mut anew = true;
-    while line.hear(&mut inbox, anew).await == Heard::Something {
+    loop {
+        let was_idle = inbox.is_empty();
+        if line.hear(&mut inbox, anew).await == Heard::Nothing {
+            return;
+        }
         let (taken, flow) = batch::answer(&door, &mut session, &mut line, inbox.bytes()).await;
         inbox.take(taken);
         if !line.flush().await {
             return;
         }
-        match flow {
-            Flow::Stay => {}
-            Flow::Leave => return line.farewell().await,
-        }
-        if line.is_closing() && inbox.is_empty() {
-            return;
+        if flow == Flow::Leave || line.is_closing() && inbox.is_empty() {
+            return line.farewell().await;
         }
         // The time of a command begins with its first byte, however many reads it takes.
-        anew = taken > 0 || anew && inbox.is_empty();
+        anew = was_idle || taken > 0;
     }
 }
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;

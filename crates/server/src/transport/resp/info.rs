@@ -1,13 +1,13 @@
-//! `INFO`: how the listener fares.
+//! `INFO`: who is here, and how much they ask.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Instant;
 
-/// Numbers of a listener.
+/// The Redis clients of a server, in numbers.
 #[derive(Debug)]
-pub(super) struct Stats {
+pub(crate) struct RedisClients {
     started: Instant,
     entered: AtomicU64,
     connected: AtomicU64,
@@ -17,12 +17,12 @@ pub(super) struct Stats {
 /// A client that is connected, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Visit<'a> {
-    stats: &'a Stats,
+    clients: &'a RedisClients,
     id: u64,
 }
 
-impl Stats {
-    pub(super) fn new() -> Self {
+impl RedisClients {
+    pub(crate) fn new() -> Self {
         Self {
             started: Instant::now(),
             entered: AtomicU64::new(0),
@@ -34,7 +34,7 @@ impl Stats {
     /// A client has come.
     pub(super) fn enter(&self) -> Visit<'_> {
         self.connected.fetch_add(1, Ordering::Relaxed);
-        Visit { stats: self, id: self.entered.fetch_add(1, Ordering::Relaxed) + 1 }
+        Visit { clients: self, id: self.entered.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
     /// So many commands were read.
@@ -51,12 +51,12 @@ impl Visit<'_> {
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        self.stats.connected.fetch_sub(1, Ordering::Relaxed);
+        self.clients.connected.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The sections that are asked for, or all of them.
-pub(super) fn text(sections: &[&[u8]], stats: &Stats) -> String {
+pub(super) fn text(sections: &[&[u8]], clients: &RedisClients) -> String {
     let wants = |name: &str| {
         let names = [name, "all", "default", "everything"];
         let is_named = |section: &&[u8]| {
@@ -65,7 +65,7 @@ pub(super) fn text(sections: &[&[u8]], stats: &Stats) -> String {
         sections.is_empty() || sections.iter().any(is_named)
     };
     let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
-    let (mut text, uptime) = (String::new(), stats.started.elapsed().as_secs());
+    let (mut text, uptime) = (String::new(), clients.started.elapsed().as_secs());
     if wants("server") {
         let version = env!("CARGO_PKG_VERSION");
         let _ = write!(
@@ -75,11 +75,11 @@ pub(super) fn text(sections: &[&[u8]], stats: &Stats) -> String {
         );
     }
     if wants("clients") {
-        let connected = load(&stats.connected);
+        let connected = load(&clients.connected);
         let _ = write!(text, "# Clients\r\nconnected_clients:{connected}\r\n\r\n");
     }
     if wants("stats") {
-        let (entered, commands) = (load(&stats.entered), load(&stats.commands));
+        let (entered, commands) = (load(&clients.entered), load(&clients.commands));
         let _ = write!(
             text,
             "# Stats\r\ntotal_connections_received:{entered}\r\n\
@@ -98,12 +98,12 @@ mod tests {
 
     #[test]
     fn clients_are_counted_while_they_are_there() {
-        let stats = Stats::new();
-        let (first, second) = (stats.enter(), stats.enter());
+        let clients = RedisClients::new();
+        let (first, second) = (clients.enter(), clients.enter());
         assert_eq!((first.id(), second.id()), (1, 2));
         drop(first);
-        stats.count(5);
-        let all = text(&[], &stats);
+        clients.count(5);
+        let all = text(&[], &clients);
         for line in [
             "redis_version:7.2.0",
             "connected_clients:1",
@@ -116,10 +116,10 @@ mod tests {
 
     #[test]
     fn a_section_can_be_asked_for() {
-        let stats = Stats::new();
-        let clients = text(&[b"CLIENTS"], &stats);
-        assert!(clients.contains("# Clients") && !clients.contains("# Server"));
-        assert_eq!(text(&[b"everything"], &stats), text(&[], &stats));
-        assert_eq!(text(&[b"keyspace"], &stats), "");
+        let clients = RedisClients::new();
+        let one = text(&[b"CLIENTS"], &clients);
+        assert!(one.contains("# Clients") && !one.contains("# Server"));
+        assert_eq!(text(&[b"everything"], &clients), text(&[], &clients));
+        assert_eq!(text(&[b"keyspace"], &clients), "");
     }
 }

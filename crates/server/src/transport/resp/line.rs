@@ -41,10 +41,11 @@ impl Inbox {
 
     /// What the next bytes are read into.
     fn make_room(&mut self) -> &mut BytesMut {
-        if self.bytes.is_empty() && self.bytes.capacity() > self.room * 4 {
-            self.bytes = BytesMut::new();
-        }
+        // Gets back what answered bytes have left free, so only then is it known how much there is.
         self.bytes.reserve(self.room);
+        if self.bytes.is_empty() && self.bytes.capacity() > self.room * 4 {
+            self.bytes = BytesMut::with_capacity(self.room);
+        }
         &mut self.bytes
     }
 
@@ -198,3 +199,25 @@ const MOST_FORGOTTEN: usize = 1 << 20;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Beyond this an instant may not be representable.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_sends_much_is_given_room_and_gives_it_back() {
+        let mut inbox = Inbox::new();
+        for _ in 0..8 {
+            inbox.put(&[b'x'; MOST_READ]);
+            inbox.take(MOST_READ);
+        }
+        assert_eq!(inbox.room, MOST_READ);
+        for _ in 0..20 {
+            inbox.put(b"PING\r\n");
+            inbox.take(6);
+        }
+        inbox.put(b"PING\r\n");
+        assert_eq!(inbox.room, LEAST_READ);
+        assert!(inbox.capacity() <= 4 * LEAST_READ, "{}", inbox.capacity());
+    }
+}

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use tidegate::Store;
 
 use self::decode::Bounds;
-use self::info::Stats;
+pub(crate) use self::info::RedisClients;
 pub use self::password::Password;
 use crate::{App, Config, Listener, accept};
 
@@ -73,13 +73,12 @@ struct Door<S> {
     app: Arc<App<S>>,
     config: Config,
     bounds: Bounds,
-    stats: Stats,
 }
 
 impl<S: Store> Door<S> {
     fn new(app: Arc<App<S>>, config: Config) -> Self {
         let bounds = Bounds { words: MAX_WORDS, bytes: config.max_body, line: config.max_head };
-        Self { app, config, bounds, stats: Stats::new() }
+        Self { app, config, bounds }
     }
 }
 

@@ -75,7 +75,7 @@ impl Session {
             Verb::Select => select(arguments, replies),
             Verb::Client => self.client.obey(arguments, replies),
             Verb::Command => catalogue::describe(arguments, replies),
-            Verb::Info => replies.text(&info::text(arguments, &door.stats)),
+            Verb::Info => replies.text(&info::text(arguments, door.app.redis_clients())),
             Verb::Config => config(arguments, replies),
             Verb::Reset => self.reset(replies),
             Verb::Quit => {

@@ -1,0 +1,140 @@
+//! The Redis protocol: our server beside one that does nothing but answer PING, and beside
+//! throttlecrab's. Each has one core to itself, and the load comes from another one.
+
+mod bare;
+mod load;
+mod server;
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tidegate_testkit::peer;
+
+use self::load::{Load, Measured};
+pub(crate) use self::server::serve;
+use self::server::{Contestant, Running};
+use crate::table;
+
+const DEPTHS: [usize; 3] = [1, 16, 64];
+const MANY: u32 = 1_000_000;
+
+/// A kind of traffic.
+struct Traffic {
+    name: &'static str,
+    contestant: Contestant,
+    /// The command, with `KEY` where the key is.
+    command: &'static str,
+    keys: u32,
+}
+
+const TRAFFIC: &[Traffic] = &[
+    traffic("CL.THROTTLE, allowed, 1 key", Contestant::Ours, ALLOWED, 1),
+    traffic("CL.THROTTLE, allowed, 1M keys", Contestant::Ours, ALLOWED, MANY),
+    traffic("CL.THROTTLE, denied, 1 key", Contestant::Ours, DENIED, 1),
+    traffic("CL.THROTTLE, denied, 1M keys", Contestant::Ours, DENIED, MANY),
+    traffic("RL.CHECK, allowed, 1M keys", Contestant::Ours, "RL.CHECK wide KEY", MANY),
+    traffic("RL.CHECK, denied, 1M keys", Contestant::Ours, "RL.CHECK tight KEY", MANY),
+    traffic(
+        "throttlecrab THROTTLE, allowed, 1 key",
+        Contestant::Throttlecrab,
+        "THROTTLE KEY 1000000 100000000 60",
+        1,
+    ),
+];
+
+const ALLOWED: &str = "CL.THROTTLE KEY 100000000 100000000 60";
+const DENIED: &str = "CL.THROTTLE KEY 0 1 36000";
+
+const fn traffic(
+    name: &'static str,
+    contestant: Contestant,
+    command: &'static str,
+    keys: u32,
+) -> Traffic {
+    Traffic { name, contestant, command, keys }
+}
+
+/// Everything, at each depth of pipelining.
+pub(crate) fn compare(rounds: usize, seconds: f64) -> anyhow::Result<()> {
+    load::pin()?;
+    let time = Duration::try_from_secs_f64(seconds)?;
+    let throttlecrab = peer("throttlecrab-server");
+    if throttlecrab.is_none() {
+        eprintln!("peer absent: skipped (cargo install throttlecrab-server)");
+    }
+    let bare = Running::start(Contestant::Bare, None)?;
+    let ours = Running::start(Contestant::Ours, None)?;
+    let crab = match &throttlecrab {
+        Some(program) => Some(Running::start(Contestant::Throttlecrab, Some(program))?),
+        None => None,
+    };
+    for traffic in TRAFFIC.iter().filter(|traffic| traffic.contestant == Contestant::Ours) {
+        eprintln!("meeting the keys: {} ...", traffic.name);
+        load::meet_all_keys(&ours, &traffic.load(64), traffic.keys)?;
+    }
+    for depth in DEPTHS {
+        let ping = Load { command: "PING", keys: 1, depth };
+        let mut floor = Vec::new();
+        let mut measured: Vec<Vec<Measured>> = TRAFFIC.iter().map(|_| Vec::new()).collect();
+        // Interleaved, so that all of them suffer alike from whoever else uses the machine.
+        for round in 1..=rounds {
+            eprintln!("-P {depth}, round {round} of {rounds} ...");
+            floor.push(load::run(&bare, &ping, time)?);
+            for (traffic, measured) in TRAFFIC.iter().zip(&mut measured) {
+                let server = match traffic.contestant {
+                    Contestant::Throttlecrab => crab.as_ref(),
+                    _ => Some(&ours),
+                };
+                if let Some(server) = server {
+                    measured.push(load::run(server, &traffic.load(depth), time)?);
+                }
+            }
+        }
+        print(depth, floor, measured)?;
+    }
+    Ok(())
+}
+
+impl Traffic {
+    const fn load(&self, depth: usize) -> Load {
+        Load { command: self.command, keys: self.keys, depth }
+    }
+}
+
+fn print(depth: usize, floor: Vec<Measured>, measured: Vec<Vec<Measured>>) -> anyhow::Result<()> {
+    let floor = Measured::median(floor).context("a round")?;
+    let mut rows = vec![row("bare tokio server, PING", &floor, &floor)];
+    for (traffic, measured) in TRAFFIC.iter().zip(measured) {
+        if let Some(measured) = Measured::median(measured) {
+            rows.push(row(traffic.name, &measured, &floor));
+        }
+    }
+    let header = [
+        "",
+        "k/s",
+        "of bare",
+        "server CPU, us",
+        "of bare",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "denied",
+    ];
+    table::print(&format!("RESP, -P {depth}, 50 clients"), &header.map(str::to_owned), &rows);
+    Ok(())
+}
+
+fn row(name: &str, measured: &Measured, floor: &Measured) -> Vec<String> {
+    let [p50, p99, p999] = measured.latencies;
+    vec![
+        name.to_owned(),
+        format!("{:.0}", measured.a_second / 1e3),
+        format!("{:.2}", measured.a_second / floor.a_second),
+        format!("{:.2}", measured.cpu),
+        format!("{:.2}", measured.cpu / floor.cpu),
+        format!("{p50:.0}"),
+        format!("{p99:.0}"),
+        format!("{p999:.0}"),
+        format!("{:.0} %", 100.0 * measured.denied),
+    ]
+}

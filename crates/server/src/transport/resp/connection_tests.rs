@@ -1,0 +1,144 @@
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tidegate::MemoryStore;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::*;
+use crate::{App, Config};
+
+/// A stream that counts how often it is written to.
+struct Counted(DuplexStream, Arc<AtomicUsize>);
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// A connection with the bounds of the default configuration.
+fn connect() -> (DuplexStream, watch::Sender<bool>) {
+    let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
+    let door = Arc::new(Door::new(app, Config::default()));
+    let ((client, server), (open, closing)) = (duplex(1 << 20), watch::channel(false));
+    tokio::spawn(serve(server, door, closing));
+    (client, open)
+}
+
+const PONG: &[u8; 7] = b"+PONG\r\n";
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_command_begins_with_its_first_byte() {
+    let (mut client, _open) = connect();
+    for _ in 0..3 {
+        sleep(Duration::from_secs(59)).await;
+        client.write_all(b"*1\r\n$4").await.unwrap();
+        sleep(Duration::from_secs(2)).await;
+        client.write_all(b"\r\nPI").await.unwrap();
+        sleep(Duration::from_secs(2)).await;
+        client.write_all(b"NG\r\n").await.unwrap();
+        let mut answer = [0; 7];
+        client.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, PONG);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_silence_nor_drops_keep_a_connection_open() {
+    // What is sent, how often, every second; and after how many seconds it is over.
+    for (bytes, times, seconds) in [("", 0, 60), ("x", 1, 5), ("x", 100, 5), ("PING\r\nx", 1, 5)] {
+        let (mut client, _open) = connect();
+        let started = Instant::now();
+        let (mut reader, mut writer) = tokio::io::split(&mut client);
+        let drip = async {
+            for _ in 0..times {
+                if writer.write_all(bytes.as_bytes()).await.is_err() {
+                    break;
+                }
+                sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let ended = async {
+            while let Ok(1..) = reader.read(&mut [0; 64]).await {}
+            started.elapsed().as_secs()
+        };
+        let (ended, ()) = tokio::join!(ended, drip);
+        assert_eq!(ended, seconds, "{bytes:?} {times}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closing_server_hangs_up_on_the_idle_and_waits_for_half_a_command() {
+    let (mut idle, open) = connect();
+    open.send_replace(true);
+    assert_eq!(idle.read(&mut [0; 64]).await.unwrap(), 0);
+
+    let (mut busy, open) = connect();
+    busy.write_all(b"PI").await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    open.send_replace(true);
+    sleep(Duration::from_secs(1)).await;
+    busy.write_all(b"NG\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    busy.read_to_end(&mut answer).await.unwrap();
+    assert_eq!(answer, PONG);
+}
+
+/// What is answered to `input`, sent at once, and in how many writes.
+async fn writes(input: &[u8]) -> (Vec<u8>, usize) {
+    let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
+    let door = Arc::new(Door::new(app, Config::default()));
+    let (mut client, server) = duplex(1 << 20);
+    let (_open, closing) = watch::channel(false);
+    let count = Arc::new(AtomicUsize::new(0));
+    client.write_all(input).await.unwrap();
+    client.shutdown().await.unwrap();
+    serve(Counted(server, Arc::clone(&count)), door, closing).await;
+    let mut output = Vec::new();
+    client.read_to_end(&mut output).await.unwrap();
+    (output, count.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn a_pipeline_is_answered_in_one_write() {
+    let command = b"*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\nk\r\n$2\r\n99\r\n$1\r\n1\r\n$2\r\n60\r\n";
+    let (output, count) = writes(&command.repeat(64)).await;
+    assert_eq!(output.windows(4).filter(|reply| reply == b"*5\r\n").count(), 64);
+    assert_eq!(count, 1);
+}
+
+#[tokio::test]
+async fn answers_that_grow_large_are_written_on_the_way() {
+    let info = b"COMMAND\r\n".repeat(400);
+    let (output, count) = writes(&info).await;
+    assert!(output.len() > 400_000, "{}", output.len());
+    // None of them is much larger than what may wait.
+    assert!(count >= output.len() / (80 << 10), "{count}");
+}

@@ -1,0 +1,10 @@
+//! The Redis protocol over real sockets: commands, pipelines, clients of others, and hostile ones.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+mod clients;
+mod commands;
+mod connection;
+mod hostile;
+mod pipelines;
+mod support;

@@ -1,0 +1,155 @@
+//! A real server on a free port, and clients that say exactly what they are told.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tidegate::config::Source;
+use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
+use tidegate_server::{App, Config, resp};
+use tidegate_testkit::{Connection, Reply};
+use tokio::sync::oneshot;
+
+pub(crate) const POLICIES: &str = "
+policies:
+  - { name: demo, key: [key], limits: [10/minute] }
+  - { name: login, key: [ip, user], limits: [5/minute], algorithm: sliding-log }
+";
+
+/// A server in a thread of its own, which ends with the value.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) clock: ManualClock,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// On a clock that stands still, at the beginning of a minute.
+    pub(crate) fn start() -> Self {
+        Self::with(Config::default())
+    }
+
+    pub(crate) fn with(config: Config) -> Self {
+        let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        Self::of(|| store, config, clock)
+    }
+
+    /// With a store that is made where it is used.
+    pub(crate) fn on<S: Store + 'static>(store: impl FnOnce() -> S + Send + 'static) -> Self {
+        Self::of(store, Config::default(), ManualClock::at(Timestamp::ZERO))
+    }
+
+    fn of<S: Store + 'static>(
+        store: impl FnOnce() -> S + Send + 'static,
+        config: Config,
+        clock: ManualClock,
+    ) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let app = App::load(&Source::new("test", POLICIES).unwrap(), store()).unwrap();
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                resp::serve(listener, Arc::new(app), config, async { drop(stopped.await) }).await;
+            });
+        });
+        Self { address, clock, stop: Some(stop), thread: Some(thread) }
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(self.address, PATIENCE).unwrap()
+    }
+
+    pub(crate) fn raw(&self) -> Raw {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Raw(stream)
+    }
+
+    pub(crate) fn call(&self, command: &str) -> Reply {
+        call(&mut self.connect(), command)
+    }
+
+    /// Tells it to stop; it may take its time.
+    pub(crate) fn stop(&mut self) {
+        let _ = self.stop.take().map(|stop| stop.send(()));
+    }
+
+    /// Waits until it has stopped.
+    pub(crate) fn stopped(&mut self) {
+        self.stop();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic in it is the test's failure, unless that has one already.
+            let joined = thread.join();
+            assert!(joined.is_ok() || thread::panicking(), "the server panicked");
+        }
+    }
+}
+
+pub(crate) fn call(connection: &mut Connection, command: &str) -> Reply {
+    connection.call(&command.split(' ').collect::<Vec<_>>()).unwrap()
+}
+
+/// The numbers of a list.
+#[track_caller]
+pub(crate) fn numbers(reply: &Reply) -> Vec<i64> {
+    reply
+        .items()
+        .iter()
+        .filter(|item| matches!(item, Reply::Integer(_)))
+        .map(Reply::integer)
+        .collect()
+}
+
+/// Bytes, as they are.
+pub(crate) struct Raw(pub(crate) TcpStream);
+
+impl Raw {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.write_all(bytes.as_ref()).unwrap();
+    }
+
+    /// Reads as much as is expected, and fails where it is something else.
+    #[track_caller]
+    pub(crate) fn expect(&mut self, expected: &str) {
+        let mut bytes = vec![0; expected.len()];
+        self.0.read_exact(&mut bytes).unwrap();
+        assert_eq!(String::from_utf8_lossy(&bytes), expected);
+    }
+
+    pub(crate) fn line(&mut self) -> String {
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while !line.ends_with(b"\r\n") {
+            self.0.read_exact(&mut byte).unwrap();
+            line.push(byte[0]);
+        }
+        String::from_utf8_lossy(&line).trim_end().to_owned()
+    }
+
+    /// Everything until the server closes the connection.
+    pub(crate) fn rest(&mut self) -> String {
+        let mut bytes = Vec::new();
+        self.0.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// A test that waits for ever says less than one that fails.
+const PATIENCE: Duration = Duration::from_secs(20);
