@@ -1,11 +1,12 @@
 //! The flags of `serve`, each with its twin in the environment.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tidegate::Span;
+use tidegate_server::resp::Password;
 use tidegate_server::{Address, Config, Tls, TlsFiles, Transport};
 
 /// What can be said about the server.
@@ -17,6 +18,13 @@ pub(crate) struct Serve {
     /// Where to answer HTTP: host:port, unix:/path, or off; port 0 picks a free one
     #[arg(long, env = "TIDEGATE_HTTP", value_name = "ADDR", default_value = "127.0.0.1:8080")]
     http: String,
+    /// Where to answer Redis clients: host:port, unix:/path, or off; port 0 picks a free one
+    #[arg(long, env = "TIDEGATE_RESP", value_name = "ADDR", default_value = "127.0.0.1:6380")]
+    resp: String,
+    /// A file with the password that Redis clients must know; none unless said.
+    /// TIDEGATE_RESP_PASSWORD may have the password itself
+    #[arg(long, env = "TIDEGATE_RESP_PASSWORD_FILE", value_name = "FILE")]
+    resp_password_file: Option<PathBuf>,
     /// Where the counters are: memory, redis://, rediss://, redis+unix://, redis+sentinel:// or
     /// redis+cluster://; as the configuration says unless said here
     #[arg(long, env = "TIDEGATE_STORE", value_name = "URL", hide_env_values = true)]
@@ -41,13 +49,13 @@ pub(crate) struct Serve {
     #[command(flatten)]
     pub(super) tls: TlsFlags,
     #[command(flatten)]
-    pub(super) bounds: Bounds,
+    bounds: Bounds,
 }
 
 impl Serve {
     /// Every door and its address; one that is `off` has none.
     pub(super) fn doors(&self) -> anyhow::Result<Vec<(Transport, Address)>> {
-        let doors = [(Transport::Http, &self.http)];
+        let doors = [(Transport::Http, &self.http), (Transport::Resp, &self.resp)];
         let open = doors.into_iter().filter(|(_, address)| *address != "off");
         let doors: Result<Vec<_>, _> =
             open.map(|(transport, address)| Ok((transport, address.parse()?))).collect();
@@ -65,18 +73,29 @@ impl Serve {
         chosen.unwrap_or_else(cores)
     }
 
-    /// The deployment's secret, if there is one. Never from the command line, where every user of
-    /// the machine can read it.
+    /// What listeners put up with.
+    pub(super) fn config(&self) -> anyhow::Result<Config> {
+        let password = secret(self.resp_password_file.as_deref(), "TIDEGATE_RESP_PASSWORD")?;
+        Ok(Config { resp_password: password.map(Password::new), ..self.bounds.config() })
+    }
+
+    /// The deployment's secret, if there is one.
     pub(super) fn secret(&self) -> anyhow::Result<Option<String>> {
-        let Some(path) = &self.secret_file else {
-            return Ok(std::env::var("TIDEGATE_SECRET").ok().filter(|secret| !secret.is_empty()));
-        };
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the secret in {}", path.display()))?;
-        match text.trim_end_matches(['\r', '\n']) {
-            "" => bail!("{} is empty: expected a secret", path.display()),
-            secret => Ok(Some(secret.to_owned())),
-        }
+        secret(self.secret_file.as_deref(), "TIDEGATE_SECRET")
+    }
+}
+
+/// From a file or from the environment. Never from the command line, where every user of the
+/// machine can read it.
+fn secret(file: Option<&Path>, variable: &str) -> anyhow::Result<Option<String>> {
+    let Some(path) = file else {
+        return Ok(std::env::var(variable).ok().filter(|secret| !secret.is_empty()));
+    };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the secret in {}", path.display()))?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => bail!("{} is empty: expected a secret", path.display()),
+        secret => Ok(Some(secret.to_owned())),
     }
 }
 
@@ -152,7 +171,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    pub(super) fn config(&self) -> Config {
+    fn config(&self) -> Config {
         Config {
             max_connections: self.max_connections as usize,
             header_timeout: self.header_timeout,

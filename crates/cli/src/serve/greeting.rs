@@ -50,10 +50,7 @@ impl Greeting<'_> {
     }
 
     fn url(&self, (transport, place): &(Transport, Place)) -> String {
-        let scheme = match transport {
-            Transport::Http if self.cert.is_some() => "https",
-            _ => "http",
-        };
+        let scheme = transport.scheme(self.cert.is_some());
         match place {
             Place::Tcp(address) => format!("{scheme}://{address}"),
             Place::Unix(path) => format!("{scheme}+unix:{}", path.display()),

@@ -71,7 +71,7 @@ impl Serve {
             Ok(app) => Arc::new(app.expected_nodes(self.expected_nodes)),
             Err(problems) => return Ok(wrong(&problems)),
         };
-        let (workers, mut config) = (self.workers(), self.bounds.config());
+        let (workers, mut config) = (self.workers(), self.config()?);
         config.max_connections = files::connections(config.max_connections, workers.get());
         let tls = self.tls.load()?.map(Arc::new);
         let mut server = Server::new(Arc::clone(&app), config.clone(), workers);
