@@ -10,6 +10,7 @@ mod memory;
 mod policy;
 mod redis;
 mod resp;
+mod server_memory;
 mod speed;
 mod stopwatch;
 mod table;
@@ -72,7 +73,17 @@ enum Benchmark {
     ServeResp { contestant: String },
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
-    Memory { contestant: String, keys: usize },
+    MemoryOf { contestant: String, keys: usize },
+    /// Resident memory of the whole server, for each key that it holds. Needs the server's binary
+    /// beside this one: `scripts/bench memory` builds both.
+    Memory {
+        /// The server, if it is elsewhere.
+        #[arg(long, value_name = "FILE")]
+        server: Option<std::path::PathBuf>,
+        /// How many keys.
+        #[arg(long, default_value_t = 1_000_000)]
+        keys: u64,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -91,6 +102,7 @@ fn main() -> anyhow::Result<()> {
         Benchmark::Redis { rounds, decisions } => redis::compare(rounds, decisions),
         Benchmark::Resp { rounds, seconds } => resp::compare(rounds, seconds),
         Benchmark::ServeResp { contestant } => resp::serve(&contestant),
-        Benchmark::Memory { contestant, keys } => memory::measure(&contestant, keys),
+        Benchmark::MemoryOf { contestant, keys } => memory::measure(&contestant, keys),
+        Benchmark::Memory { server, keys } => server_memory::measure(server, keys),
     }
 }

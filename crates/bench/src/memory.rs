@@ -14,7 +14,7 @@ pub(crate) fn compare() -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for name in contestant::names() {
         let output = Command::new(std::env::current_exe()?)
-            .args(["memory", name, &KEYS.to_string()])
+            .args(["memory-of", name, &KEYS.to_string()])
             .output()
             .with_context(|| format!("measuring {name}"))?;
         let bytes = String::from_utf8_lossy(&output.stdout).trim().to_owned();

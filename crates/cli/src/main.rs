@@ -13,6 +13,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// Many small answers from many threads: measured, it is faster than the system's and gives
+/// memory back sooner.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A rate limiter that is exact, fast and bounded.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, arg_required_else_help = true, after_help = EXIT_CODES)]
@@ -25,7 +30,7 @@ struct Cli {
 enum Command {
     /// Runs the server, until SIGTERM or SIGINT
     #[command(after_help = EXIT_CODES)]
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     /// Asks a running server whether something may happen
     #[command(after_help = check::EXIT_CODES)]
     Check(check::Check),
@@ -75,5 +80,6 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done; for a server: stopped by a signal, after the requests in flight were answered
   1  a configuration that is wrong: everything wrong with it is on standard error
-  2  error: a command line that makes no sense, or an address that cannot be listened on
+  2  error: a command line that makes no sense, an address that cannot be listened on, or
+     certificates that cannot be used; for a server also: stopped at once, by a second signal
   3  denied, by `check`";

@@ -12,9 +12,15 @@ struct Server(Child, String);
 
 impl Server {
     fn start(redis: &Redis, arguments: &[&str]) -> Self {
+        Self::with_secret(redis, arguments, "")
+    }
+
+    fn with_secret(redis: &Redis, arguments: &[&str], secret: &str) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
             .args(["serve", "--http", "127.0.0.1:0", "--store", &redis.url()])
             .args(arguments)
+            .env("TIDEGATE_SECRET", secret)
+            .env("TIDEGATE_RESP", "off").env("TIDEGATE_GRPC", "off")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -53,8 +59,8 @@ impl Drop for Server {
 #[test]
 fn instances_with_one_secret_share_their_counters() {
     let redis = Redis::start();
-    let [one, two] = [(); 2].map(|()| Server::start(&redis, &["--secret", "s"]));
-    let other = Server::start(&redis, &["--secret", "another"]);
+    let [one, two] = [(); 2].map(|()| Server::with_secret(&redis, &[], "s"));
+    let other = Server::with_secret(&redis, &[], "another");
     let statuses: Vec<u16> = (0..6).flat_map(|_| [one.check().0, two.check().0]).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 10);
     assert_eq!(other.check().0, 200);

@@ -1,95 +1,27 @@
 //! `tidegate serve`, the real binary.
 
-#![allow(clippy::unwrap_used, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+mod support;
 
-struct Server {
-    child: Child,
-    greeting: Vec<String>,
-}
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Command;
 
-impl Server {
-    fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut greeting = Vec::new();
-        for line in lines.map(Result::unwrap) {
-            let is_last = line.starts_with("try: ");
-            greeting.push(line);
-            if is_last {
-                break;
-            }
-        }
-        Self { child, greeting }
-    }
-
-    fn address(&self) -> &str {
-        self.greeting[0].strip_prefix("listening on http://").unwrap()
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        stream
-    }
-
-    fn check(&self) -> String {
-        let body = r#"{"policy": "demo", "key": "alice"}"#;
-        let head = "POST /v1/check HTTP/1.1\r\nconnection: close\r\n";
-        let mut stream = self.connect();
-        write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).unwrap();
-        reply
-    }
-
-    fn signal(mut self, name: &str) -> Option<i32> {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use support::{Server, failure, output, serve, tidegate};
+use tidegate_testkit::peer;
 
 const DEMO: &str = "  demo: 10/1m, sliding-window: at most 19 in any 1m; by key, enforce";
 
-fn tidegate() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.env_remove("TIDEGATE_HTTP").env_remove("TIDEGATE_CONFIG");
-    command
-}
-
-fn serve() -> Server {
-    Server::start(tidegate().args(["serve", "--http", "127.0.0.1:0"]))
-}
-
-fn output(args: &[&str]) -> Output {
-    tidegate().args(args).output().unwrap()
-}
-
-/// That it failed with one line on standard error, which is returned.
-fn failure(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(2));
-    assert!(output.stdout.is_empty());
-    let said = String::from_utf8(output.stderr.clone()).unwrap();
-    assert_eq!(said.lines().count(), 1, "{said}");
-    said
+/// A path in a place where nobody else looks.
+fn scratch(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("tidegate-serve-{}-{name}", std::process::id()))
 }
 
 #[test]
 fn it_answers_checks_and_stops_when_told() {
     for signal in ["TERM", "INT"] {
-        let server = serve();
+        let server = serve(&[]);
         let reply = server.check();
         assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply}");
         assert!(reply.contains(r#""remaining":9"#), "{reply}");
@@ -99,26 +31,87 @@ fn it_answers_checks_and_stops_when_told() {
 
 #[test]
 fn it_says_what_an_operator_asks() {
-    let server = serve();
+    let server = serve(&["--workers", "3", "--max-connections", "100", "--max-keys", "5000"]);
     let url = server.greeting[0].strip_prefix("listening on ").unwrap();
-    assert_eq!(server.greeting[1], "store: memory, at most 1000000 keys");
-    assert_eq!(server.greeting[2..4], ["policies:", DEMO]);
+    let version = env!("CARGO_PKG_VERSION");
+    let workers = format!("tidegate {version}: 3 workers, at most 100 connections a listener");
+    assert_eq!(server.greeting[1], workers);
+    assert_eq!(server.greeting[2], "store: memory, at most 5000 keys");
+    assert!(server.greeting[3].starts_with("config: a demo;"), "{:?}", server.greeting);
+    assert_eq!(server.greeting[4..6], ["policies:", DEMO]);
     let curl = format!(r#"curl -i {url}/v1/check -d '{{"policy": "demo", "key": "alice"}}'"#);
-    assert_eq!(server.greeting[4], format!("try: {curl}"));
+    assert_eq!(server.greeting[6], format!("try: {curl}"));
+}
+
+#[test]
+fn it_says_what_happens_without_redis_and_which_secrets_are_seen() {
+    let file = scratch("limits.yaml");
+    let text = "policies: [{ name: login, key: [ip], limits: [5/m], on_store_error: closed },\n\
+                { name: api, key: [user], limits: [9/m] }]";
+    std::fs::write(&file, text).unwrap();
+    // Nobody is there: nothing is waited for.
+    let store = ["--store", "redis://:hunter2@127.0.0.1:1", "--expected-nodes", "4"];
+    let server = serve(&[&store[..], &["--config", file.to_str().unwrap()]].concat());
+    let without = server.said("without it: ");
+    assert!(without.contains("1/4") && without.contains("(api); denied (login)"), "{without}");
+    assert!(server.said("keys: ").contains("TIDEGATE_SECRET"));
+    assert!(server.said("config: ").starts_with(file.to_str().unwrap()));
+    assert!(server.said("warning: the password in --store").contains("TIDEGATE_STORE"));
+    assert!(!server.greeting.iter().any(|line| line.contains("hunter2")));
+
+    let secret = scratch("secret");
+    std::fs::write(&secret, "open sesame\n").unwrap();
+    let mut command = tidegate();
+    command.args(["serve", "--http", "127.0.0.1:0", "--secret-file"]).arg(&secret);
+    let server = Server::start(command.env("TIDEGATE_STORE", "redis://:hunter2@127.0.0.1:1"));
+    assert_eq!(server.said("keys: "), "hashed under the deployment's secret");
+    assert!(!server.greeting.iter().any(|line| line.contains("password")));
+    std::fs::remove_file(file).unwrap();
+    std::fs::remove_file(secret).unwrap();
+}
+
+#[test]
+fn secrets_do_not_come_by_the_command_line() {
+    let output = output(&["serve", "--secret", "s"]);
+    assert_eq!(output.status.code(), Some(2));
+    let missing = scratch("no-secret");
+    let said = failure(&self::output(&[
+        "serve",
+        "--store",
+        "redis://127.0.0.1:1",
+        "--secret-file",
+        missing.to_str().unwrap(),
+    ]));
+    assert!(said.contains("cannot read the secret in"), "{said}");
 }
 
 #[test]
 fn the_environment_is_heard_and_a_flag_is_heard_first() {
-    let server = Server::start(tidegate().arg("serve").env("TIDEGATE_HTTP", "127.0.0.1:0"));
+    let mut command = tidegate();
+    command.arg("serve").envs([("TIDEGATE_HTTP", "127.0.0.1:0"), ("TIDEGATE_WORKERS", "1")]);
+    let server = Server::start(&mut command);
     assert!(server.check().starts_with("HTTP/1.1 200"));
+    assert!(server.said("tidegate ").contains("1 worker,"));
     let mut both = tidegate();
     both.args(["serve", "--http", "127.0.0.1:0"]).env("TIDEGATE_HTTP", "nonsense");
     assert!(Server::start(&mut both).check().starts_with("HTTP/1.1 200"));
 }
 
 #[test]
+fn every_flag_has_a_twin_in_the_environment() {
+    let help = String::from_utf8(output(&["serve", "--help"]).stdout).unwrap();
+    let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
+    let flags: Vec<&str> = flags.map(|line| line.split([' ', '=']).next().unwrap()).collect();
+    assert!(flags.len() > 15, "{help}");
+    for flag in flags {
+        let twin = format!("[env: TIDEGATE_{}", flag.to_uppercase().replace('-', "_"));
+        assert!(help.contains(&twin), "{flag} has no twin:\n{help}");
+    }
+}
+
+#[test]
 fn an_address_that_is_none_is_refused() {
-    for address in ["nonsense", "127.0.0.1", "127.0.0.1:99999", "127.0.0.1:http"] {
+    for address in ["nonsense", "127.0.0.1", "127.0.0.1:99999", "127.0.0.1:http", "unix:"] {
         let said = failure(&output(&["serve", "--http", address]));
         assert!(said.starts_with(&format!("tidegate: {address:?} is not an address")), "{said}");
         assert!(said.contains("expected host:port"), "{said}");
@@ -126,12 +119,62 @@ fn an_address_that_is_none_is_refused() {
 }
 
 #[test]
+fn bounds_that_make_no_sense_are_refused() {
+    for (flag, value) in [
+        ("--workers", "0"),
+        ("--max-connections", "0"),
+        ("--header-timeout", "0s"),
+        ("--idle-timeout", "soon"),
+        ("--drain-delay", "10"),
+        ("--drain-timeout", "99d"),
+        ("--max-body", "-1"),
+        ("--max-keys", "0"),
+    ] {
+        let output = output(&["serve", flag, value]);
+        assert_eq!(output.status.code(), Some(2), "{flag} {value}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(value) && said.contains(flag), "{said}");
+    }
+}
+
+#[test]
+fn a_listener_can_be_off_but_not_all_of_them() {
+    let said = failure(&output(&["serve", "--http", "off", "--grpc", "off", "--resp", "off"]));
+    assert!(said.contains("every listener is off"), "{said}");
+    let server = serve(&["--resp", "127.0.0.1:0"]);
+    assert!(server.said("listening on redis://").starts_with("127.0.0.1:"));
+}
+
+#[test]
 fn a_port_in_use_is_refused() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let said = failure(&output(&["serve", "--http", &address]));
-    assert!(said.contains(&format!("cannot listen on {address:?}")), "{said}");
-    assert!(said.contains("in use"), "{said}");
+    // Of another program, and of a server like ourselves, with which it could be shared.
+    let server = serve(&[]);
+    for address in [&address, server.address()] {
+        let said = failure(&output(&["serve", "--http", address]));
+        assert!(said.contains(&format!("cannot listen on {address:?}")), "{said}");
+        assert!(said.contains("in use") && said.contains("expected"), "{said}");
+    }
+}
+
+#[test]
+fn a_unix_socket_is_served_and_cleaned_up() {
+    let path = scratch("http.sock");
+    let address = format!("unix:{}", path.display());
+    let mut command = tidegate();
+    let server = Server::start(command.args(["serve", "--http", &address]));
+    assert_eq!(server.said("listening on http+unix:"), path.to_str().unwrap());
+    if let Some(curl) = peer("curl") {
+        // The very command that it suggests.
+        let suggested = server.said("try: curl ").replace('\'', "\"").replace(r#"{"policy": "demo", "key": "alice"}"#, "BODY");
+        let body = r#"{"policy": "demo", "key": "alice"}"#;
+        let args = suggested.split(' ').map(|arg| if arg == "\"BODY\"" { body } else { arg });
+        let output = Command::new(curl).args(args).output().unwrap();
+        assert!(String::from_utf8(output.stdout).unwrap().contains(r#""remaining":9"#));
+    }
+    assert_eq!(server.signal("TERM"), Some(0));
+    assert!(!path.exists());
 }
 
 #[test]
@@ -143,20 +186,4 @@ fn help_lists_the_commands_and_the_exit_codes() {
         assert!(help.contains(part), "{help}");
     }
     assert_eq!(self::output(&["surf"]).status.code(), Some(2));
-}
-
-#[test]
-fn it_survives_running_out_of_file_descriptors() {
-    let mut shell = Command::new("sh");
-    let script = r#"ulimit -n 24 && exec "$0" serve --http 127.0.0.1:0"#;
-    let server = Server::start(shell.args(["-c", script, env!("CARGO_BIN_EXE_tidegate")]));
-    let crowd: Vec<TcpStream> = (0..50).map(|_| server.connect()).collect();
-    // There are too few descriptors for the last of them, who waits.
-    let mut last = crowd.last().unwrap();
-    last.write_all(b"GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n").unwrap();
-    last.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-    assert!(last.read(&mut [0]).is_err());
-    drop(crowd);
-    assert!(server.check().starts_with("HTTP/1.1 200"));
-    assert_eq!(server.signal("TERM"), Some(0));
 }

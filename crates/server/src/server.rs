@@ -52,6 +52,18 @@ pub enum Transport {
     Resp,
 }
 
+impl Transport {
+    /// How a URL of such a door begins.
+    pub const fn scheme(self, is_tls: bool) -> &'static str {
+        match (self, is_tls) {
+            (Self::Http, false) => "http",
+            (Self::Http, true) => "https",
+            (Self::Resp, false) => "redis",
+            (Self::Resp, true) => "rediss",
+        }
+    }
+}
+
 /// An address, and what is spoken there.
 #[derive(Debug)]
 struct Door {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tidegate::config::Source;
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
 use tidegate_server::{App, Config, serve};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -57,7 +57,7 @@ impl Server {
     }
 
     pub(crate) async fn connect(&self) -> Client {
-        Client(BufStream::new(TcpStream::connect(self.address).await.unwrap()))
+        Client::over(TcpStream::connect(self.address).await.unwrap())
     }
 
     pub(crate) async fn check(&self, body: &str) -> Reply {
@@ -79,9 +79,24 @@ fn standing_still() -> (ManualClock, MemoryStore<ManualClock>) {
     (clock.clone(), MemoryStore::builder().clock(clock).build())
 }
 
-pub(crate) struct Client(BufStream<TcpStream>);
+pub(crate) struct Client(BufStream<Box<dyn Wire>>);
+
+pub(crate) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
 impl Client {
+    pub(crate) fn over(stream: impl Wire + 'static) -> Self {
+        Self(BufStream::new(Box::new(stream)))
+    }
+
+    /// Whatever comes next, of this length.
+    pub(crate) async fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        soon(self.0.read_exact(&mut bytes)).await.unwrap();
+        bytes
+    }
+
     pub(crate) async fn send(&mut self, text: &str) {
         self.send_bytes(text.as_bytes()).await;
     }
@@ -89,6 +104,22 @@ impl Client {
     pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).await.unwrap();
         self.0.flush().await.unwrap();
+    }
+
+    /// Says something to a server that may not listen. Whether it did.
+    pub(crate) async fn try_send(&mut self, text: &str) -> bool {
+        self.try_send_bytes(text.as_bytes()).await
+    }
+
+    pub(crate) async fn try_send_bytes(&mut self, bytes: &[u8]) -> bool {
+        let said = async { self.0.write_all(bytes).await.is_ok() && self.0.flush().await.is_ok() };
+        soon(said).await
+    }
+
+    /// Reads until the server closes.
+    pub(crate) async fn drain(&mut self) {
+        let mut all = Vec::new();
+        let _ = soon(self.0.read_to_end(&mut all)).await;
     }
 
     pub(crate) async fn check(&mut self, body: &str) -> Reply {
@@ -204,6 +235,6 @@ fn post_to(path: &str, body: &str) -> String {
 }
 
 /// A test that waits for ever says less than one that fails.
-async fn soon<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(10), future).await.expect("an answer within 10 s")
 }

@@ -184,4 +184,4 @@ impl Watch {
 
 /// Long enough for a request that is under way when the server closes: nobody could tell its
 /// client in time.
-const MOMENT: Duration = Duration::from_millis(500);
+const MOMENT: Duration = Duration::from_secs(1);

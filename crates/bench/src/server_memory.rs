@@ -1,0 +1,121 @@
+//! Memory of the whole server: resident bytes before and after a million keys, which come over
+//! HTTP as they would from clients.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use crate::table;
+
+/// Requests that are sent before their answers are read.
+const PIPELINED: u64 = 64;
+
+pub(crate) fn measure(program: Option<PathBuf>, keys: u64) -> anyhow::Result<()> {
+    let program = match program {
+        Some(program) => program,
+        // Beside ourselves, where cargo puts it.
+        None => std::env::current_exe()?.with_file_name("tidegate"),
+    };
+    let server = Server::start(&program, keys)?;
+    let mut client = Client::connect(&server.address)?;
+    // Whatever a connection needs is there before the first new key comes.
+    client.check(0..PIPELINED * 100, |_| 0)?;
+    let empty = server.resident()?;
+    client.check(1..keys + 1, |number| number)?;
+    let full = server.resident()?;
+    let a_key = full.saturating_sub(empty) as f64 / keys as f64;
+    let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    let header =
+        ["whole server", "empty", &format!("{keys} keys"), "bytes a key"].map(str::to_owned);
+    let row =
+        vec!["sliding-window".to_owned(), megabytes(empty), megabytes(full), format!("{a_key:.1}")];
+    table::print("Memory of the server", &header, &[row]);
+    Ok(())
+}
+
+/// A server that ends with the value.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(program: &Path, keys: u64) -> anyhow::Result<Self> {
+        let mut command = Command::new(program);
+        command.args(["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--max-keys"]);
+        command.arg((keys + keys / 2 + 1_000).to_string()).stdout(Stdio::piped());
+        let mut child = command.spawn().with_context(|| {
+            format!("{}: expected the server, built for release", program.display())
+        })?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("its output")?).read_line(&mut line)?;
+        match line.trim().strip_prefix("listening on http://") {
+            Some(address) => Ok(Self { child, address: address.to_owned() }),
+            None => bail!("the server said {line:?}"),
+        }
+    }
+
+    fn resident(&self) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()).context("VmRSS")?;
+        Ok(kilobytes.parse::<u64>()? * 1_024)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn connect(address: &str) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        Ok(Self(BufReader::new(stream)))
+    }
+
+    /// Checks the key of each number.
+    fn check(
+        &mut self,
+        numbers: std::ops::Range<u64>,
+        key: impl Fn(u64) -> u64,
+    ) -> anyhow::Result<()> {
+        let mut next = numbers.start;
+        let mut batch = Vec::new();
+        while next < numbers.end {
+            let end = numbers.end.min(next + PIPELINED);
+            batch.clear();
+            for number in next..end {
+                let body = format!(r#"{{"policy":"demo","key":"user:{:07}"}}"#, key(number));
+                let head = "POST /v1/check HTTP/1.1\r\nhost: bench\r\n";
+                write!(batch, "{head}content-length: {}\r\n\r\n{body}", body.len())?;
+            }
+            self.0.get_mut().write_all(&batch)?;
+            for _ in next..end {
+                self.answer()?;
+            }
+            next = end;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self) -> anyhow::Result<()> {
+        let (mut line, mut length) = (String::new(), 0);
+        while self.0.read_line(&mut line)? > 2 {
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = value.trim().parse()?;
+            }
+            line.clear();
+        }
+        std::io::copy(&mut self.0.by_ref().take(length), &mut std::io::sink())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,219 @@
+//! The flags of `serve`, each with its twin in the environment.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tidegate::Span;
+use tidegate_server::resp::Password;
+use tidegate_server::{Address, Config, Tls, TlsFiles, Transport};
+
+/// What can be said about the server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// The policies; a demo unless said. A change takes effect at once, and on SIGHUP
+    #[arg(long, env = "TIDEGATE_CONFIG", value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Where to answer HTTP: host:port, unix:/path, or off; port 0 picks a free one
+    #[arg(long, env = "TIDEGATE_HTTP", value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    http: String,
+    /// Where to answer Envoy, over gRPC: host:port, unix:/path, or off; port 0 picks a free one
+    #[arg(long, env = "TIDEGATE_GRPC", value_name = "ADDR", default_value = "127.0.0.1:8081")]
+    grpc: String,
+    /// Charge each descriptor of an Envoy request by itself, also when another one is over its
+    /// limit, as envoyproxy/ratelimit does; all of them or none unless said
+    #[arg(long, env = "TIDEGATE_CHARGE_EACH")]
+    charge_each: bool,
+    /// Where to answer Redis clients: host:port, unix:/path, or off; port 0 picks a free one
+    #[arg(long, env = "TIDEGATE_RESP", value_name = "ADDR", default_value = "127.0.0.1:6380")]
+    resp: String,
+    /// A file with the password that Redis clients must know; none unless said.
+    /// TIDEGATE_RESP_PASSWORD may have the password itself
+    #[arg(long, env = "TIDEGATE_RESP_PASSWORD_FILE", value_name = "FILE")]
+    resp_password_file: Option<PathBuf>,
+    /// Where the counters are: memory, redis://, rediss://, redis+unix://, redis+sentinel:// or
+    /// redis+cluster://; as the configuration says unless said here
+    #[arg(long, env = "TIDEGATE_STORE", value_name = "URL", hide_env_values = true)]
+    pub(super) store: Option<String>,
+    /// A file with the deployment's secret, under which keys are hashed in Redis: the same in all
+    /// instances. TIDEGATE_SECRET may have the secret itself
+    #[arg(long, env = "TIDEGATE_SECRET_FILE", value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// How many instances share the limits: each has its part of them while Redis is away
+    #[arg(long, env = "TIDEGATE_EXPECTED_NODES", value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) expected_nodes: u32,
+    /// How many threads answer, each with listeners and store connections of its own; as many as
+    /// there are cores unless said
+    #[arg(long, env = "TIDEGATE_WORKERS", value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    workers: Option<u16>,
+    /// The most keys in memory; new ones share a counter beyond that
+    #[arg(long, env = "TIDEGATE_MAX_KEYS", value_name = "N", default_value_t = 1_000_000,
+        value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    pub(super) max_keys: u64,
+    #[command(flatten)]
+    pub(super) tls: TlsFlags,
+    #[command(flatten)]
+    bounds: Bounds,
+}
+
+impl Serve {
+    /// Every door and its address; one that is `off` has none.
+    pub(super) fn doors(&self) -> anyhow::Result<Vec<(Transport, Address)>> {
+        let doors = [
+            (Transport::Http, &self.http),
+            (Transport::Grpc, &self.grpc),
+            (Transport::Resp, &self.resp),
+        ];
+        let open = doors.into_iter().filter(|(_, address)| *address != "off");
+        let doors: Result<Vec<_>, _> =
+            open.map(|(transport, address)| Ok((transport, address.parse()?))).collect();
+        match doors {
+            Ok(doors) if doors.is_empty() => {
+                bail!("every listener is off: expected an address for one of them at least")
+            }
+            doors => doors,
+        }
+    }
+
+    pub(super) fn workers(&self) -> NonZeroUsize {
+        let chosen = self.workers.and_then(|workers| NonZeroUsize::new(workers.into()));
+        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        chosen.unwrap_or_else(cores)
+    }
+
+    /// What listeners put up with.
+    pub(super) fn config(&self) -> anyhow::Result<Config> {
+        let password = secret(self.resp_password_file.as_deref(), "TIDEGATE_RESP_PASSWORD")?;
+        let (charge_each, resp_password) = (self.charge_each, password.map(Password::new));
+        Ok(Config { charge_each, resp_password, ..self.bounds.config() })
+    }
+
+    /// The deployment's secret, if there is one.
+    pub(super) fn secret(&self) -> anyhow::Result<Option<String>> {
+        secret(self.secret_file.as_deref(), "TIDEGATE_SECRET")
+    }
+}
+
+/// From a file or from the environment. Never from the command line, where every user of the
+/// machine can read it.
+fn secret(file: Option<&Path>, variable: &str) -> anyhow::Result<Option<String>> {
+    let Some(path) = file else {
+        return Ok(std::env::var(variable).ok().filter(|secret| !secret.is_empty()));
+    };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the secret in {}", path.display()))?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => bail!("{} is empty: expected a secret", path.display()),
+        secret => Ok(Some(secret.to_owned())),
+    }
+}
+
+/// Where certificates are.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "TLS")]
+pub(crate) struct TlsFlags {
+    /// Talk TLS with this certificate, and those it depends on (PEM). Followed like the policies
+    #[arg(long, env = "TIDEGATE_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, env = "TIDEGATE_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Let only clients in that have a certificate by one of these (PEM)
+    #[arg(long, env = "TIDEGATE_TLS_CLIENT_CA", value_name = "FILE")]
+    tls_client_ca: Option<PathBuf>,
+}
+
+impl TlsFlags {
+    pub(super) fn load(&self) -> anyhow::Result<Option<Tls>> {
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(cert), Some(key)) => {
+                let (cert, key) = (cert.clone(), key.clone());
+                let files = TlsFiles { cert, key, client_ca: self.tls_client_ca.clone() };
+                Ok(Some(Tls::load(files)?))
+            }
+            (None, None) if self.tls_client_ca.is_none() => Ok(None),
+            (cert, _) => {
+                let missing = if cert.is_none() { "--tls-cert" } else { "--tls-key" };
+                bail!("TLS needs a certificate and its key: expected {missing} as well")
+            }
+        }
+    }
+
+    /// The certificate, for those who have to trust it.
+    pub(super) fn cert(&self) -> Option<&PathBuf> {
+        self.tls_cert.as_ref()
+    }
+}
+
+/// What clients may do.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Bounds")]
+pub(crate) struct Bounds {
+    /// The most connections of a listener; others wait
+    #[arg(long, env = "TIDEGATE_MAX_CONNECTIONS", value_name = "N", default_value_t = 10_000,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections: u32,
+    /// How long a request's head may take, and a TLS handshake
+    #[arg(long, env = "TIDEGATE_HEADER_TIMEOUT", value_name = "TIME", default_value = "5s",
+        value_parser = timeout)]
+    header_timeout: Duration,
+    /// How long a request's body may take
+    #[arg(long, env = "TIDEGATE_BODY_TIMEOUT", value_name = "TIME", default_value = "5s",
+        value_parser = timeout)]
+    body_timeout: Duration,
+    /// How long a connection may be silent between requests
+    #[arg(long, env = "TIDEGATE_IDLE_TIMEOUT", value_name = "TIME", default_value = "1m",
+        value_parser = timeout)]
+    idle_timeout: Duration,
+    /// The largest body in bytes
+    #[arg(long, env = "TIDEGATE_MAX_BODY", value_name = "BYTES", default_value_t = 65_536,
+        value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    max_body: u32,
+    /// How long to go on after SIGTERM with /readyz failing, so that load balancers turn away
+    #[arg(long, env = "TIDEGATE_DRAIN_DELAY", value_name = "TIME", default_value = "0s",
+        value_parser = span)]
+    drain_delay: Duration,
+    /// How long requests in flight may then take
+    #[arg(long, env = "TIDEGATE_DRAIN_TIMEOUT", value_name = "TIME", default_value = "10s",
+        value_parser = span)]
+    drain_timeout: Duration,
+}
+
+impl Bounds {
+    fn config(&self) -> Config {
+        Config {
+            max_connections: self.max_connections as usize,
+            header_timeout: self.header_timeout,
+            body_timeout: self.body_timeout,
+            idle_timeout: self.idle_timeout,
+            max_body: self.max_body as usize,
+            drain_delay: self.drain_delay,
+            drain_timeout: self.drain_timeout,
+            ..Config::default()
+        }
+    }
+}
+
+/// A time, such as `500ms`, `5s` or `1m`.
+fn span(text: &str) -> Result<Duration, String> {
+    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
+    match Duration::from(span) {
+        span if span > LONGEST => Err(format!("expected at most {}s", LONGEST.as_secs())),
+        span => Ok(span),
+    }
+}
+
+/// A time in which something can happen.
+fn timeout(text: &str) -> Result<Duration, String> {
+    match span(text)? {
+        span if span < SHORTEST => Err(format!("expected at least {SHORTEST:?}")),
+        span => Ok(span),
+    }
+}
+
+const SHORTEST: Duration = Duration::from_millis(1);
+/// Longer is a mistake.
+const LONGEST: Duration = Duration::from_secs(86_400);

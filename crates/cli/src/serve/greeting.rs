@@ -1,0 +1,133 @@
+//! What `serve` says when it begins: what an operator would ask.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use tidegate::config::{Described, PlannedPolicy};
+use tidegate::{OnStoreError, Plan};
+use tidegate_server::{Config, Place, Transport};
+
+/// What there is to say.
+pub(super) struct Greeting<'a> {
+    pub(super) doors: &'a [(Transport, Place)],
+    /// The certificate, if TLS is spoken.
+    pub(super) cert: Option<&'a Path>,
+    pub(super) workers: usize,
+    pub(super) bounds: &'a Config,
+    /// Where the counters are, and what else is to be said of it.
+    pub(super) store: &'a str,
+    /// How many instances share the limits, if others do.
+    pub(super) shared_by: Option<u32>,
+    pub(super) config: Option<&'a Path>,
+    pub(super) plan: &'a Plan,
+}
+
+impl Greeting<'_> {
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        for door in self.doors {
+            let _ = writeln!(text, "listening on {}", self.url(door));
+        }
+        let (version, workers) = (env!("CARGO_PKG_VERSION"), self.workers);
+        let (s, most) = (if workers == 1 { "" } else { "s" }, self.bounds.max_connections);
+        let _ = writeln!(
+            text,
+            "tidegate {version}: {workers} worker{s}, at most {most} connections a listener"
+        );
+        let _ = writeln!(text, "store: {}", self.store);
+        if let Some(instances) = self.shared_by {
+            let _ = writeln!(text, "without it: {}", without_store(self.plan, instances));
+        }
+        let _ = match self.config {
+            Some(path) => writeln!(text, "config: {}, followed; SIGHUP too", path.display()),
+            None => writeln!(text, "config: a demo; --config FILE has yours, tidegate init one"),
+        };
+        self.policies(&mut text);
+        if let Some(door) = self.doors.iter().find(|(transport, _)| *transport == Transport::Http) {
+            let _ = writeln!(text, "try: {}", self.try_it(door));
+        }
+        text
+    }
+
+    fn url(&self, (transport, place): &(Transport, Place)) -> String {
+        let scheme = transport.scheme(self.cert.is_some());
+        match place {
+            Place::Tcp(address) => format!("{scheme}://{address}"),
+            Place::Unix(path) => format!("{scheme}+unix:{}", path.display()),
+        }
+    }
+
+    fn policies(&self, text: &mut String) {
+        let plan = self.plan;
+        *text += "policies:\n";
+        for policy in plan.policies().iter().take(MAX_SHOWN) {
+            describe(policy, plan.domains().is_empty(), text);
+        }
+        if let Some(more) = plan.policies().len().checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
+            let _ = writeln!(text, "  and {more} more");
+        }
+    }
+
+    /// A command that asks the first policy with one attribute.
+    fn try_it(&self, door: &(Transport, Place)) -> String {
+        let body = match self.plan.policies().iter().find(|policy| policy.key().len() == 1) {
+            Some(policy) => format!(r#"{{"policy": "{}", "key": "alice"}}"#, policy.name()),
+            None => r#"{"attributes": {"user": "alice"}}"#.to_owned(),
+        };
+        let trust = self.cert.map(|cert| format!(" --cacert {}", cert.display()));
+        let trust = trust.unwrap_or_default();
+        match &door.1 {
+            Place::Tcp(_) => format!("curl -i{trust} {}/v1/check -d '{body}'", self.url(door)),
+            Place::Unix(path) => {
+                let (path, scheme) =
+                    (path.display(), if trust.is_empty() { "http" } else { "https" });
+                format!(
+                    "curl -i{trust} --unix-socket {path} {scheme}://localhost/v1/check -d '{body}'"
+                )
+            }
+        }
+    }
+}
+
+/// What each policy does while the store does not answer.
+fn without_store(plan: &Plan, instances: u32) -> String {
+    let mut parts = Vec::new();
+    let local = format!("a share of 1/{instances} of each limit, by this instance alone");
+    for (mode, what) in [
+        (OnStoreError::Local, local.as_str()),
+        (OnStoreError::Closed, "denied"),
+        (OnStoreError::Open, "allowed"),
+    ] {
+        let policies = plan.policies().iter().filter(|policy| policy.on_store_error() == mode);
+        let names: Vec<_> = policies.map(PlannedPolicy::name).collect();
+        let more = names.len().saturating_sub(MAX_NAMED);
+        let shown = names.get(..MAX_NAMED).unwrap_or(&names).join(", ");
+        match more {
+            _ if names.is_empty() => {}
+            0 => parts.push(format!("{what} ({shown})")),
+            more => parts.push(format!("{what} ({shown} and {more} more)")),
+        }
+    }
+    parts.join("; ")
+}
+
+fn describe(policy: &PlannedPolicy, has_attributes: bool, text: &mut String) {
+    let (name, mode) = (policy.name(), policy.mode());
+    let key: Vec<_> = policy.key().collect();
+    let key = match key[..] {
+        [] if has_attributes => "all together".to_owned(),
+        [] => "descriptor".to_owned(),
+        _ => key.join(" and "),
+    };
+    if policy.rules().is_empty() {
+        let _ = writeln!(text, "  {name}: unlimited by {key}, {mode}");
+    }
+    for rule in policy.rules() {
+        let limit = Described(&rule.limit);
+        let _ = writeln!(text, "  {name}: {limit}; by {key}, {mode}");
+    }
+}
+
+/// Of ten thousand policies, enough to recognise the file by.
+const MAX_SHOWN: usize = 20;
+const MAX_NAMED: usize = 5;

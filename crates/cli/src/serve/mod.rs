@@ -1,0 +1,168 @@
+//! `tidegate serve`: the server.
+
+mod files;
+mod flags;
+mod greeting;
+mod report;
+mod signals;
+mod store;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tidegate::config::Source;
+use tidegate::{Plan, Store};
+use tidegate_server::{App, Reloaded, Reloader, Server, Tls, TlsReloaded};
+use tokio::runtime::Builder;
+use tokio::sync::Notify;
+
+pub(crate) use self::flags::Serve;
+use self::greeting::Greeting;
+use self::report::Reports;
+use self::signals::{Stop, wake_on_hangup};
+use self::store::{Chosen, doubts_of};
+use crate::validate::wrong;
+use crate::{ERROR, print};
+
+impl Serve {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let source = match self.config.as_deref().map(Source::read).transpose() {
+            Ok(source) => source,
+            Err(problems) => return Ok(wrong(&problems)),
+        };
+        // Once to see where the counters are, which decides how it is compiled for good.
+        let plan = match source.as_ref().map(Plan::compile).transpose() {
+            Ok(plan) => plan,
+            Err(problems) => return Ok(wrong(&problems)),
+        };
+        let (store, about) = self.store_of(plan.as_ref())?;
+        // For signals and files. The workers have runtimes of their own.
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("cannot start a runtime")?;
+        let code = runtime.block_on(async {
+            match store {
+                Chosen::Memory(store) => self.serve(source, *store, about).await,
+                Chosen::Redis(store) => {
+                    let about = about + &doubts_of(&store).await;
+                    self.serve(source, *store, about).await
+                }
+            }
+        });
+        // Whoever still reads a file is not waited for.
+        runtime.shutdown_background();
+        code
+    }
+
+    async fn serve<S: Store + 'static>(
+        self,
+        source: Option<Source>,
+        store: S,
+        about: String,
+    ) -> anyhow::Result<ExitCode> {
+        let shared_by = store.shared_secret().map(|_| self.expected_nodes);
+        let app = match &source {
+            None => App::demo(store),
+            Some(source) => App::load(source, store),
+        };
+        let app = match app {
+            Ok(app) => Arc::new(app.expected_nodes(self.expected_nodes)),
+            Err(problems) => return Ok(wrong(&problems)),
+        };
+        let (workers, mut config) = (self.workers(), self.config()?);
+        config.max_connections = files::connections(config.max_connections, workers.get());
+        let tls = self.tls.load()?.map(Arc::new);
+        let mut server = Server::new(Arc::clone(&app), config.clone(), workers);
+        let mut doors = Vec::new();
+        for (transport, address) in self.doors()? {
+            doors.push((transport, server.open(transport, &address, tls.clone())?));
+        }
+        // Before the first line is printed: whoever has read it may send a signal.
+        let mut stop = Stop::new().context("cannot listen for signals")?;
+        let reports = Reports::new();
+        let file = self.config.as_deref().zip(source.as_ref());
+        let followers = [
+            file.map(|(path, source)| follow(&app, path, source, reports.clone())),
+            tls.map(|tls| follow_certificates(tls, reports.clone())),
+        ];
+        let followers = followers.into_iter().flatten().collect();
+        wake_on_hangup(followers).context("cannot listen for signals")?;
+        tokio::spawn(tell_of_the_store(Arc::clone(&app), reports.clone()));
+        let greeting = Greeting {
+            doors: &doors,
+            cert: self.tls.cert().map(AsRef::as_ref),
+            workers: workers.get(),
+            bounds: &config,
+            store: &about,
+            shared_by,
+            config: self.config.as_deref(),
+            plan: &app.limiter().plan(),
+        };
+        print(&greeting.text());
+
+        let told = Notify::new();
+        let mut running = std::pin::pin!(server.run(told.notified()));
+        tokio::select! {
+            ended = &mut running => return ended.map(|()| ExitCode::SUCCESS).map_err(Into::into),
+            () = stop.next() => told.notify_one(),
+        }
+        let seconds = (config.drain_delay + config.drain_timeout).as_secs();
+        reports.say(format!("stopping within {seconds}s; a second signal stops at once"));
+        tokio::select! {
+            ended = &mut running => ended.map(|()| ExitCode::SUCCESS).map_err(Into::into),
+            () = stop.next() => Ok(ExitCode::from(ERROR)),
+        }
+    }
+}
+
+/// Says when the store is lost, and when it is back.
+async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>, reports: Reports) {
+    let mut said = None;
+    loop {
+        let problem = app.limiter().store_problem();
+        match (&said, &problem) {
+            (None, Some(problem)) => reports.say(format!("deciding without the store: {problem}")),
+            (Some(_), None) => reports.say("the store answers again"),
+            _ => {}
+        }
+        said = problem;
+        tokio::time::sleep(LOOK_AT_THE_STORE).await;
+    }
+}
+
+/// Reloads the policies when their file changes, and when somebody asks for it.
+fn follow<S: Store + 'static>(
+    app: &Arc<App<S>>,
+    path: &Path,
+    source: &Source,
+    reports: Reports,
+) -> Arc<Notify> {
+    let reloader = Reloader::new(Arc::clone(app), path, source);
+    let (wake, name) = (reloader.wake(), path.display().to_string());
+    tokio::spawn(reloader.follow(move |reloaded| match reloaded {
+        Reloaded::Refused(problems) => {
+            let stay = "refused; the policies before it stay in effect";
+            reports.say(format!("{problems}\n{name}: {stay}"));
+        }
+        Reloaded::Changed => reports.say(format!("{name}: in effect")),
+        Reloaded::Unchanged => {}
+    }));
+    wake
+}
+
+/// The same for certificates.
+fn follow_certificates(tls: Arc<Tls>, reports: Reports) -> Arc<Notify> {
+    let wake = tls.wake();
+    tokio::spawn(tls.follow(move |reloaded| match reloaded {
+        TlsReloaded::Refused(error) => {
+            reports.say(format!("{error}\nTLS: refused; the certificate before it stays in use"));
+        }
+        TlsReloaded::Changed => reports.say("TLS: a new certificate is in use"),
+        TlsReloaded::Unchanged => {}
+    }));
+    wake
+}
+
+const LOOK_AT_THE_STORE: Duration = Duration::from_millis(500);

@@ -1,0 +1,87 @@
+//! Where `serve` keeps its counters.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use tidegate::config::{KeyFormat as Template, PlannedPolicy};
+use tidegate::{KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisStoreBuilder};
+use tidegate_server::PerWorker;
+
+use super::Serve;
+
+/// Where the counters are.
+pub(super) enum Chosen {
+    Memory(Box<MemoryStore>),
+    Redis(Box<PerWorker<RedisStore>>),
+}
+
+impl Serve {
+    /// As the command line says, else as the file does; and what there is to say about it.
+    pub(super) fn store_of(&self, plan: Option<&Plan>) -> anyhow::Result<(Chosen, String)> {
+        let settings = plan.map(Plan::settings);
+        let url = self.store.as_deref().or_else(|| settings.and_then(|settings| settings.store()));
+        match url {
+            None | Some("memory") => {
+                let most = usize::try_from(self.max_keys).unwrap_or(usize::MAX);
+                let store = MemoryStore::builder().max_keys(most).build();
+                Ok((Chosen::Memory(Box::new(store)), format!("memory, at most {most} keys")))
+            }
+            Some(url) => {
+                let config: RedisConfig = url.parse()?;
+                let (secret, mut about) = (self.secret()?, config.to_string());
+                let mut builder = RedisStore::builder(config)
+                    .secret(secret.as_deref().unwrap_or_default())
+                    .deadline(deadline_of(plan));
+                if let Some(template) = key_format_of(plan)? {
+                    builder = builder.key_format(template.parse::<KeyFormat>()?)?;
+                    about += &format!("\nkeys: {template}");
+                } else if secret.is_none() {
+                    about += NO_SECRET;
+                } else {
+                    about += "\nkeys: hashed under the deployment's secret";
+                }
+                if self.is_password_shown(url) {
+                    about += PASSWORD_SHOWN;
+                }
+                let store = PerWorker::new(self.workers().get(), || builder.clone().build());
+                Ok((Chosen::Redis(Box::new(store)), about))
+            }
+        }
+    }
+
+    /// Whether everybody who can list processes reads the password.
+    fn is_password_shown(&self, url: &str) -> bool {
+        let user = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+        let has_password = user.is_some_and(|(user, _)| user.contains(':'));
+        self.store.is_some() && std::env::var_os("TIDEGATE_STORE").is_none() && has_password
+    }
+}
+
+/// What an operator should know about Redis, in lines of their own.
+pub(super) async fn doubts_of(store: &PerWorker<RedisStore>) -> String {
+    let doubts = store.own().doubts().await;
+    doubts.iter().map(|doubt| format!("\nwarning: {doubt}")).collect()
+}
+
+/// As long as the most patient policy wants to wait.
+fn deadline_of(plan: Option<&Plan>) -> Duration {
+    let policies = plan.map(Plan::policies).unwrap_or_default();
+    let longest = policies.iter().map(PlannedPolicy::store_deadline).max();
+    longest.map_or(RedisStoreBuilder::DEFAULT_DEADLINE, Into::into)
+}
+
+/// The one template of all policies: a store has one way to name its keys.
+fn key_format_of(plan: Option<&Plan>) -> anyhow::Result<Option<&str>> {
+    let policies = plan.map(Plan::policies).unwrap_or_default();
+    let mut templates = policies.iter().map(|policy| policy.key_format().map(Template::template));
+    let first = templates.next().flatten();
+    if templates.any(|other| other != first) {
+        bail!("policies of one store share one key_format: expected the same for all, or for none");
+    }
+    Ok(first)
+}
+
+const NO_SECRET: &str = "\nkeys: hashed without a secret, so that who reads Redis can guess whose \
+    they are; TIDEGATE_SECRET or --secret-file sets one for all instances";
+const PASSWORD_SHOWN: &str = "\nwarning: the password in --store is shown to everybody who can list \
+    processes: expected it in TIDEGATE_STORE, or as store in the configuration";

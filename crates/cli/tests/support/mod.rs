@@ -1,0 +1,117 @@
+//! The real binary, as a server.
+
+#![allow(dead_code, reason = "no test file needs all of it")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// A running `tidegate serve`. Killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// What it said when it began.
+    pub(crate) greeting: Vec<String>,
+}
+
+impl Server {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut greeting = Vec::new();
+        for line in lines.map(Result::unwrap) {
+            let is_last = line.starts_with("try: ");
+            greeting.push(line);
+            if is_last {
+                break;
+            }
+        }
+        Self { child, greeting }
+    }
+
+    /// The line that begins so, without its beginning.
+    pub(crate) fn said(&self, beginning: &str) -> &str {
+        let line = self.greeting.iter().find_map(|line| line.strip_prefix(beginning));
+        line.unwrap_or_else(|| panic!("no {beginning:?} in {:#?}", self.greeting))
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        self.said("listening on http://")
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    }
+
+    pub(crate) fn check(&self) -> String {
+        let body = r#"{"policy": "demo", "key": "alice"}"#;
+        let head = "POST /v1/check HTTP/1.1\r\nconnection: close\r\n";
+        let mut stream = self.connect();
+        write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        reply
+    }
+
+    pub(crate) fn get(&self, path: &str) -> String {
+        let mut stream = self.connect();
+        write!(stream, "GET {path} HTTP/1.1\r\nconnection: close\r\n\r\n").unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        reply
+    }
+
+    pub(crate) fn stderr(&mut self) -> impl BufRead + use<> {
+        BufReader::new(self.child.stderr.take().unwrap())
+    }
+
+    pub(crate) fn send(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+    }
+
+    pub(crate) fn exit_code(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
+    pub(crate) fn signal(self, name: &str) -> Option<i32> {
+        self.send(name);
+        self.exit_code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The binary, with no setting but those that keep tests apart.
+pub(crate) fn tidegate() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
+        command.env_remove(name);
+    }
+    command.env("TIDEGATE_RESP", "off").env("TIDEGATE_GRPC", "off");
+    command
+}
+
+pub(crate) fn serve(args: &[&str]) -> Server {
+    Server::start(tidegate().args(["serve", "--http", "127.0.0.1:0"]).args(args))
+}
+
+pub(crate) fn output(args: &[&str]) -> Output {
+    tidegate().args(args).output().unwrap()
+}
+
+/// That it failed with one line on standard error, which is returned.
+pub(crate) fn failure(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
+}

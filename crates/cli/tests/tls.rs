@@ -1,0 +1,97 @@
+//! `tidegate serve` with certificates.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+mod support;
+
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rcgen::{CertificateParams, KeyPair};
+use support::{Server, failure, output, tidegate};
+use tidegate_testkit::peer;
+
+/// A directory with a certificate that is its own authority.
+struct Certificates(PathBuf);
+
+impl Certificates {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        let certificates = Self(path);
+        certificates.renew();
+        certificates
+    }
+
+    fn renew(&self) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(self.file("key"), key.serialize_pem()).unwrap();
+        std::fs::write(self.file("crt"), params.self_signed(&key).unwrap().pem()).unwrap();
+    }
+
+    fn file(&self, extension: &str) -> PathBuf {
+        self.0.join(format!("server.{extension}"))
+    }
+
+    fn serve(&self) -> Server {
+        let mut command = tidegate();
+        command.args(["serve", "--http", "127.0.0.1:0", "--tls-cert"]).arg(self.file("crt"));
+        command.arg("--tls-key").arg(self.file("key")).stderr(Stdio::piped());
+        Server::start(&mut command)
+    }
+}
+
+impl Drop for Certificates {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether curl finds the certificate as it is in the file.
+fn is_trusted(curl: &Path, server: &Server, certificates: &Certificates) -> bool {
+    let port = server.said("listening on https://").rsplit(':').next().unwrap();
+    let mut command = Command::new(curl);
+    command.args(["-sf", "--max-time", "10", "--cacert"]).arg(certificates.file("crt"));
+    command.arg(format!("https://localhost:{port}/healthz")).status().unwrap().success()
+}
+
+#[test]
+fn a_renewed_certificate_is_in_use_after_sighup_and_a_bad_one_never() {
+    let Some(curl) = peer("curl") else { return };
+    let certificates = Certificates::new("renewed");
+    let mut server = certificates.serve();
+    assert!(server.said("try: curl ").contains("--cacert"));
+    assert!(is_trusted(&curl, &server, &certificates));
+    let mut log = server.stderr().lines().map(Result::unwrap);
+
+    certificates.renew();
+    server.send("HUP");
+    // The key alone may be seen first, and refused.
+    assert!(log.any(|line| line == "TLS: a new certificate is in use"));
+    assert!(is_trusted(&curl, &server, &certificates));
+
+    let good = std::fs::read(certificates.file("crt")).unwrap();
+    std::fs::write(certificates.file("crt"), "nonsense").unwrap();
+    server.send("HUP");
+    assert!(log.any(|line| line.starts_with("TLS: refused")));
+    std::fs::write(certificates.file("crt"), good).unwrap();
+    assert!(is_trusted(&curl, &server, &certificates));
+    assert_eq!(server.signal("TERM"), Some(0));
+}
+
+#[test]
+fn certificates_that_cannot_be_used_are_refused() {
+    let certificates = Certificates::new("refused");
+    let (cert, key) = (certificates.file("crt"), certificates.file("key"));
+    let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+    let serve = |args: &[&str]| failure(&output(&[&["serve", "--http", "127.0.0.1:0"], args].concat()));
+    assert!(serve(&["--tls-cert", cert]).contains("expected --tls-key as well"));
+    assert!(serve(&["--tls-key", key]).contains("expected --tls-cert as well"));
+    assert!(serve(&["--tls-client-ca", cert]).contains("expected --tls-cert as well"));
+    let swapped = serve(&["--tls-cert", key, "--tls-key", cert]);
+    assert!(swapped.contains(key) && swapped.contains("BEGIN CERTIFICATE"), "{swapped}");
+    let absent = serve(&["--tls-cert", "/nowhere/x.crt", "--tls-key", key]);
+    assert!(absent.contains("cannot read /nowhere/x.crt"), "{absent}");
+}

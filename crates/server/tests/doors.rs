@@ -1,0 +1,142 @@
+//! A server with several workers, and doors of every kind.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
+
+mod support;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+
+use support::{Client, post, soon};
+use tidegate::MemoryStore;
+use tidegate_server::{Address, App, Config, Place, Server, Transport};
+use tidegate_testkit::peer;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
+
+/// The demo on these addresses, with two workers.
+struct Running {
+    places: Vec<Place>,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<std::io::Result<()>>,
+}
+
+impl Running {
+    fn start(addresses: &[&str], config: Config) -> Self {
+        let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
+        let mut server = Server::new(app, config, NonZeroUsize::new(2).unwrap());
+        let open = |address: &&str| {
+            let address: Address = address.parse().unwrap();
+            server.open(Transport::Http, &address, None).unwrap()
+        };
+        let places = addresses.iter().map(open).collect();
+        let (stop, stopped) = oneshot::channel();
+        let ended = tokio::spawn(server.run(async { drop(stopped.await) }));
+        Self { places, stop, ended }
+    }
+
+    async fn connect(&self, door: usize) -> Client {
+        match &self.places[door] {
+            Place::Tcp(address) => Client::over(TcpStream::connect(address).await.unwrap()),
+            Place::Unix(path) => Client::over(UnixStream::connect(path).await.unwrap()),
+        }
+    }
+
+    async fn stop(self) {
+        self.stop.send(()).unwrap();
+        soon(self.ended).await.unwrap().unwrap();
+    }
+}
+
+fn socket(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("tidegate-doors-{}-{name}.sock", std::process::id()))
+}
+
+#[tokio::test]
+async fn workers_and_doors_count_together() {
+    let path = socket("together");
+    let unix = format!("unix:{}", path.display());
+    let running = Running::start(&["127.0.0.1:0", &unix], Config::default());
+    let mut statuses = Vec::new();
+    for connection in 0..32 {
+        let mut client = running.connect(connection % 2).await;
+        statuses.push(client.check(ALICE).await.status);
+    }
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 10);
+    assert!(statuses[10..].iter().all(|status| *status == 429));
+    running.stop().await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn workers_have_one_cap_together() {
+    let config = Config { max_connections: 3, ..Config::default() };
+    let running = Running::start(&["127.0.0.1:0"], config);
+    let mut seated = Vec::new();
+    for _ in 0..3 {
+        let mut client = running.connect(0).await;
+        client.check(ALICE).await;
+        seated.push(client);
+    }
+    // Whichever worker they come to.
+    let mut waiting = Vec::new();
+    for _ in 0..8 {
+        let mut client = running.connect(0).await;
+        client.send(&post(ALICE)).await;
+        waiting.push(client);
+    }
+    for client in &mut waiting {
+        assert!(client.is_silent().await);
+    }
+    drop(seated);
+    for mut client in waiting {
+        assert_ne!(client.reply().await.status, 0);
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn all_doors_close_together_and_finish_what_has_begun() {
+    let unix = format!("unix:{}", socket("drain").display());
+    let running = Running::start(&["127.0.0.1:0", &unix], Config::default());
+    let request = post(ALICE);
+    let (begun, rest) = request.split_at(request.len() - 5);
+    let mut clients = Vec::new();
+    for connection in 0..8 {
+        let mut client = running.connect(connection % 2).await;
+        client.send(begun).await;
+        clients.push(client);
+    }
+    for client in &mut clients {
+        assert!(client.is_silent().await);
+    }
+    let Running { places, stop, ended } = running;
+    stop.send(()).unwrap();
+    let Place::Tcp(address) = places[0] else { unreachable!("the first is TCP") };
+    soon(async { while TcpStream::connect(address).await.is_ok() {} }).await;
+    for client in &mut clients {
+        client.send(rest).await;
+        let reply = client.reply().await;
+        assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+        assert!(client.is_closed().await);
+    }
+    soon(ended).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curl_finds_a_unix_socket() {
+    let Some(curl) = peer("curl") else { return };
+    let path = socket("curl");
+    let running = Running::start(&[&format!("unix:{}", path.display())], Config::default());
+    let mut command = Command::new(curl);
+    command.args(["-s", "--max-time", "10", "--unix-socket"]).arg(&path);
+    let output = command.args(["http://localhost/v1/check", "-d", ALICE]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains(r#""remaining":9"#), "{said}");
+    running.stop().await;
+}

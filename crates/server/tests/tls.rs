@@ -1,0 +1,261 @@
+//! TLS: certificates, ours and theirs, and what happens when they change.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
+
+mod support;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use support::{Client, soon};
+use tidegate::MemoryStore;
+use tidegate_server::{App, Config, Listener, Tls, TlsFiles, TlsReloaded, serve};
+use tidegate_testkit::peer;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
+
+/// An authority, and a directory for what it signs.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: rcgen::Certificate,
+    directory: PathBuf,
+}
+
+impl Authority {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let unique = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let directory =
+            std::env::temp_dir().join(format!("tidegate-tls-{}-{}", unique.0, unique.1));
+        std::fs::create_dir_all(&directory).unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        std::fs::write(directory.join("ca.crt"), certificate.pem()).unwrap();
+        Self { issuer: Issuer::new(params, key), certificate, directory }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// A certificate with its key, by common name.
+    fn sign(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
+    /// Puts a new certificate in place.
+    fn issue(&self, name: &str) -> TlsFiles {
+        let (certificate, key) = self.sign(name);
+        std::fs::write(self.file("server.crt"), certificate.pem()).unwrap();
+        std::fs::write(self.file("server.key"), key.serialize_pem()).unwrap();
+        let (cert, key) = (self.file("server.crt"), self.file("server.key"));
+        TlsFiles { cert, key, client_ca: None }
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// The demo behind TLS.
+async fn start(tls: Arc<Tls>) -> SocketAddr {
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
+    let listener = Listener::from(socket).with_tls(tls);
+    tokio::spawn(serve(listener, app, Config::default(), std::future::pending()));
+    address
+}
+
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn identity((certificate, key): (rcgen::Certificate, KeyPair)) -> Identity {
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    (vec![certificate.der().clone()], key)
+}
+
+async fn connect(
+    address: SocketAddr,
+    authority: &Authority,
+    identity: Option<Identity>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.certificate.der().clone()).unwrap();
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let config = match identity {
+        None => builder.with_no_client_auth(),
+        Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
+    };
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    soon(TlsConnector::from(Arc::new(config)).connect(name, stream)).await
+}
+
+fn certificate_of(stream: &TlsStream<TcpStream>) -> CertificateDer<'static> {
+    stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()
+}
+
+#[tokio::test]
+async fn requests_are_answered_over_tls() {
+    let authority = Authority::new();
+    let address = start(Arc::new(Tls::load(authority.issue("one")).unwrap())).await;
+    let mut client = Client::over(connect(address, &authority, None).await.unwrap());
+    for remaining in [9, 8] {
+        assert_eq!(client.check(ALICE).await.json()["remaining"], remaining);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curl_agrees_on_http_2_and_on_http_1() {
+    let Some(curl) = peer("curl") else { return };
+    let authority = Authority::new();
+    let address = start(Arc::new(Tls::load(authority.issue("one")).unwrap())).await;
+    for (version, spoken) in [("--http2", " 2"), ("--http1.1", " 1.1")] {
+        let mut command = Command::new(&curl);
+        command.args(["-s", "--max-time", "10", version, "-w", " %{http_version}", "--cacert"]);
+        command.arg(authority.file("ca.crt")).args(["-d", ALICE]);
+        let output =
+            command.arg(format!("https://localhost:{}/v1/check", address.port())).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains(r#""allowed":true"#) && said.ends_with(spoken), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_certificate_nobody_is_let_in_where_one_is_wanted() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let client_ca = Some(authority.file("ca.crt"));
+    let tls = Tls::load(TlsFiles { client_ca, ..authority.issue("one") }).unwrap();
+    assert!(tls.wants_certificates());
+    let address = start(Arc::new(tls)).await;
+    for identity in [None, Some(identity(stranger.sign("mallory")))] {
+        // The server's refusal comes after what the client holds for the end of the handshake.
+        if let Ok(stream) = connect(address, &authority, identity).await {
+            let mut client = Client::over(stream);
+            client.try_send("GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").await;
+            assert!(client.is_closed().await);
+        }
+    }
+    let ours = identity(authority.sign("billing"));
+    let mut client = Client::over(connect(address, &authority, Some(ours)).await.unwrap());
+    assert_eq!(client.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_used_and_a_bad_one_is_not() {
+    let authority = Authority::new();
+    let tls = Arc::new(Tls::load(authority.issue("one")).unwrap());
+    let address = start(Arc::clone(&tls)).await;
+    let open = connect(address, &authority, None).await.unwrap();
+    let one = certificate_of(&open);
+    assert!(matches!(tls.reload(), TlsReloaded::Unchanged));
+
+    authority.issue("two");
+    assert!(matches!(tls.reload(), TlsReloaded::Changed));
+    let two = certificate_of(&connect(address, &authority, None).await.unwrap());
+    assert_ne!(one, two);
+
+    for (file, text, said) in [
+        ("server.crt", "nonsense", "no certificate in it"),
+        ("server.key", &*KeyPair::generate().unwrap().serialize_pem(), "of another certificate"),
+    ] {
+        authority.issue("three");
+        std::fs::write(authority.file(file), text).unwrap();
+        let TlsReloaded::Refused(error) = tls.reload() else { panic!("{file} is taken") };
+        let error = error.to_string();
+        assert!(error.contains(file) && error.contains(said), "{error}");
+        assert!(error.contains("expected"), "{error}");
+        // Once is enough.
+        assert!(matches!(tls.reload(), TlsReloaded::Unchanged));
+        assert_eq!(certificate_of(&connect(address, &authority, None).await.unwrap()), two);
+    }
+    std::fs::remove_file(authority.file("server.key")).unwrap();
+    assert!(matches!(tls.reload(), TlsReloaded::Refused(_)));
+    assert!(matches!(tls.reload(), TlsReloaded::Unchanged));
+    // Who was there before notices nothing.
+    assert_eq!(Client::over(open).get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_certificate_is_followed() {
+    let authority = Authority::new();
+    let tls = Arc::new(Tls::load(authority.issue("one")).unwrap());
+    let (told, mut news) = tokio::sync::mpsc::unbounded_channel();
+    let follow = Arc::clone(&tls).follow(move |reloaded| {
+        told.send(matches!(reloaded, TlsReloaded::Changed)).unwrap();
+    });
+    let follow = tokio::spawn(follow);
+    let issued = [authority.sign("two"), authority.sign("three")];
+    for (certificate, key) in issued {
+        // As certbot does: the files are replaced, one after the other.
+        replace(&authority.file("server.key"), &key.serialize_pem());
+        replace(&authority.file("server.crt"), &certificate.pem());
+        tls.wake().notify_one();
+        // The key alone may be seen first, and refused.
+        while !soon(news.recv()).await.unwrap() {}
+    }
+    follow.abort();
+}
+
+fn replace(path: &Path, text: &str) {
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, text).unwrap();
+    std::fs::rename(beside, path).unwrap();
+}
+
+#[tokio::test]
+async fn who_talks_the_wrong_thing_is_sent_away() {
+    let authority = Authority::new();
+    let address = start(Arc::new(Tls::load(authority.issue("one")).unwrap())).await;
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 100], b"\x16\x03\x01\xff\xff"] {
+        let mut plain = Client::over(TcpStream::connect(address).await.unwrap());
+        plain.try_send_bytes(bytes).await;
+        plain.drain().await;
+    }
+    // And TLS where none is spoken.
+    let server = support::Server::start().await;
+    assert!(connect(server.address, &authority, None).await.is_err());
+    let mut client = Client::over(connect(address, &authority, None).await.unwrap());
+    assert_eq!(client.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_handshake_that_takes_for_ever_keeps_nobody_waiting() {
+    let authority = Authority::new();
+    let address = start(Arc::new(Tls::load(authority.issue("one")).unwrap())).await;
+    let mut silent = Vec::new();
+    for _ in 0..50 {
+        silent.push(TcpStream::connect(address).await.unwrap());
+    }
+    let mut client = Client::over(connect(address, &authority, None).await.unwrap());
+    assert_eq!(client.get("/healthz").await.status, 200);
+    // Nobody waits for ever for the silent ones either.
+    assert!(Client::over(silent.pop().unwrap()).is_closed().await);
+}
+
+#[test]
+fn files_that_are_not_there_are_named() {
+    let (cert, key) = (PathBuf::from("/nowhere/a.crt"), PathBuf::from("/nowhere/a.key"));
+    let error = Tls::load(TlsFiles { cert, key, client_ca: None }).unwrap_err().to_string();
+    assert!(error.starts_with("cannot read /nowhere/a.crt: "), "{error}");
+}
