@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-server", &["tidegate", "tidegate-http", "tidegate-wire"]),
     ("tidegate-cli", &["tidegate", "tidegate-server"]),
     ("tidegate-conformance", &["tidegate-core", "tidegate-store"]),
-    ("tidegate-bench", &["tidegate", "tidegate-server", "tidegate-testkit"]),
+    ("tidegate-bench", &["tidegate", "tidegate-server", "tidegate-testkit", "tidegate-wire"]),
     ("xtask", &["tidegate-conformance", "tidegate-core", "tidegate-policy", "tidegate-wire"]),
 ];
 

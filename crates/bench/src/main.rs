@@ -6,6 +6,7 @@
 #![allow(clippy::float_arithmetic, reason = "statistics are not decisions")]
 
 mod contestant;
+mod grpc;
 mod memory;
 mod policy;
 mod redis;
@@ -71,6 +72,19 @@ enum Benchmark {
     /// One of the servers that `resp` measures, in a process of its own.
     #[command(hide = true)]
     ServeResp { contestant: String },
+    /// Envoy's rate limit service, beside a bare one on tonic that decides nothing. A core for the
+    /// server, another for the load.
+    Grpc {
+        /// Rounds of which the median is taken.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// Calls in a round.
+        #[arg(long, default_value_t = 500_000)]
+        calls: u64,
+    },
+    /// One of the servers that `grpc` compares, until it is killed.
+    #[command(hide = true)]
+    GrpcServer { contestant: String, limit: String },
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
     MemoryOf { contestant: String, keys: usize },
@@ -104,5 +118,7 @@ fn main() -> anyhow::Result<()> {
         Benchmark::ServeResp { contestant } => resp::serve(&contestant),
         Benchmark::MemoryOf { contestant, keys } => memory::measure(&contestant, keys),
         Benchmark::Memory { server, keys } => server_memory::measure(server, keys),
+        Benchmark::Grpc { rounds, calls } => grpc::compare(rounds, calls),
+        Benchmark::GrpcServer { contestant, limit } => grpc::serve(&contestant, &limit),
     }
 }

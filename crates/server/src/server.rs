@@ -58,6 +58,8 @@ impl Transport {
         match (self, is_tls) {
             (Self::Http, false) => "http",
             (Self::Http, true) => "https",
+            (Self::Grpc, false) => "grpc",
+            (Self::Grpc, true) => "grpcs",
             (Self::Resp, false) => "redis",
             (Self::Resp, true) => "rediss",
         }

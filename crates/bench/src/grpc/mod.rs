@@ -1,0 +1,149 @@
+//! Envoy's rate limit service: ours beside a bare one that decides nothing, on the same stack.
+//!
+//! Each server is a process on one core with one current_thread runtime; the load comes from the
+//! other core.
+
+mod frames;
+mod load;
+mod server;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, ensure};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use self::load::{Load, Measured};
+use crate::table;
+
+pub(crate) use self::server::serve;
+
+/// Who is compared.
+const CONTESTANTS: [&str; 2] = ["tonic, bare", "tidegate"];
+
+/// What is asked: a name, whether it is denied, and of how many keys.
+const WORKLOADS: [(&str, &str, u32); 4] = [
+    ("allowed, 1 key", "allowed", 1),
+    ("allowed, 1M keys", "allowed", 1_000_000),
+    ("denied, 1 key", "denied", 1),
+    ("denied, 1M keys", "denied", 1_000_000),
+];
+
+const SERVERS_CORE: usize = 0;
+const CLIENTS_CORE: usize = 1;
+
+/// All workloads, the contestants in turn.
+pub(crate) fn compare(rounds: usize, calls: u64) -> anyhow::Result<()> {
+    pin(CLIENTS_CORE);
+    let mut rows = Vec::new();
+    for (name, limit, keys) in WORKLOADS {
+        eprintln!("{name} ...");
+        let servers = CONTESTANTS.map(|contestant| Server::start(contestant, limit));
+        let mut measured = CONTESTANTS.map(|_| Vec::new());
+        // The bare one says yes to everything.
+        for (server, contestant) in servers.iter().zip(CONTESTANTS) {
+            let server = server.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
+            let first = Load { port: server.port, keys, calls: keys.max(20_000).into() }.run()?;
+            ensure!(first.calls > 0, "{contestant} answers nothing");
+        }
+        for _ in 0..rounds {
+            for (server, measured) in servers.iter().zip(&mut measured) {
+                let server = server.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
+                let before = server.cpu_micros()?;
+                let mut one = Load { port: server.port, keys, calls }.run()?;
+                one.cpu = (server.cpu_micros()? - before) / one.calls as f64;
+                measured.push(one);
+            }
+        }
+        let [bare, ours] = measured.map(median);
+        let (bare, ours) = (bare.context("a round")?, ours.context("a round")?);
+        let expected = if limit == "denied" { 1.0 } else { 0.0 };
+        ensure!((ours.denied - expected).abs() < 1e-9, "{name}: {} are denied", ours.denied);
+        rows.extend(
+            [(CONTESTANTS[0], bare), (CONTESTANTS[1], ours)].map(|it| row(name, it, bare)),
+        );
+    }
+    let header =
+        ["", "decisions/s", "of bare", "server CPU, us", "p50, us", "p99, us", "p99.9, us"];
+    table::print(
+        "Envoy RLS over gRPC, 8 connections x 8 streams, a core each",
+        &header.map(str::to_owned),
+        &rows,
+    );
+    Ok(())
+}
+
+fn row(workload: &str, (contestant, one): (&str, Measured), bare: Measured) -> Vec<String> {
+    vec![
+        format!("{workload}: {contestant}"),
+        format!("{:.0}", one.a_second),
+        format!("{:.2}", one.a_second / bare.a_second),
+        format!("{:.2}", one.cpu),
+        format!("{:.0}", one.p50),
+        format!("{:.0}", one.p99),
+        format!("{:.0}", one.p999),
+    ]
+}
+
+/// Of each figure the middle one.
+fn median(rounds: Vec<Measured>) -> Option<Measured> {
+    let middle = |figure: fn(&Measured) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(figure).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    Some(Measured {
+        calls: rounds.iter().map(|round| round.calls).sum(),
+        a_second: middle(|round| round.a_second)?,
+        denied: middle(|round| round.denied)?,
+        cpu: middle(|round| round.cpu)?,
+        p50: middle(|round| round.p50)?,
+        p99: middle(|round| round.p99)?,
+        p999: middle(|round| round.p999)?,
+    })
+}
+
+/// A contestant in a process of its own. Ends with the value.
+struct Server {
+    process: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start(contestant: &str, limit: &str) -> anyhow::Result<Self> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .args(["grpc-server", contestant, limit])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().context("its output")?).read_line(&mut line)?;
+        let port = line.trim().parse().with_context(|| format!("{contestant} said {line:?}"))?;
+        Ok(Self { process, port })
+    }
+
+    /// What it has used of its core.
+    fn cpu_micros(&self) -> anyhow::Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
+        let fields = stat.rsplit_once(") ").context("/proc/pid/stat")?.1;
+        let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>);
+        let ticks: f64 = ticks.sum::<Result<f64, _>>()?;
+        Ok(ticks * 1e6 / rustix::param::clock_ticks_per_second() as f64)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// To one core, if there is such a core.
+fn pin(core: usize) {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    if sched_setaffinity(None, &cores).is_err() {
+        eprintln!("cannot pin to core {core}: servers and load share what there is");
+    }
+}

@@ -1,0 +1,72 @@
+//! The contestants, each as a process.
+
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use tidegate::MemoryStore;
+use tidegate::config::Source;
+use tidegate_server::{App, Config, serve_grpc};
+use tidegate_wire::envoy::rate_limit_service_server::{RateLimitService, RateLimitServiceServer};
+use tidegate_wire::envoy::{Code, DescriptorStatus, RateLimitRequest, RateLimitResponse};
+use tokio::net::TcpListener;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
+
+use super::{SERVERS_CORE, pin};
+
+/// Serves until it is killed; says its port.
+pub(crate) fn serve(contestant: &str, limit: &str) -> anyhow::Result<()> {
+    pin(SERVERS_CORE);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        println!("{}", listener.local_addr()?.port());
+        match contestant {
+            "tidegate" => ours(listener, limit).await,
+            "tonic, bare" => bare(listener).await,
+            other => bail!("{other:?}: expected one of {:?}", super::CONTESTANTS),
+        }
+    })
+}
+
+async fn ours(listener: TcpListener, limit: &str) -> anyhow::Result<()> {
+    let (unit, requests) = match limit {
+        "allowed" => ("second", u32::MAX),
+        "denied" => ("year", 1),
+        other => bail!("{other:?}: expected allowed or denied"),
+    };
+    let text = format!(
+        "domain: bench\ndescriptors: [{{ key: user, \
+         rate_limit: {{ unit: {unit}, requests_per_unit: {requests} }} }}]"
+    );
+    let store = MemoryStore::builder().max_keys(2_000_000).build();
+    let app = App::load(&Source::new("bench.yaml", text)?, store).context("the policies")?;
+    serve_grpc(listener, Arc::new(app), Config::default(), std::future::pending()).await;
+    Ok(())
+}
+
+/// Reads what it is asked, and says yes to it.
+struct Echo;
+
+#[tonic::async_trait]
+impl RateLimitService for Echo {
+    async fn should_rate_limit(
+        &self,
+        request: Request<RateLimitRequest>,
+    ) -> Result<Response<RateLimitResponse>, Status> {
+        let request = request.into_inner();
+        let yes = DescriptorStatus { code: Code::Ok.into(), ..DescriptorStatus::default() };
+        Ok(Response::new(RateLimitResponse {
+            overall_code: Code::Ok.into(),
+            statuses: request.descriptors.iter().map(|_| yes.clone()).collect(),
+            ..RateLimitResponse::default()
+        }))
+    }
+}
+
+async fn bare(listener: TcpListener) -> anyhow::Result<()> {
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let server = tonic::transport::Server::builder();
+    server.add_service(RateLimitServiceServer::new(Echo)).serve_with_incoming(incoming).await?;
+    Ok(())
+}

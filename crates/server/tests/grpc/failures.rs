@@ -1,0 +1,79 @@
+//! A store that does not answer: policies decide, and the call succeeds.
+
+use std::future::pending;
+use std::time::Duration;
+
+use tidegate::{Charge, Store, StoreError, StoreErrorKind, Verdicts};
+use tidegate_server::Config;
+use tidegate_wire::envoy::RateLimitOverride;
+
+use super::support::{METHOD, Server, brief, entry, framed, header, post, refund, request};
+
+const MODES: &str = "
+policies:
+  - { name: closed, key: [a], limits: [5/minute], on_store_error: closed }
+  - { name: open, key: [b], limits: [1/minute], on_store_error: open }
+  - { name: local, key: [c], limits: [1/minute] }
+";
+
+/// Fails at once, or never answers.
+struct Broken {
+    hangs: bool,
+}
+
+impl Broken {
+    async fn fail<T>(&self) -> Result<T, StoreError> {
+        if self.hangs {
+            pending::<()>().await;
+        }
+        Err(StoreError::new(StoreErrorKind::Unreachable, "nobody is there"))
+    }
+}
+
+impl Store for Broken {
+    async fn settle(&self, _: &[Charge<'_>], _: &mut Verdicts) -> Result<bool, StoreError> {
+        self.fail().await
+    }
+
+    async fn refund(&self, _: &Charge<'_>) -> Result<(), StoreError> {
+        self.fail().await
+    }
+
+    async fn reset(&self, _: &Charge<'_>) -> Result<(), StoreError> {
+        self.fail().await
+    }
+}
+
+#[tokio::test]
+async fn each_policy_says_what_happens() {
+    let server = Server::on(Broken { hangs: false }, MODES, Config::default()).await;
+    let closed = server.ask(&request([entry("a", "x")])).await;
+    assert_eq!(brief(&closed), (false, vec![(false, 0)]));
+    assert_eq!(header(&closed, "retry-after"), Some("1"));
+    for _ in 0..2 {
+        assert_eq!(brief(&server.ask(&request([entry("b", "x")])).await).0, true);
+    }
+    assert_eq!(brief(&server.ask(&request([entry("c", "x")])).await), (true, vec![(true, 0)]));
+    assert_eq!(brief(&server.ask(&request([entry("c", "x")])).await), (false, vec![(false, 0)]));
+    // What cannot be given back is no error.
+    assert!(brief(&server.ask(&request([refund(entry("c", "x"), 1)])).await).0);
+    let mut own = entry("d", "x");
+    own.limit = Some(RateLimitOverride { requests_per_unit: 1, unit: 2 });
+    assert_eq!(brief(&server.ask(&request([own.clone()])).await), (true, vec![(true, 0)]));
+    assert_eq!(brief(&server.ask(&request([own])).await), (false, vec![(false, 0)]));
+}
+
+#[tokio::test]
+async fn a_client_waits_no_longer_than_it_wants_to() {
+    let config = Config { body_timeout: Duration::from_millis(200), ..Config::default() };
+    let server = Server::on(Broken { hangs: true }, MODES, config).await;
+    let client = server.connect().await;
+    let mut head = post(METHOD);
+    head.headers_mut().insert("grpc-timeout", "20m".parse().unwrap());
+    let body = framed(&request([entry("c", "x")]));
+    let reply = client.send(head, body.clone()).await.unwrap();
+    assert_eq!(reply.refusal(), (4, "no decision within 20ms".to_owned()));
+    // And not for ever when it does not say.
+    let reply = client.call(METHOD, body).await;
+    assert_eq!(reply.refusal(), (4, "no decision within 200ms".to_owned()));
+}

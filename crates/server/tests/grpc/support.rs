@@ -1,0 +1,193 @@
+//! A real server on a free port, and a client that sends exactly what it is told.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use h2::client::SendRequest;
+use http::{HeaderMap, Method, Request};
+use prost::Message;
+use tidegate::config::Source;
+use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
+use tidegate_server::{App, Config, serve_grpc};
+use tidegate_wire::envoy::{
+    Code, DescriptorStatus, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+pub(crate) const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// A server on a clock that stands still, at the beginning of a minute.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) clock: ManualClock,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) async fn start(limits: &str) -> Self {
+        Self::with(limits, Config::default()).await
+    }
+
+    pub(crate) async fn with(limits: &str, config: Config) -> Self {
+        let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        Self { clock, ..Self::on(store, limits, config).await }
+    }
+
+    pub(crate) async fn on<S: Store + 'static>(store: S, limits: &str, config: Config) -> Self {
+        let source = Source::new("test.yaml", limits).unwrap();
+        let app = App::load(&source, store).unwrap_or_else(|problems| panic!("{problems}"));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async { drop(stopped.await) };
+        let task = tokio::spawn(serve_grpc(listener, Arc::new(app), config, stopped));
+        Self { address, clock: ManualClock::default(), stop: Some(stop), task }
+    }
+
+    pub(crate) async fn connect(&self) -> Client {
+        Client::of(TcpStream::connect(self.address).await.unwrap()).await
+    }
+
+    /// Asks once, over a connection of its own.
+    pub(crate) async fn ask(&self, request: &RateLimitRequest) -> RateLimitResponse {
+        self.connect().await.ask(request).await
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.stop.take().unwrap().send(()).unwrap();
+    }
+
+    /// Waits until it has returned.
+    pub(crate) async fn stopped(self) {
+        soon(self.task).await.unwrap();
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Client(pub(crate) SendRequest<Bytes>);
+
+/// What a call is answered with.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) http: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) data: Bytes,
+    trailers: HeaderMap,
+}
+
+impl Client {
+    pub(crate) async fn of(stream: TcpStream) -> Self {
+        let (send, connection) = soon(h2::client::handshake(stream)).await.unwrap();
+        tokio::spawn(async move { drop(connection.await) });
+        Self(send)
+    }
+
+    pub(crate) async fn ask(&self, request: &RateLimitRequest) -> RateLimitResponse {
+        let reply = self.call(METHOD, framed(request)).await;
+        assert_eq!((reply.http, reply.code()), (200, 0), "{reply:?}");
+        RateLimitResponse::decode(&reply.data[5..]).unwrap()
+    }
+
+    /// The code and message with which a request is refused.
+    pub(crate) async fn refused(&self, request: &RateLimitRequest) -> (u32, String) {
+        self.call(METHOD, framed(request)).await.refusal()
+    }
+
+    pub(crate) async fn call(&self, path: &str, body: Bytes) -> Reply {
+        self.send(post(path), body).await.unwrap()
+    }
+
+    pub(crate) async fn send(&self, head: Request<()>, body: Bytes) -> Result<Reply, h2::Error> {
+        let mut client = self.0.clone().ready().await?;
+        let (response, mut stream) = client.send_request(head, false)?;
+        stream.send_data(body, true)?;
+        soon(async {
+            let (head, mut body) = response.await?.into_parts();
+            let mut data = BytesMut::new();
+            while let Some(some) = body.data().await {
+                data.extend_from_slice(&some?);
+            }
+            let trailers = body.trailers().await?.unwrap_or_default();
+            let (http, data) = (head.status.as_u16(), data.freeze());
+            Ok(Reply { http, headers: head.headers, data, trailers })
+        })
+        .await
+    }
+}
+
+impl Reply {
+    pub(crate) fn code(&self) -> u32 {
+        let status = self.trailers.get("grpc-status").or(self.headers.get("grpc-status"));
+        status.map_or(u32::MAX, |status| status.to_str().unwrap().parse().unwrap())
+    }
+
+    pub(crate) fn refusal(&self) -> (u32, String) {
+        assert!(self.data.is_empty(), "{self:?}");
+        let message = &self.headers["grpc-message"];
+        (self.code(), message.to_str().unwrap().to_owned())
+    }
+}
+
+pub(crate) fn post(path: &str) -> Request<()> {
+    let head = Request::builder().method(Method::POST).uri(format!("http://test{path}"));
+    head.header("content-type", "application/grpc").header("te", "trailers").body(()).unwrap()
+}
+
+pub(crate) fn framed(message: &impl Message) -> Bytes {
+    frame(0, &message.encode_to_vec())
+}
+
+pub(crate) fn frame(flag: u8, message: &[u8]) -> Bytes {
+    let mut bytes = BytesMut::new();
+    bytes.put_u8(flag);
+    bytes.put_u32(u32::try_from(message.len()).unwrap());
+    bytes.extend_from_slice(message);
+    bytes.freeze()
+}
+
+/// A request with these descriptors in the domain `edge`.
+pub(crate) fn request(
+    descriptors: impl IntoIterator<Item = RateLimitDescriptor>,
+) -> RateLimitRequest {
+    let descriptors = descriptors.into_iter().collect();
+    RateLimitRequest { domain: "edge".to_owned(), descriptors, hits_addend: 0 }
+}
+
+/// A descriptor of one entry.
+pub(crate) fn entry(key: &str, value: &str) -> RateLimitDescriptor {
+    RateLimitDescriptor::new([(key, value)])
+}
+
+/// The same, with hits of its own.
+pub(crate) fn hits(descriptor: RateLimitDescriptor, hits: u64) -> RateLimitDescriptor {
+    RateLimitDescriptor { hits_addend: Some(hits), ..descriptor }
+}
+
+/// The same, to give back.
+pub(crate) fn refund(descriptor: RateLimitDescriptor, amount: u64) -> RateLimitDescriptor {
+    RateLimitDescriptor { is_negative_hits: true, ..hits(descriptor, amount) }
+}
+
+/// Whether it is allowed, and for each descriptor that and what is left.
+pub(crate) fn brief(response: &RateLimitResponse) -> (bool, Vec<(bool, u32)>) {
+    let one = |status: &DescriptorStatus| (status.code() == Code::Ok, status.limit_remaining);
+    (response.overall_code() == Code::Ok, response.statuses.iter().map(one).collect())
+}
+
+/// A field that the client of Envoy is to see.
+pub(crate) fn header<'r>(response: &'r RateLimitResponse, name: &str) -> Option<&'r str> {
+    let found = response.response_headers_to_add.iter().find(|header| header.key == name);
+    found.map(|header| header.value.as_str())
+}
+
+/// A test that waits for ever says less than one that fails.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(20), future).await.expect("an answer within 20 s")
+}
