@@ -19,6 +19,7 @@
 //! ```
 
 mod ad_hoc;
+mod amend;
 mod attributes;
 mod compile;
 mod explain;
@@ -38,6 +39,7 @@ mod suggest;
 mod yaml;
 
 pub use ad_hoc::AdHoc;
+pub use amend::{Amended, Amendment};
 pub use attributes::Attributes;
 pub use explain::{Described, Explained, Outcome};
 pub use foreign::envoy::{Descriptor, DescriptorStatus, DescriptorsOwed, Domain};

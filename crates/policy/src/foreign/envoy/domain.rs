@@ -102,6 +102,7 @@ impl Plan {
             statuses.push(match (limit, limit.and_then(|limit| limit.policy)) {
                 (None, _) => DescriptorStatus::NoLimit,
                 (Some(_), None) => DescriptorStatus::Unlimited,
+                (Some(_), Some(number)) if self.is_off(number) => DescriptorStatus::NoLimit,
                 (Some(_), Some(number)) => {
                     self.charge(number, domain, descriptor, &mut owed);
                     DescriptorStatus::Charged(owed.charges().len().saturating_sub(1))
@@ -109,6 +110,11 @@ impl Plan {
             });
         }
         DescriptorsOwed { owed, statuses }
+    }
+
+    /// Whether somebody has switched it off, which no file of theirs can say.
+    fn is_off(&self, number: u32) -> bool {
+        self.policies().get(number as usize).is_some_and(|policy| policy.mode() == Mode::Off)
     }
 
     fn charge<'p>(
