@@ -10,11 +10,16 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use tidegate::config::{Described, KeyFormat as Template, PlannedPolicy, Source};
-use tidegate::{KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisStoreBuilder, Store};
+use tidegate::{
+    Board, KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisStoreBuilder, Store,
+};
+use tidegate_server::log::{self, Level};
 use tidegate_server::{App, Config, Reloaded, Reloader, serve};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 
+use crate::operate::Operate;
 use crate::print;
 use crate::validate::wrong;
 
@@ -38,10 +43,13 @@ pub(crate) struct Serve {
     #[arg(long, env = "TIDEGATE_EXPECTED_NODES", value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     expected_nodes: u32,
+    #[command(flatten)]
+    operate: Operate,
 }
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        self.operate.choose_log();
         let source = match self.config.as_deref().map(Source::read).transpose() {
             Ok(source) => source,
             Err(problems) => return Ok(wrong(&problems)),
@@ -69,7 +77,7 @@ impl Serve {
         })
     }
 
-    async fn serve<S: Store + 'static>(
+    async fn serve<S: Store + Board + 'static>(
         self,
         source: Option<Source>,
         store: S,
@@ -81,16 +89,22 @@ impl Serve {
             Some(source) => App::load(source, store),
         };
         let app = match app {
-            Ok(app) => Arc::new(app.expected_nodes(self.expected_nodes)),
+            Ok(app) => app.expected_nodes(self.expected_nodes),
             Err(problems) => return Ok(wrong(&problems)),
         };
+        let app = Arc::new(if self.operate.shows_keys() { app.showing_keys() } else { app });
         // Before the first line is printed: whoever has read it may send a signal.
         let stop = Stop::new().context("cannot listen for signals")?;
-        if let (Some(path), Some(source)) = (&self.config, &source) {
-            follow(&app, path, source)?;
-        }
+        let reload = match (&self.config, &source) {
+            (Some(path), Some(source)) => Some(follow(&app, path, source)?),
+            _ => None,
+        };
         tokio::spawn(tell_of_the_store(Arc::clone(&app)));
-        print(&greeting(listener.local_addr()?, &app, &about));
+        // Whoever follows the board says what is wrong with it.
+        let _ = app.catch_up().await;
+        tokio::spawn(Arc::clone(&app).follow_board());
+        let admin = self.operate.open(&app, reload, &about).await?;
+        print(&greeting(listener.local_addr()?, admin, &app, &about));
         serve(listener, app, Config::default(), stop.wait()).await;
         Ok(ExitCode::SUCCESS)
     }
@@ -140,8 +154,13 @@ async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
     loop {
         let problem = app.limiter().store_problem();
         match (&said, &problem) {
-            (None, Some(problem)) => eprintln!("deciding without the store: {problem}"),
-            (Some(_), None) => eprintln!("the store answers again"),
+            (None, Some(problem)) => {
+                let message = format!("deciding without the store: {problem}");
+                log::say(Level::Warn, "store_lost", &message, &[]);
+            }
+            (Some(_), None) => {
+                log::say(Level::Info, "store_regained", "the store answers again", &[]);
+            }
             _ => {}
         }
         said = problem;
@@ -165,10 +184,10 @@ fn follow<S: Store + 'static>(
     app: &Arc<App<S>>,
     path: &Path,
     source: &Source,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Arc<Notify>> {
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
     let reloader = Reloader::new(Arc::clone(app), path, source);
-    let wake = reloader.wake();
+    let (wake, waker) = (reloader.wake(), reloader.wake());
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
             wake.notify_one();
@@ -177,12 +196,16 @@ fn follow<S: Store + 'static>(
     let name = path.display().to_string();
     tokio::spawn(reloader.follow(move |reloaded| match reloaded {
         Reloaded::Refused(problems) => {
-            eprintln!("{problems}\n{name}: refused; the policies before it stay in effect");
+            let message =
+                format!("{problems}\n{name}: refused; the policies before it stay in effect");
+            log::say(Level::Warn, "reload_refused", &message, &[("file", &name)]);
         }
-        Reloaded::Changed => eprintln!("{name}: in effect"),
+        Reloaded::Changed => {
+            log::say(Level::Info, "reload", &format!("{name}: in effect"), &[("file", &name)]);
+        }
         Reloaded::Unchanged => {}
     }));
-    Ok(())
+    Ok(waker)
 }
 
 async fn bind(address: &str) -> anyhow::Result<TcpListener> {
@@ -194,9 +217,17 @@ async fn bind(address: &str) -> anyhow::Result<TcpListener> {
     })
 }
 
-fn greeting<S: Store>(address: SocketAddr, app: &App<S>, store: &str) -> String {
+fn greeting<S: Store>(
+    address: SocketAddr,
+    admin: Option<SocketAddr>,
+    app: &App<S>,
+    store: &str,
+) -> String {
     let plan = app.limiter().plan();
     let mut text = format!("listening on http://{address}\n");
+    if let Some(admin) = admin {
+        let _ = writeln!(text, "admin on http://{admin}");
+    }
     text += &format!("store: {store}\npolicies:\n");
     for policy in plan.policies().iter().take(MAX_SHOWN) {
         describe(policy, plan.domains().is_empty(), &mut text);
@@ -235,19 +266,19 @@ fn try_it(plan: &Plan) -> String {
 }
 
 /// The signals that end a server.
-struct Stop {
+pub(crate) struct Stop {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Stop {
-    fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         Ok(Self { terminate, interrupt })
     }
 
-    async fn wait(mut self) {
+    pub(crate) async fn wait(mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -35,7 +35,7 @@ impl Drop for Scratch {
 
 fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.env_remove("TIDEGATE_HTTP").env_remove("TIDEGATE_CONFIG");
+    command.env_remove("TIDEGATE_HTTP").env_remove("TIDEGATE_CONFIG").env("TIDEGATE_ADMIN", "off");
     command
 }
 

@@ -13,7 +13,7 @@ struct Server(Child, String);
 impl Server {
     fn start(redis: &Redis, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["serve", "--http", "127.0.0.1:0", "--store", &redis.url()])
+            .args(["serve", "--http", "127.0.0.1:0", "--admin", "off", "--store", &redis.url()])
             .args(arguments)
             .stdout(Stdio::piped())
             .spawn()

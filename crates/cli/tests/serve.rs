@@ -65,7 +65,7 @@ const DEMO: &str = "  demo: 10/1m, sliding-window: at most 19 in any 1m; by key,
 
 fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.env_remove("TIDEGATE_HTTP").env_remove("TIDEGATE_CONFIG");
+    command.env_remove("TIDEGATE_HTTP").env_remove("TIDEGATE_CONFIG").env("TIDEGATE_ADMIN", "off");
     command
 }
 
@@ -148,7 +148,7 @@ fn help_lists_the_commands_and_the_exit_codes() {
 #[test]
 fn it_survives_running_out_of_file_descriptors() {
     let mut shell = Command::new("sh");
-    let script = r#"ulimit -n 24 && exec "$0" serve --http 127.0.0.1:0"#;
+    let script = r#"ulimit -n 24 && exec "$0" serve --http 127.0.0.1:0 --admin off"#;
     let server = Server::start(shell.args(["-c", script, env!("CARGO_BIN_EXE_tidegate")]));
     let crowd: Vec<TcpStream> = (0..50).map(|_| server.connect()).collect();
     // There are too few descriptors for the last of them, who waits.

@@ -31,10 +31,7 @@ fn notices_are_seen_until_they_are_over_or_taken_down() {
     clock.advance(Span::from_secs(4));
     let seen = now(store.look(Some(0))).unwrap().unwrap();
     let list: Vec<_> = seen.list.iter().map(|it| (&*it.name, &*it.text, it.left)).collect();
-    assert_eq!(
-        list,
-        [("a", &b"3"[..], Span::from_secs(6)), ("b", &b"2"[..], Span::from_secs(16))]
-    );
+    assert_eq!(list, [("a", &b"3"[..], Span::from_secs(6)), ("b", &b"2"[..], Span::from_secs(16))]);
     assert_eq!(now(store.look(Some(seen.version))).unwrap(), None);
 
     clock.advance(Span::from_secs(6));

@@ -13,6 +13,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+pub mod admin;
 mod attributes;
 mod batch;
 mod check;

@@ -57,7 +57,7 @@ impl Server {
     }
 }
 
-pub(crate) struct Client(BufStream<TcpStream>);
+pub(crate) struct Client(pub(crate) BufStream<TcpStream>);
 
 impl Client {
     pub(crate) async fn send(&mut self, text: &str) {
