@@ -21,8 +21,7 @@ struct Server {
 
 impl Server {
     fn start(command: &mut Command) -> Self {
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let (mut stderr, said) = (child.stderr.take().unwrap(), Arc::clone(&log));
         std::thread::spawn(move || {
@@ -221,7 +220,10 @@ fn an_address_that_everybody_can_reach_needs_a_token() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.starts_with("tidegate: admin on 0.0.0.0:"), "{said}");
-    assert!(said.contains("would be open to everybody who can reach it: expected a token"), "{said}");
+    assert!(
+        said.contains("would be open to everybody who can reach it: expected a token"),
+        "{said}"
+    );
 
     let weak = start("admin hunter2").output().unwrap();
     let said = String::from_utf8_lossy(&weak.stderr).into_owned();

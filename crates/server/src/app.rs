@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tidegate::config::{Problems, Source};
 use tidegate::{
-    AdHoc, Cost, Decision, MemoryStore, OnStoreError, Owed, Plan, PlanLimiter, Span, Store, Timestamp,
-    Usage,
+    AdHoc, Cost, Decision, MemoryStore, OnStoreError, Owed, Plan, PlanLimiter, Span, Store,
+    Timestamp, Usage,
 };
 
 use crate::amendments::Making;
@@ -138,7 +138,11 @@ impl<S: Store> App<S> {
     /// Decides by a limit that came with the request. Without the store it is this instance's share
     /// of it that counts.
     pub async fn settle_ad_hoc(&self, asked: &AdHoc, cost: Cost) -> Decision {
-        self.limiter.settle_charges(&[asked.charge(cost)], OnStoreError::Local).await
+        let watch = self.metrics.begin();
+        let charge = [asked.charge(cost)];
+        let decision = self.limiter.settle_charges(&charge, OnStoreError::Local).await;
+        self.metrics.observe_ad_hoc(cost, &decision, watch);
+        decision
     }
 
     /// Takes note of a reload that took effect, or of why it did not.

@@ -79,9 +79,9 @@ pub use tidegate_policy::{
 /// Configuration files: reading, checking, explaining and importing them.
 pub mod config {
     pub use tidegate_policy::{
-        Amended, Amendment, Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed, Domain, Explained,
-        KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy, Precision, Problem, Problems,
-        Settings, Source, import, json_schema,
+        Amended, Amendment, Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed,
+        Domain, Explained, KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy,
+        Precision, Problem, Problems, Settings, Source, import, json_schema,
     };
 }
 

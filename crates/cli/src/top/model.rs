@@ -103,20 +103,7 @@ impl Model {
 
     /// The policies in their order.
     pub(super) fn rows(&self) -> Vec<Row<'_>> {
-        let none = PolicyStatus::default();
-        let row = |policy| {
-            let PolicyStatus { name, .. } = policy;
-            let before = self.before.policies.iter().find(|it| it.name == *name).unwrap_or(&none);
-            let rate = |of: fn(&PolicyStatus) -> u64| self.rate(of(before), of(policy));
-            Row {
-                policy,
-                allowed: rate(|it| it.allowed),
-                denied: rate(|it| it.denied),
-                shadow_denied: rate(|it| it.shadow_denied),
-                early_returns: rate(|it| it.early_returns),
-            }
-        };
-        let mut rows: Vec<Row<'_>> = self.now.policies.iter().map(row).collect();
+        let mut rows: Vec<Row<'_>> = self.now.policies.iter().map(|it| self.row(it)).collect();
         let all = |row: &Row<'_>| row.allowed.0 + row.denied.0 + row.shadow_denied.0;
         match self.sort {
             Sort::Decisions => rows.sort_by_key(|row| Reverse(all(row))),
@@ -124,6 +111,18 @@ impl Model {
             Sort::Name => rows.sort_by(|a, b| a.policy.name.cmp(&b.policy.name)),
         }
         rows
+    }
+
+    fn row<'a>(&self, policy: &'a PolicyStatus) -> Row<'a> {
+        let before = self.before.policies.iter().find(|before| before.name == policy.name);
+        let rate = |of: fn(&PolicyStatus) -> u64| self.rate(before.map_or(0, of), of(policy));
+        Row {
+            policy,
+            allowed: rate(|it| it.allowed),
+            denied: rate(|it| it.denied),
+            shadow_denied: rate(|it| it.shadow_denied),
+            early_returns: rate(|it| it.early_returns),
+        }
     }
 
     /// What a counter of the whole server grows by in a second.
@@ -184,7 +183,7 @@ pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

@@ -22,7 +22,7 @@ fn policy(name: &str, mode: &str, limits: &[&str], counts: [u64; 4]) -> PolicySt
 
 fn keys(count: u64) -> Vec<TopKey> {
     let key = |number: u64| TopKey {
-        policy: if number % 2 == 0 { "login" } else { "per-user" }.to_owned(),
+        policy: if number.is_multiple_of(2) { "login" } else { "per-user" }.to_owned(),
         key: format!("#{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
         count: 120_000 / number,
         error: 40,

@@ -22,14 +22,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate::{Board, Store};
-use tokio::net::{TcpListener, TcpStream};
 
 pub use access::{OpenToAll, Scope, Tokens, TokensError};
 pub use config::AdminConfig;
 pub use route::{ROUTES, Route};
 
 use crate::accept::Closing;
-use crate::{App, Config, accept};
+use crate::{App, Config, Listener, Stream, accept};
 
 /// What a connection needs.
 #[derive(Debug)]
@@ -41,7 +40,7 @@ struct Admin<S> {
 
 /// Answers operators on `listener` until `shutdown` resolves.
 pub async fn serve<S: Store + Board + 'static>(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     app: Arc<App<S>>,
     admin: AdminConfig,
     config: Config,
@@ -58,7 +57,7 @@ pub async fn serve<S: Store + Board + 'static>(
 }
 
 async fn connection<S: Store + Board + 'static>(
-    stream: TcpStream,
+    stream: Stream,
     admin: Arc<Admin<S>>,
     mut closing: Closing,
 ) {

@@ -17,7 +17,8 @@ use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;
 use tidegate::config::PlannedPolicy;
 use tidegate::{
-    Clock, Decision, Durations, Histogram, Owed, Plan, Span, Stopwatch, SystemClock, Timestamp,
+    Clock, Cost, Decision, Durations, Histogram, Owed, Plan, Span, Stopwatch, SystemClock,
+    Timestamp,
 };
 
 pub(crate) use counters::{Outcome, PolicyCounters};
@@ -33,6 +34,7 @@ use early::EarlyReturns;
 pub(crate) struct Metrics {
     policies: ArcSwap<Policies>,
     unmatched: [CachePadded<AtomicU64>; SLOTS],
+    ad_hoc: PolicyCounters,
     latency: Histogram,
     early: EarlyReturns,
     top: TopKeys,
@@ -48,6 +50,7 @@ impl Metrics {
         let metrics = Self {
             policies: ArcSwap::default(),
             unmatched: Default::default(),
+            ad_hoc: PolicyCounters::new(""),
             latency: Histogram::new(),
             early: EarlyReturns::new(),
             top: TopKeys::new(),
@@ -103,6 +106,19 @@ impl Metrics {
         }
     }
 
+    /// The same for a limit that came with the request, which is no policy's.
+    pub(crate) fn observe_ad_hoc(&self, cost: Cost, decision: &Decision, watch: Option<Stopwatch>) {
+        if let Some(watch) = watch {
+            self.latency.record(watch.nanos());
+        }
+        let outcome = match decision.is_allowed() {
+            _ if cost.is_peek() => Outcome::Peeked,
+            true => Outcome::Allowed,
+            false => Outcome::Denied,
+        };
+        self.ad_hoc.count(slot(), outcome, decision.source());
+    }
+
     fn observe_policy(
         &self,
         counters: &PolicyCounters,
@@ -133,6 +149,11 @@ impl Metrics {
     /// The counters of a policy that is in use.
     pub(crate) fn policy(&self, name: &str) -> Option<Arc<PolicyCounters>> {
         self.policies.load().get(name).map(Arc::clone)
+    }
+
+    /// Requests that brought their limit along.
+    pub(crate) const fn ad_hoc(&self) -> &PolicyCounters {
+        &self.ad_hoc
     }
 
     /// Requests that no policy was about.

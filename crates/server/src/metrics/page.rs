@@ -53,6 +53,17 @@ fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut Text) {
     for counters in &counters {
         family.sample(&[("policy", &counters.name)], counters.early());
     }
+    let mut family = text.family(
+        "tidegate_ad_hoc_decisions_total",
+        "counter",
+        "Requests that brought their limit along, such as CL.THROTTLE, by outcome and who decided.",
+    );
+    for (outcome, source) in each_kind() {
+        let count = metrics.ad_hoc().of(outcome, source);
+        if count > 0 || (outcome, source) == (Outcome::Allowed, Source::Store) {
+            family.sample(&[("outcome", outcome.name()), ("source", source.name())], count);
+        }
+    }
     text.single(
         "tidegate_unmatched_total",
         "counter",
