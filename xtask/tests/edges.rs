@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-wire", &[]),
     ("tidegate-http", &["tidegate", "tidegate-wire"]),
     ("tidegate-server", &["tidegate", "tidegate-http", "tidegate-wire"]),
-    ("tidegate-cli", &["tidegate", "tidegate-server"]),
+    ("tidegate-cli", &["tidegate", "tidegate-server", "tidegate-wire"]),
     ("tidegate-conformance", &["tidegate-core", "tidegate-store"]),
     ("tidegate-bench", &["tidegate", "tidegate-server", "tidegate-testkit", "tidegate-wire"]),
     ("xtask", &["tidegate-conformance", "tidegate-core", "tidegate-policy", "tidegate-wire"]),

@@ -45,7 +45,16 @@ struct Server {
 impl Server {
     fn start(program: &Path, keys: u64) -> anyhow::Result<Self> {
         let mut command = Command::new(program);
-        command.args(["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--max-keys"]);
+        command.args([
+            "serve",
+            "--http",
+            "127.0.0.1:0",
+            "--grpc",
+            "off",
+            "--resp",
+            "off",
+            "--max-keys",
+        ]);
         command.arg((keys + keys / 2 + 1_000).to_string()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| {
             format!("{}: expected the server, built for release", program.display())

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use http::header::{CONTENT_TYPE, HOST};
-use http::{Request, StatusCode, Uri};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -69,25 +70,48 @@ pub(crate) async fn post(
     path: &str,
     body: String,
 ) -> anyhow::Result<(StatusCode, String)> {
+    let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+    send(server, request.body(Full::new(Bytes::from(body)))?).await
+}
+
+/// Asks for what is at a path, with a token if there is one.
+pub(crate) async fn get(
+    server: &Server,
+    path: &str,
+    token: Option<&str>,
+) -> anyhow::Result<(StatusCode, String)> {
+    let mut request = Request::get(path).body(Full::default())?;
+    if let Some(token) = token {
+        let mut field = HeaderValue::try_from(format!("Bearer {token}"))
+            .map_err(|_| anyhow!("a token with control characters"))?;
+        field.set_sensitive(true);
+        request.headers_mut().insert(AUTHORIZATION, field);
+    }
+    send(server, request).await
+}
+
+async fn send(server: &Server, request: Asked) -> anyhow::Result<(StatusCode, String)> {
     let exchange = async {
         match server {
             Server::Unix(socket) => {
-                exchange(UnixStream::connect(socket).await?, "localhost", path, body).await
+                exchange(UnixStream::connect(socket).await?, "localhost", request).await
             }
             Server::Tcp { host, port, tls } => {
                 let bare = host.trim_start_matches('[').trim_end_matches(']');
                 let stream = TcpStream::connect((bare, *port)).await?;
                 let authority = format!("{host}:{port}");
                 if *tls {
-                    exchange(secured(stream, bare).await?, &authority, path, body).await
+                    exchange(secured(stream, bare).await?, &authority, request).await
                 } else {
-                    exchange(stream, &authority, path, body).await
+                    exchange(stream, &authority, request).await
                 }
             }
         }
     };
     timeout(PATIENCE, exchange).await.map_err(|_| anyhow!("no answer within {PATIENCE:?}"))?
 }
+
+type Asked = Request<Full<Bytes>>;
 
 /// By the certificates of this system, or of `SSL_CERT_FILE`.
 async fn secured(stream: TcpStream, host: &str) -> anyhow::Result<TlsStream<TcpStream>> {
@@ -101,16 +125,12 @@ async fn secured(stream: TcpStream, host: &str) -> anyhow::Result<TlsStream<TcpS
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     host: &str,
-    path: &str,
-    body: String,
+    mut request: Asked,
 ) -> anyhow::Result<(StatusCode, String)> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // Its errors are the sender's too.
     tokio::spawn(async { drop(connection.await) });
-    let request = Request::post(path)
-        .header(HOST, host)
-        .header(CONTENT_TYPE, "application/json")
-        .body(Full::new(bytes::Bytes::from(body)))?;
+    request.headers_mut().insert(HOST, HeaderValue::try_from(host)?);
     let response = sender.send_request(request).await?;
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;

@@ -5,7 +5,9 @@ mod client;
 mod explain;
 mod import;
 mod init;
+mod operate;
 mod serve;
+mod top;
 mod validate;
 
 use std::io::Write as _;
@@ -34,6 +36,9 @@ enum Command {
     /// Asks a running server whether something may happen
     #[command(after_help = check::EXIT_CODES)]
     Check(check::Check),
+    /// Shows what a running server does, live
+    #[command(after_help = EXIT_CODES)]
+    Top(top::Top),
     /// Prints a configuration to begin with
     Init(init::Init),
     /// Says everything that is wrong with a configuration
@@ -51,6 +56,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(serve) => serve.run(),
         Command::Check(check) => check.run(),
+        Command::Top(top) => top.run(),
         Command::Init(init) => init.run(),
         Command::Validate(validate) => validate.run(),
         Command::Explain(explain) => explain.run(),

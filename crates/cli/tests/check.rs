@@ -18,7 +18,17 @@ fn server() -> (Daemon, String) {
     let daemon = Daemon::start(Path::new(TIDEGATE), |directory, command| {
         std::fs::write(directory.join("limits.yaml"), LIMITS).unwrap();
         let address = format!("127.0.0.1:{port}");
-        command.args(["serve", "--config", "limits.yaml", "--http", &address, "--grpc", "off", "--resp", "off"]);
+        command.args([
+            "serve",
+            "--config",
+            "limits.yaml",
+            "--http",
+            &address,
+            "--grpc",
+            "off",
+            "--resp",
+            "off",
+        ]);
     });
     (daemon.listening_on(port), format!("http://127.0.0.1:{port}"))
 }

@@ -35,7 +35,8 @@ impl Drop for Scratch {
 
 fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.env_remove("TIDEGATE_HTTP").env_remove("TIDEGATE_CONFIG").env("TIDEGATE_RESP", "off").env("TIDEGATE_GRPC", "off");
+    command.env_remove("TIDEGATE_HTTP").env_remove("TIDEGATE_CONFIG").env("TIDEGATE_ADMIN", "off");
+    command.env("TIDEGATE_RESP", "off").env("TIDEGATE_GRPC", "off");
     command
 }
 

@@ -107,7 +107,12 @@ fn it_survives_running_out_of_file_descriptors() {
     let mut command = Command::new(prlimit);
     let binary = env!("CARGO_BIN_EXE_tidegate");
     command.args(["--nofile=32", binary, "serve", "--http", "127.0.0.1:0", "--workers", "2"]);
-    let server = Server::start(command.env("TIDEGATE_RESP", "off").env("TIDEGATE_GRPC", "off"));
+    let server = Server::start(
+        command
+            .env("TIDEGATE_RESP", "off")
+            .env("TIDEGATE_GRPC", "off")
+            .env("TIDEGATE_ADMIN", "off"),
+    );
     let most = server.said("tidegate ").split(' ').rev().nth(3).unwrap().parse::<usize>().unwrap();
     assert!(most < 32, "{:?}", server.greeting);
     let crowd: Vec<TcpStream> = (0..100).map(|_| server.connect()).collect();
@@ -143,9 +148,12 @@ fn a_log_that_nobody_reads_stops_nothing() {
 #[test]
 fn garbage_on_every_port_harms_nobody() {
     let server = serve(&["--resp", "127.0.0.1:0"]);
-    let noise: Vec<u8> = (0..1_u32 << 16).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let noise: Vec<u8> =
+        (0..1_u32 << 16).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     for place in [server.address(), server.said("listening on redis://")] {
-        for bytes in [&noise[..], &[0; 4_096], b"\x16\x03\x01\x02\x00\x01", b"*999999999\r\n", b"GET /"] {
+        for bytes in
+            [&noise[..], &[0; 4_096], b"\x16\x03\x01\x02\x00\x01", b"*999999999\r\n", b"GET /"]
+        {
             let mut stream = TcpStream::connect(place).unwrap();
             let _ = stream.write_all(bytes);
         }

@@ -17,10 +17,12 @@ impl Server {
 
     fn with_secret(redis: &Redis, arguments: &[&str], secret: &str) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["serve", "--http", "127.0.0.1:0", "--store", &redis.url()])
+            .args(["serve", "--http", "127.0.0.1:0", "--admin", "off", "--store", &redis.url()])
             .args(arguments)
             .env("TIDEGATE_SECRET", secret)
-            .env("TIDEGATE_RESP", "off").env("TIDEGATE_GRPC", "off")
+            .env("TIDEGATE_RESP", "off")
+            .env("TIDEGATE_GRPC", "off")
+            .env("TIDEGATE_ADMIN", "off")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

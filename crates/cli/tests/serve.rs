@@ -167,7 +167,10 @@ fn a_unix_socket_is_served_and_cleaned_up() {
     assert_eq!(server.said("listening on http+unix:"), path.to_str().unwrap());
     if let Some(curl) = peer("curl") {
         // The very command that it suggests.
-        let suggested = server.said("try: curl ").replace('\'', "\"").replace(r#"{"policy": "demo", "key": "alice"}"#, "BODY");
+        let suggested = server
+            .said("try: curl ")
+            .replace('\'', "\"")
+            .replace(r#"{"policy": "demo", "key": "alice"}"#, "BODY");
         let body = r#"{"policy": "demo", "key": "alice"}"#;
         let args = suggested.split(' ').map(|arg| if arg == "\"BODY\"" { body } else { arg });
         let output = Command::new(curl).args(args).output().unwrap();

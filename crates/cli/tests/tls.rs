@@ -86,7 +86,8 @@ fn certificates_that_cannot_be_used_are_refused() {
     let certificates = Certificates::new("refused");
     let (cert, key) = (certificates.file("crt"), certificates.file("key"));
     let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
-    let serve = |args: &[&str]| failure(&output(&[&["serve", "--http", "127.0.0.1:0"], args].concat()));
+    let serve =
+        |args: &[&str]| failure(&output(&[&["serve", "--http", "127.0.0.1:0"], args].concat()));
     assert!(serve(&["--tls-cert", cert]).contains("expected --tls-key as well"));
     assert!(serve(&["--tls-key", key]).contains("expected --tls-cert as well"));
     assert!(serve(&["--tls-client-ca", cert]).contains("expected --tls-cert as well"));

@@ -19,6 +19,7 @@
 //! ```
 
 mod ad_hoc;
+mod amend;
 mod attributes;
 mod compile;
 mod descriptors;
@@ -39,6 +40,7 @@ mod suggest;
 mod yaml;
 
 pub use ad_hoc::AdHoc;
+pub use amend::{Amended, Amendment};
 pub use attributes::Attributes;
 pub use descriptors::{Descriptor, DescriptorStatus, DescriptorsOwed};
 pub use explain::{Described, Explained, Outcome};

@@ -10,9 +10,9 @@ use crate::attributes::{Known, Resolved};
 use crate::foreign::envoy::Domain;
 use crate::matcher::Index;
 use crate::planned::PlannedPolicy;
-use crate::problem::{Problems, Report};
+use crate::problem::Problems;
 use crate::settings::Settings;
-use crate::{Attributes, Charges, KeyHasher, Source, compile};
+use crate::{Attributes, Charges, KeyHasher, Source};
 
 /// Policies that were checked once, so that asking them cannot fail.
 ///
@@ -47,6 +47,7 @@ pub struct Plan {
     pub(crate) settings: Settings,
     pub(crate) hasher: KeyHasher,
     pub(crate) domains: Vec<Domain>,
+    pub(crate) shows_keys: bool,
 }
 
 /// Numbers of policies.
@@ -78,18 +79,20 @@ impl Plan {
     /// Under another secret than this process's: counters in a shared store need one that all who
     /// share it know.
     pub fn compile_with(hasher: KeyHasher, source: &Source) -> Result<Self, Problems> {
-        let mut report = Report::new(source);
-        let plan = compile::compile(hasher, &mut report);
-        match plan {
-            Some(plan) if report.is_clean() => Ok(plan),
-            _ => Err(report.into_problems()),
-        }
+        Ok(Self::compile_amended(hasher, source, &[])?.plan)
+    }
+
+    /// Keeps the readable key of each charge, for an operator who wants to see who it is. That
+    /// takes an allocation a charge; without it nobody needs the text once it is hashed.
+    #[must_use]
+    pub fn showing_keys(self, shows_keys: bool) -> Self {
+        Self { shows_keys, ..self }
     }
 
     /// What a request owes to all policies that are about it. A policy is skipped when the
     /// request lacks an attribute of its key.
     pub fn charges<A: Attributes + ?Sized>(&self, request: &A, cost: Cost) -> Owed<'_> {
-        let mut owed = Owed::new(&self.policies);
+        let mut owed = Owed::new(&self.policies).showing_keys(self.shows_keys);
         self.charge(request, cost, &mut owed);
         owed
     }
@@ -120,7 +123,7 @@ impl Plan {
         let number = *self.by_name.get(name)?;
         let policy = self.policies.get(number as usize)?;
         let request = self.known.resolve(request);
-        let mut owed = Owed::new(&self.policies);
+        let mut owed = Owed::new(&self.policies).showing_keys(self.shows_keys);
         if policy.mode() != crate::Mode::Off {
             owed.charge(number, policy, &request, cost, &self.hasher);
         }
@@ -163,6 +166,8 @@ pub struct Owed<'p> {
     is_crowded: bool,
     /// For each charge, where the store shows names to others.
     names: Vec<Names>,
+    /// For each charge, where an operator wants to see who it is.
+    entities: Option<Vec<String>>,
 }
 
 /// What a charge is called where others read it.
@@ -180,7 +185,12 @@ impl<'p> Owed<'p> {
             owners: SmallVec::new(),
             is_crowded: false,
             names: Vec::new(),
+            entities: None,
         }
+    }
+
+    fn showing_keys(self, shows_keys: bool) -> Self {
+        Self { entities: shows_keys.then(Vec::new), ..self }
     }
 
     /// What a store settles, all or nothing.
@@ -221,6 +231,11 @@ impl<'p> Owed<'p> {
         self
     }
 
+    /// Who asks, as text, where the plan [shows it](Plan::showing_keys).
+    pub fn entity(&self, charge: usize) -> Option<&str> {
+        self.entities.as_ref()?.get(charge).map(String::as_str)
+    }
+
     /// Whether nothing applies.
     pub fn is_empty(&self) -> bool {
         self.charges.is_empty()
@@ -245,6 +260,9 @@ impl<'p> Owed<'p> {
         let rules = policy.rules_for(subject, request);
         for rule in rules {
             self.push(number, Charge::new(subject, cost, rule));
+            if let Some(entities) = &mut self.entities {
+                entities.push(policy.entity(request));
+            }
             if policy.key_format().is_some() {
                 let limit = match rules {
                     [_] => policy.name().to_owned(),

@@ -79,6 +79,13 @@ impl LimitSet {
             Self::Rules(rules) => rules,
         }
     }
+
+    fn rules_mut(&mut self) -> &mut [Rule] {
+        match self {
+            Self::Unlimited => &mut [],
+            Self::Rules(rules) => rules,
+        }
+    }
 }
 
 impl PlannedPolicy {
@@ -125,6 +132,22 @@ impl PlannedPolicy {
     /// The template of its keys in a store, where it has one of its own.
     pub const fn key_format(&self) -> Option<&KeyFormat> {
         self.key_format.as_ref()
+    }
+
+    /// How many keys have limits of their own.
+    pub fn override_count(&self) -> usize {
+        self.overrides.len()
+    }
+
+    /// Obeyed from now on, or only watched, or neither.
+    pub(crate) fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
+        let tiers = self.tiers.iter_mut().map(|tier| &mut tier.limits);
+        let sets = tiers.chain(self.overrides.values_mut()).chain([&mut self.limits]);
+        let blocks = self.block.iter_mut().map(|block| &mut block.rule);
+        for rule in sets.flat_map(LimitSet::rules_mut).chain(blocks) {
+            rule.enforced = mode != Mode::Shadow;
+        }
     }
 
     /// Of a candidate: whether it applies.

@@ -4,14 +4,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tidegate::config::{Problems, Source};
-use tidegate::{AdHoc, Cost, Decision, MemoryStore, OnStoreError, Owed, Plan, PlanLimiter, Store};
+use tidegate::{
+    AdHoc, Cost, Decision, MemoryStore, OnStoreError, Owed, Plan, PlanLimiter, Span, Store,
+    Timestamp, Usage,
+};
 
+use crate::amendments::Making;
+use crate::metrics::{self, Metrics};
 use crate::transport::resp::RedisClients;
 
-/// A limiter, whether the server is stopping, and what became of the last reload.
+/// A limiter, what is counted about it, whether the server is stopping, and what became of the last
+/// reload.
 #[derive(Debug)]
 pub struct App<S = MemoryStore> {
     limiter: PlanLimiter<S>,
+    metrics: Metrics,
+    making: Mutex<Making>,
+    /// Whose turn it is to look at the board: what was seen first is obeyed first.
+    turn: tokio::sync::Mutex<()>,
+    usage: Mutex<(Timestamp, Usage)>,
+    shows_keys: bool,
     draining: AtomicBool,
     reloads: Reloads,
     redis_clients: RedisClients,
@@ -27,14 +39,19 @@ struct Reloads {
 }
 
 impl<S: Store> App<S> {
-    /// Serves a plan.
+    /// Serves a plan. Without its text it stays as it is.
     pub fn new(plan: Plan, store: S) -> Self {
-        Self::with(PlanLimiter::new(plan, store))
+        Self::with(PlanLimiter::new(plan, store), None)
     }
 
-    fn with(limiter: PlanLimiter<S>) -> Self {
+    fn with(limiter: PlanLimiter<S>, source: Option<Source>) -> Self {
         Self {
+            metrics: Metrics::new(&limiter.plan()),
             limiter,
+            making: Mutex::new(Making::of(source)),
+            turn: tokio::sync::Mutex::default(),
+            usage: Mutex::default(),
+            shows_keys: false,
             draining: AtomicBool::new(false),
             reloads: Reloads::default(),
             redis_clients: RedisClients::new(),
@@ -49,13 +66,26 @@ impl<S: Store> App<S> {
 
     /// Serves what a user wrote, or says everything that is wrong with it.
     pub fn load(source: &Source, store: S) -> Result<Self, Problems> {
-        Ok(Self::with(PlanLimiter::load(source, store)?))
+        Ok(Self::with(PlanLimiter::load(source, store)?, Some(source.clone())))
     }
 
     /// How many instances share the limits, for when the store does not answer.
     #[must_use]
     pub fn expected_nodes(self, nodes: u32) -> Self {
         Self { limiter: self.limiter.expected_nodes(nodes), ..self }
+    }
+
+    /// Keeps the text of the most frequent keys, and shows it to operators. Only fingerprints are
+    /// kept unless said.
+    #[must_use]
+    pub fn showing_keys(self) -> Self {
+        let app = Self { shows_keys: true, ..self };
+        // Made anew from the same text, which was good.
+        let source = app.making.lock().source.clone();
+        if let Some(source) = source {
+            let _ = app.reload(&source);
+        }
+        app
     }
 
     /// Who decides.
@@ -65,13 +95,57 @@ impl<S: Store> App<S> {
 
     /// Decides what is owed. Every transport asks here, so that all decisions are seen.
     pub async fn settle(&self, owed: &Owed<'_>) -> Decision {
-        self.limiter.settle(owed).await
+        let watch = self.metrics.begin();
+        let decision = self.limiter.settle(owed).await;
+        self.metrics.observe(owed, &decision, watch);
+        decision
+    }
+
+    /// All that is counted, as Prometheus reads it.
+    pub async fn metrics_page(&self) -> String {
+        metrics::page(self).await
+    }
+
+    /// Decides by another plan from now on, and counts for its policies.
+    pub(crate) fn decide_by(&self, plan: Plan) {
+        let plan = plan.showing_keys(self.shows_keys);
+        self.metrics.register(&plan);
+        self.limiter.replace(plan);
+    }
+
+    pub(crate) const fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    pub(crate) const fn turn(&self) -> &tokio::sync::Mutex<()> {
+        &self.turn
+    }
+
+    pub(crate) const fn making(&self) -> &Mutex<Making> {
+        &self.making
+    }
+
+    /// What the store holds, as it was a moment ago: whoever asks often does not ask the store
+    /// often.
+    pub(crate) async fn usage(&self) -> Usage {
+        let now = self.metrics.now();
+        let (at, known) = *self.usage.lock();
+        if now.since(at) < USAGE_HOLDS && self.limiter.store().shared_secret().is_some() {
+            return known;
+        }
+        let usage = self.limiter.store().usage().await.unwrap_or_default();
+        *self.usage.lock() = (now, usage);
+        usage
     }
 
     /// Decides by a limit that came with the request. Without the store it is this instance's share
     /// of it that counts.
     pub async fn settle_ad_hoc(&self, asked: &AdHoc, cost: Cost) -> Decision {
-        self.limiter.settle_charges(&[asked.charge(cost)], OnStoreError::Local).await
+        let watch = self.metrics.begin();
+        let charge = [asked.charge(cost)];
+        let decision = self.limiter.settle_charges(&charge, OnStoreError::Local).await;
+        self.metrics.observe_ad_hoc(cost, &decision, watch);
+        decision
     }
 
     /// Takes note of a reload that took effect, or of why it did not.
@@ -116,3 +190,4 @@ impl<S: Store> App<S> {
 }
 
 const DEMO: &str = "policies: [{ name: demo, key: [key], limits: [10/minute] }]";
+const USAGE_HOLDS: Span = Span::from_secs(2);

@@ -22,15 +22,20 @@
 
 mod accept;
 mod address;
+pub mod admin;
+mod amendments;
 mod app;
 mod config;
 mod files;
 mod listener;
+pub mod log;
+mod metrics;
 mod per_worker;
 mod reload;
 mod server;
 mod stream;
 mod tls;
+mod top;
 mod transport;
 mod worker;
 

@@ -1,6 +1,6 @@
 //! A store for each worker, so that its connections are driven where its decisions are made.
 
-use tidegate::{Charge, Store, StoreError, Verdicts};
+use tidegate::{Board, Charge, Notices, Span, Store, StoreError, Usage, Verdicts};
 
 use crate::worker;
 
@@ -52,5 +52,28 @@ impl<S: Store> Store for PerWorker<S> {
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
         self.others.shared_secret()
+    }
+
+    /// For all of them: one that is not asked is worth to be known.
+    fn is_available(&self) -> bool {
+        self.each().all(Store::is_available)
+    }
+
+    async fn usage(&self) -> Result<Usage, StoreError> {
+        self.own().usage().await
+    }
+}
+
+impl<S: Board> Board for PerWorker<S> {
+    async fn post(&self, name: &str, text: &[u8], lasts: Span) -> Result<(), StoreError> {
+        self.own().post(name, text, lasts).await
+    }
+
+    async fn take_down(&self, name: &str) -> Result<bool, StoreError> {
+        self.own().take_down(name).await
+    }
+
+    async fn look(&self, known: Option<u64>) -> Result<Option<Notices>, StoreError> {
+        self.own().look(known).await
     }
 }

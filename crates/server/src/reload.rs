@@ -60,7 +60,7 @@ impl<S: Store + 'static> Reloader<S> {
                 return Reloaded::Refused(problems);
             }
         };
-        let outcome = self.app.limiter().reload(&source);
+        let outcome = self.app.reload(&source);
         self.last = Some(source.text().to_owned());
         match outcome {
             Ok(()) => {

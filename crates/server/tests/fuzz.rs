@@ -27,8 +27,20 @@ const SEEDS: [&str; 8] = [
 
 /// What is put in at random places.
 const PIECES: [&[u8]; 14] = [
-    b"\"", b"{", b"}", b"[", b"]", b",", b":", b"\\u", b"\xff\xfe", b"\0", b"1e999", b"null",
-    b"\"key\":", b"-0.0",
+    b"\"",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"\\u",
+    b"\xff\xfe",
+    b"\0",
+    b"1e999",
+    b"null",
+    b"\"key\":",
+    b"-0.0",
 ];
 
 /// Numbers that look random and are the same every time.

@@ -94,7 +94,8 @@ async fn the_kind_of_a_body_does_not_matter() {
     let server = Server::start().await;
     let mut client = server.connect().await;
     let body = r#"{"policy": "demo", "key": "a"}"#;
-    for kind in ["application/json", "application/x-www-form-urlencoded", "text/plain", "nonsense"] {
+    for kind in ["application/json", "application/x-www-form-urlencoded", "text/plain", "nonsense"]
+    {
         let length = body.len();
         let head = format!("POST /v1/check HTTP/1.1\r\ncontent-type: {kind}\r\n");
         client.send(&format!("{head}content-length: {length}\r\n\r\n{body}")).await;

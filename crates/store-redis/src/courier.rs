@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_core::{Fingerprint, Timestamp};
-use tidegate_store::{Clock, StoreError, StoreErrorKind, SystemClock};
+use tidegate_store::{Clock, StoreError, StoreErrorKind, SystemClock, Usage};
 use tokio::time::{sleep, timeout};
 
 use crate::batch::{Answer, Ask, Batch};
@@ -88,6 +88,31 @@ impl Courier {
             Ok(Err(failure)) => vec![format!("could not see how Redis is set up: {failure}")],
             Err(_) => vec![format!("no answer from Redis within {PROBE_TIMEOUT:?}")],
         }
+    }
+
+    /// What Redis holds. Of a Cluster nobody knows all of it, and a user who may not ask is told
+    /// nothing.
+    pub(crate) async fn usage(&self) -> Result<Usage, StoreError> {
+        if self.link.is_cluster() {
+            return Ok(Usage::default());
+        }
+        match timeout(PROBE_TIMEOUT, self.link.memory(0)).await {
+            Ok(Ok(memory)) => Ok(Usage {
+                bytes: memory.used,
+                max_bytes: Some(memory.limit).filter(|limit| *limit > 0),
+                keys: memory.keys,
+                ..Usage::default()
+            }),
+            Ok(Err(failure)) => Err(failure.into()),
+            Err(_) => Err(StoreError::new(
+                StoreErrorKind::Timeout,
+                format!("no answer within {PROBE_TIMEOUT:?}"),
+            )),
+        }
+    }
+
+    pub(crate) const fn link(&self) -> &Link {
+        &self.link
     }
 
     /// A caller stopped waiting.

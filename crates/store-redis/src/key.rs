@@ -32,6 +32,16 @@ impl KeyName {
         Self(name)
     }
 
+    /// The notice board's, of the same form.
+    pub(crate) fn of_board(prefix: &[u8], tag: u64, rest: u64) -> Self {
+        let mut name = prefix.to_vec();
+        name.push(b'{');
+        write_digits(&mut name, tag, TAG);
+        name.extend(b"}b");
+        name.extend(rest.to_be_bytes());
+        Self(name)
+    }
+
     /// As another limiter calls it.
     pub(crate) const fn given(name: Vec<u8>) -> Self {
         Self(name)

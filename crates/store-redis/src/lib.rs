@@ -9,6 +9,7 @@
 //! ```
 
 mod batch;
+mod board;
 mod breaker;
 mod builder;
 mod config;

@@ -20,6 +20,14 @@ pub(crate) static PLAIN: LazyLock<Script> =
 pub(crate) static PLAIN_AT: LazyLock<Script> =
     LazyLock::new(|| assemble_plain(include_str!("../lua/clock_in_hand.lua")));
 
+/// Reads the board.
+pub(crate) static BOARD_LOOK: LazyLock<Script> =
+    LazyLock::new(|| Script::new(without_comments(include_str!("../lua/board_look.lua"))));
+
+/// Writes it.
+pub(crate) static BOARD_CHANGE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(without_comments(include_str!("../lua/board_change.lua"))));
+
 fn assemble(clock: &str) -> Script {
     let parts = [
         clock,

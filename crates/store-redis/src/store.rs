@@ -6,14 +6,16 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tidegate_core::Verdict;
 use tidegate_core::{Charge, Cost, Span, Timestamp};
-use tidegate_store::{Store, StoreError, StoreErrorKind, Verdicts};
+use tidegate_store::{Store, StoreError, StoreErrorKind, Usage, Verdicts};
 use tokio::time::timeout;
 
 use crate::batch::{Ask, Item, Items};
 use crate::courier::Courier;
+use crate::key::KeyName;
+use crate::link::Link;
 use crate::naming::Naming;
 use crate::queue::{Limits, Queue};
-use crate::{RedisConfig, RedisStoreBuilder};
+use crate::{RedisConfig, RedisStoreBuilder, board};
 
 /// Counters that every instance shares, in Redis: standalone, behind Sentinel, or a Cluster.
 ///
@@ -28,6 +30,7 @@ pub struct RedisStore {
     courier: Arc<Courier>,
     queues: Vec<Arc<Queue<Arc<Courier>>>>,
     naming: Arc<Naming>,
+    board: KeyName,
     secret: [u8; 16],
     deadline: Duration,
 }
@@ -52,6 +55,7 @@ impl RedisStore {
             queues: (0..lanes).map(queue).collect(),
             courier,
             naming,
+            board: board::name(builder.prefix.as_bytes(), &builder.secret),
             secret: builder.secret,
             deadline: builder.deadline,
         }
@@ -67,6 +71,14 @@ impl RedisStore {
     /// why that is not known, such as that it cannot be reached.
     pub async fn doubts(&self) -> Vec<String> {
         self.courier.doubts().await
+    }
+
+    pub(crate) const fn board_name(&self) -> &KeyName {
+        &self.board
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        self.courier.link()
     }
 
     /// Decides by this time instead of Redis's, so that tests can move it.
@@ -207,6 +219,14 @@ impl Store for RedisStore {
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
         Some(self.secret)
+    }
+
+    fn is_available(&self) -> bool {
+        Self::is_available(self)
+    }
+
+    async fn usage(&self) -> Result<Usage, StoreError> {
+        self.courier.usage().await
     }
 }
 

@@ -72,6 +72,47 @@ fn monotonic_micros() -> u64 {
     Span::from(ANCHOR.get_or_init(std::time::Instant::now).elapsed()).as_micros()
 }
 
+/// Measures how long something takes, for those who watch and not for those who decide.
+///
+/// ```
+/// use tidegate_store::Stopwatch;
+///
+/// let watch = Stopwatch::start();
+/// let nanos = watch.nanos();
+/// assert!(nanos <= watch.nanos());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    started: u64,
+}
+
+impl Stopwatch {
+    /// Begins.
+    #[inline]
+    pub fn start() -> Self {
+        Self { started: monotonic_nanos() }
+    }
+
+    /// How many nanoseconds have passed.
+    #[inline]
+    pub fn nanos(self) -> u64 {
+        monotonic_nanos().saturating_sub(self.started)
+    }
+}
+
+#[cfg(unix)]
+#[inline]
+fn monotonic_nanos() -> u64 {
+    let now = rustix::time::clock_gettime(CLOCK);
+    // Neither is ever negative.
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+}
+
+#[cfg(not(unix))]
+fn monotonic_nanos() -> u64 {
+    monotonic_micros().saturating_mul(1_000)
+}
+
 /// A clock that stands still until it is moved. Clones show the same time.
 ///
 /// ```

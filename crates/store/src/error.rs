@@ -71,6 +71,20 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Unreachable,
+        Self::Timeout,
+        Self::Lost,
+        Self::ReadOnly,
+        Self::Overloaded,
+        Self::Full,
+        Self::Misconfigured,
+        Self::WrongType,
+        Self::Protocol,
+        Self::Other,
+    ];
+
     /// The name in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {

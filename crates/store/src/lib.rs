@@ -23,13 +23,15 @@
 //! # Ok::<(), tidegate_core::QuotaError>(())
 //! ```
 
+mod board;
 mod clock;
 mod error;
 mod memory;
 mod store;
 mod sync;
 
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use board::{Board, Notice, Notices};
+pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::{MemoryStats, MemoryStore, MemoryStoreBuilder};
-pub use store::{LocalStore, Store, Verdicts};
+pub use store::{LocalStore, Store, Usage, Verdicts};

@@ -43,6 +43,31 @@ pub trait Store: Send + Sync {
     fn shared_secret(&self) -> Option<[u8; 16]> {
         None
     }
+
+    /// Whether it is being asked at the moment; not while it does not answer.
+    fn is_available(&self) -> bool {
+        true
+    }
+
+    /// What it holds, as far as that can be known, for those who look after it.
+    fn usage(&self) -> impl Future<Output = Result<Usage, StoreError>> + Send {
+        async { Ok(Usage::default()) }
+    }
+}
+
+/// What a store holds, as far as that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Keys, dead ones that nobody has swept out included.
+    pub keys: Option<u64>,
+    /// How many it may hold.
+    pub max_keys: Option<u64>,
+    /// Charges of new keys that had to share a counter because it was full.
+    pub overflowed: Option<u64>,
+    /// The memory of a store that is a process of its own, in bytes.
+    pub bytes: Option<u64>,
+    /// What that may grow to.
+    pub max_bytes: Option<u64>,
 }
 
 /// A store in this process: it answers at once and cannot fail.
@@ -73,6 +98,14 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
         (**self).shared_secret()
+    }
+
+    fn is_available(&self) -> bool {
+        (**self).is_available()
+    }
+
+    async fn usage(&self) -> Result<Usage, StoreError> {
+        (**self).usage().await
     }
 }
 

@@ -217,6 +217,9 @@ pub enum Source {
 }
 
 impl Source {
+    /// All of them, in the order of their numbers.
+    pub const ALL: &'static [Self] = &[Self::Store, Self::DenyCache, Self::Fallback, Self::None];
+
     /// The name in answers.
     pub const fn name(self) -> &'static str {
         match self {

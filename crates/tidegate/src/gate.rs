@@ -3,12 +3,13 @@
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Rule, Span, Timestamp};
 use tidegate_policy::OnStoreError;
-use tidegate_store::{Store, StoreError, StoreErrorKind, Verdicts};
+use tidegate_store::{Stopwatch, Store, StoreError, StoreErrorKind, Verdicts};
 use tokio::time::timeout;
 
 use crate::deny_cache::DenyCache;
 use crate::fallback::{self, Fallback};
 use crate::trouble::Trouble;
+use crate::vitals::{StoreReport, Vitals};
 use crate::{Decision, Source};
 
 /// Where charges become a decision, whatever the store does.
@@ -19,6 +20,7 @@ pub(crate) struct Gate<S> {
     denials: Option<DenyCache>,
     fallback: Fallback,
     trouble: Trouble,
+    vitals: Vitals,
 }
 
 /// What policies ask of a decision.
@@ -34,7 +36,13 @@ impl<S: Store> Gate<S> {
     /// `nodes` is how many instances share the limits.
     pub(crate) fn new(store: S, nodes: u32) -> Self {
         let denials = store.shared_secret().map(|_| DenyCache::new());
-        Self { store, denials, fallback: Fallback::new(nodes), trouble: Trouble::default() }
+        Self {
+            store,
+            denials,
+            fallback: Fallback::new(nodes),
+            trouble: Trouble::default(),
+            vitals: Vitals::default(),
+        }
     }
 
     pub(crate) fn with_nodes(self, nodes: u32) -> Self {
@@ -65,13 +73,16 @@ impl<S: Store> Gate<S> {
         {
             return decided(charges, false, Source::DenyCache, verdicts);
         }
+        let watch = Stopwatch::start();
         match self.ask_within(charges, terms.deadline).await {
             Ok(decision) => {
+                self.vitals.answered(watch.nanos());
                 self.trouble.is_over();
                 self.learn(denials, charges, &decision, now);
                 decision
             }
             Err(error) => {
+                self.vitals.failed(&error, watch.nanos());
                 self.trouble.note(&error);
                 self.without_store(charges, mode)
             }
@@ -81,6 +92,16 @@ impl<S: Store> Gate<S> {
     /// What is wrong with the store, until it answers again.
     pub(crate) fn store_problem(&self) -> Option<String> {
         self.trouble.what()
+    }
+
+    pub(crate) fn report(&self) -> StoreReport {
+        StoreReport {
+            is_remote: self.denials.is_some(),
+            is_available: self.store.is_available(),
+            problem: self.trouble.what(),
+            latency: self.vitals.latency(),
+            errors: self.vitals.errors(),
+        }
     }
 
     async fn ask_within(
@@ -146,7 +167,8 @@ impl<S: Store> Gate<S> {
         self.fallback.saw(charges, decision.all_verdicts());
     }
 
-    fn forget_denials(&self) {
+    /// Somebody has given something back, or set another limit.
+    pub(crate) fn forget_denials(&self) {
         if let Some(denials) = &self.denials {
             denials.forget();
         }

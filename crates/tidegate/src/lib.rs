@@ -49,23 +49,27 @@ mod decision;
 mod deny_cache;
 mod fallback;
 mod gate;
+mod histogram;
 mod limiter;
 mod planned;
 mod resolver;
 mod trouble;
+mod vitals;
 mod wait;
 
 pub use builder::{BuildError, LimitSpec, LimiterBuilder};
 pub use decision::{Decision, Reason, Source};
+pub use histogram::{Durations, Histogram};
 pub use limiter::{Limiter, RateLimiter};
 pub use planned::PlanLimiter;
 pub use resolver::{KeyResolver, Resolved};
+pub use vitals::StoreReport;
 pub use wait::{NotReady, Patience};
 
 pub use tidegate_core::algorithm;
 pub use tidegate_core::{
-    AlgorithmKind, Calendar, Charge, Cost, CostTooLarge, Limit, MAX_COUNT, Quota, QuotaError, Rule,
-    Span, Timestamp, Verdict,
+    AlgorithmKind, Calendar, Charge, Cost, CostTooLarge, Fingerprint, Limit, MAX_COUNT, Quota,
+    QuotaError, Rule, Span, Timestamp, Verdict,
 };
 pub use tidegate_policy::{
     AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, Plan, Policy,
@@ -75,15 +79,15 @@ pub use tidegate_policy::{
 /// Configuration files: reading, checking, explaining and importing them.
 pub mod config {
     pub use tidegate_policy::{
-        Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed, Domain, Explained,
-        KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy, Precision, Problem,
-        Problems, Settings, Source, import, json_schema,
+        Amended, Amendment, Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed,
+        Domain, Explained, KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy,
+        Precision, Problem, Problems, Settings, Source, import, json_schema,
     };
 }
 
 pub use tidegate_store::{
-    Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, Store, StoreError, StoreErrorKind,
-    SystemClock, Verdicts,
+    Board, Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, Notice, Notices, Stopwatch,
+    Store, StoreError, StoreErrorKind, SystemClock, Usage, Verdicts,
 };
 #[cfg(feature = "redis")]
 pub use tidegate_store_redis::{

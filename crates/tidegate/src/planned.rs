@@ -6,13 +6,13 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint, Rule, Timestamp, Verdict};
 use tidegate_policy::{
-    Attributes, KeyHasher, OnStoreError, Owed, Plan, PlannedPolicy, Precision, Problems,
-    Source as Text,
+    Amended, Amendment, Attributes, KeyHasher, OnStoreError, Owed, Plan, PlannedPolicy, Precision,
+    Problems, Source as Text,
 };
 use tidegate_store::{MemoryStore, Store, StoreError, Verdicts};
 
 use crate::gate::{Gate, Terms, denied_unasked};
-use crate::{Decision, Source};
+use crate::{Decision, Source, StoreReport};
 
 /// Decides by a plan, which can be replaced while decisions are made.
 ///
@@ -52,6 +52,11 @@ impl<S: Store> PlanLimiter<S> {
         Ok(())
     }
 
+    /// The plan that a text and changes to it would make here, for [`replace`](Self::replace).
+    pub fn compile(&self, source: &Text, amendments: &[Amendment]) -> Result<Amended, Problems> {
+        Plan::compile_amended(hasher_of(self.gate.store()), source, amendments)
+    }
+
     /// With this plan, until another takes its place.
     pub fn new(plan: Plan, store: S) -> Self {
         Self { plan: ArcSwap::from_pointee(plan), gate: Gate::new(store, 1) }
@@ -82,6 +87,17 @@ impl<S: Store> PlanLimiter<S> {
     /// What is wrong with a store at the other end of a wire, as decisions saw it last.
     pub fn store_problem(&self) -> Option<String> {
         self.gate.store_problem()
+    }
+
+    /// How the store is doing.
+    pub fn store_report(&self) -> StoreReport {
+        self.gate.report()
+    }
+
+    /// Asks the store again about those who were denied: another instance may have given something
+    /// back.
+    pub fn forget_denials(&self) {
+        self.gate.forget_denials();
     }
 
     /// May this request happen? By all policies that are about it.

@@ -14,11 +14,12 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+pub mod admin;
 mod attributes;
 mod batch;
 mod check;
-mod openapi;
 pub mod envoy;
+mod openapi;
 mod problem;
 mod refund;
 mod text;

@@ -59,9 +59,7 @@ pub(crate) fn compare(rounds: usize, calls: u64) -> anyhow::Result<()> {
         let (bare, ours) = (bare.context("a round")?, ours.context("a round")?);
         let expected = if limit == "denied" { 1.0 } else { 0.0 };
         ensure!((ours.denied - expected).abs() < 1e-9, "{name}: {} are denied", ours.denied);
-        rows.extend(
-            [(CONTESTANTS[0], bare), (CONTESTANTS[1], ours)].map(|it| row(name, it, bare)),
-        );
+        rows.extend([(CONTESTANTS[0], bare), (CONTESTANTS[1], ours)].map(|it| row(name, it, bare)));
     }
     let header =
         ["", "decisions/s", "of bare", "server CPU, us", "p50, us", "p99, us", "p99.9, us"];

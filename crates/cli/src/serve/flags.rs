@@ -9,6 +9,8 @@ use tidegate::Span;
 use tidegate_server::resp::Password;
 use tidegate_server::{Address, Config, Tls, TlsFiles, Transport};
 
+use crate::operate::Operate;
+
 /// What can be said about the server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
@@ -53,6 +55,8 @@ pub(crate) struct Serve {
     #[arg(long, env = "TIDEGATE_MAX_KEYS", value_name = "N", default_value_t = 1_000_000,
         value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub(super) max_keys: u64,
+    #[command(flatten)]
+    pub(super) operate: Operate,
     #[command(flatten)]
     pub(super) tls: TlsFlags,
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! What `serve` says when it begins: what an operator would ask.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use tidegate::config::{Described, PlannedPolicy};
@@ -10,6 +11,8 @@ use tidegate_server::{Config, Place, Transport};
 /// What there is to say.
 pub(super) struct Greeting<'a> {
     pub(super) doors: &'a [(Transport, Place)],
+    /// Where operators are answered.
+    pub(super) admin: Option<SocketAddr>,
     /// The certificate, if TLS is spoken.
     pub(super) cert: Option<&'a Path>,
     pub(super) workers: usize,
@@ -27,6 +30,9 @@ impl Greeting<'_> {
         let mut text = String::new();
         for door in self.doors {
             let _ = writeln!(text, "listening on {}", self.url(door));
+        }
+        if let Some(admin) = self.admin {
+            let _ = writeln!(text, "admin on http://{admin}");
         }
         let (version, workers) = (env!("CARGO_PKG_VERSION"), self.workers);
         let (s, most) = (if workers == 1 { "" } else { "s" }, self.bounds.max_connections);
@@ -125,6 +131,9 @@ fn describe(policy: &PlannedPolicy, has_attributes: bool, text: &mut String) {
     for rule in policy.rules() {
         let limit = Described(&rule.limit);
         let _ = writeln!(text, "  {name}: {limit}; by {key}, {mode}");
+    }
+    if let Some(block) = policy.block() {
+        let _ = writeln!(text, "  {name}: a denial blocks for {}", block.span);
     }
 }
 

@@ -3,7 +3,6 @@
 mod files;
 mod flags;
 mod greeting;
-mod report;
 mod signals;
 mod store;
 
@@ -14,21 +13,23 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tidegate::config::Source;
-use tidegate::{Plan, Store};
+use tidegate::{Board, Plan, Store};
+use tidegate_server::log::{self, Level};
 use tidegate_server::{App, Reloaded, Reloader, Server, Tls, TlsReloaded};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
 pub(crate) use self::flags::Serve;
 use self::greeting::Greeting;
-use self::report::Reports;
-use self::signals::{Stop, wake_on_hangup};
+pub(crate) use self::signals::Stop;
+use self::signals::wake_on_hangup;
 use self::store::{Chosen, doubts_of};
 use crate::validate::wrong;
 use crate::{ERROR, print};
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        self.operate.choose_log();
         let source = match self.config.as_deref().map(Source::read).transpose() {
             Ok(source) => source,
             Err(problems) => return Ok(wrong(&problems)),
@@ -56,7 +57,7 @@ impl Serve {
         code
     }
 
-    async fn serve<S: Store + 'static>(
+    async fn serve<S: Store + Board + 'static>(
         self,
         source: Option<Source>,
         store: S,
@@ -68,9 +69,10 @@ impl Serve {
             Some(source) => App::load(source, store),
         };
         let app = match app {
-            Ok(app) => Arc::new(app.expected_nodes(self.expected_nodes)),
+            Ok(app) => app.expected_nodes(self.expected_nodes),
             Err(problems) => return Ok(wrong(&problems)),
         };
+        let app = Arc::new(if self.operate.shows_keys() { app.showing_keys() } else { app });
         let (workers, mut config) = (self.workers(), self.config()?);
         config.max_connections = files::connections(config.max_connections, workers.get());
         let tls = self.tls.load()?.map(Arc::new);
@@ -81,17 +83,19 @@ impl Serve {
         }
         // Before the first line is printed: whoever has read it may send a signal.
         let mut stop = Stop::new().context("cannot listen for signals")?;
-        let reports = Reports::new();
         let file = self.config.as_deref().zip(source.as_ref());
-        let followers = [
-            file.map(|(path, source)| follow(&app, path, source, reports.clone())),
-            tls.map(|tls| follow_certificates(tls, reports.clone())),
-        ];
+        let reload = file.map(|(path, source)| follow(&app, path, source));
+        let followers = [reload.clone(), tls.map(follow_certificates)];
         let followers = followers.into_iter().flatten().collect();
         wake_on_hangup(followers).context("cannot listen for signals")?;
-        tokio::spawn(tell_of_the_store(Arc::clone(&app), reports.clone()));
+        tokio::spawn(tell_of_the_store(Arc::clone(&app)));
+        // Whoever follows the board says what is wrong with it.
+        let _ = app.catch_up().await;
+        tokio::spawn(Arc::clone(&app).follow_board());
+        let admin = self.operate.open(&app, reload, &about).await?;
         let greeting = Greeting {
             doors: &doors,
+            admin,
             cert: self.tls.cert().map(AsRef::as_ref),
             workers: workers.get(),
             bounds: &config,
@@ -109,7 +113,8 @@ impl Serve {
             () = stop.next() => told.notify_one(),
         }
         let seconds = (config.drain_delay + config.drain_timeout).as_secs();
-        reports.say(format!("stopping within {seconds}s; a second signal stops at once"));
+        let message = format!("stopping within {seconds}s; a second signal stops at once");
+        log::say(Level::Info, "stopping", &message, &[]);
         tokio::select! {
             ended = &mut running => ended.map(|()| ExitCode::SUCCESS).map_err(Into::into),
             () = stop.next() => Ok(ExitCode::from(ERROR)),
@@ -118,13 +123,18 @@ impl Serve {
 }
 
 /// Says when the store is lost, and when it is back.
-async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>, reports: Reports) {
+async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
     let mut said = None;
     loop {
         let problem = app.limiter().store_problem();
         match (&said, &problem) {
-            (None, Some(problem)) => reports.say(format!("deciding without the store: {problem}")),
-            (Some(_), None) => reports.say("the store answers again"),
+            (None, Some(problem)) => {
+                let message = format!("deciding without the store: {problem}");
+                log::say(Level::Warn, "store_lost", &message, &[]);
+            }
+            (Some(_), None) => {
+                log::say(Level::Info, "store_regained", "the store answers again", &[]);
+            }
             _ => {}
         }
         said = problem;
@@ -133,33 +143,34 @@ async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>, reports: Report
 }
 
 /// Reloads the policies when their file changes, and when somebody asks for it.
-fn follow<S: Store + 'static>(
-    app: &Arc<App<S>>,
-    path: &Path,
-    source: &Source,
-    reports: Reports,
-) -> Arc<Notify> {
+fn follow<S: Store + 'static>(app: &Arc<App<S>>, path: &Path, source: &Source) -> Arc<Notify> {
     let reloader = Reloader::new(Arc::clone(app), path, source);
     let (wake, name) = (reloader.wake(), path.display().to_string());
     tokio::spawn(reloader.follow(move |reloaded| match reloaded {
         Reloaded::Refused(problems) => {
             let stay = "refused; the policies before it stay in effect";
-            reports.say(format!("{problems}\n{name}: {stay}"));
+            let message = format!("{problems}\n{name}: {stay}");
+            log::say(Level::Warn, "reload_refused", &message, &[("file", &name)]);
         }
-        Reloaded::Changed => reports.say(format!("{name}: in effect")),
+        Reloaded::Changed => {
+            log::say(Level::Info, "reload", &format!("{name}: in effect"), &[("file", &name)]);
+        }
         Reloaded::Unchanged => {}
     }));
     wake
 }
 
 /// The same for certificates.
-fn follow_certificates(tls: Arc<Tls>, reports: Reports) -> Arc<Notify> {
+fn follow_certificates(tls: Arc<Tls>) -> Arc<Notify> {
     let wake = tls.wake();
     tokio::spawn(tls.follow(move |reloaded| match reloaded {
         TlsReloaded::Refused(error) => {
-            reports.say(format!("{error}\nTLS: refused; the certificate before it stays in use"));
+            let message = format!("{error}\nTLS: refused; the certificate before it stays in use");
+            log::say(Level::Warn, "certificate_refused", &message, &[]);
         }
-        TlsReloaded::Changed => reports.say("TLS: a new certificate is in use"),
+        TlsReloaded::Changed => {
+            log::say(Level::Info, "certificate", "TLS: a new certificate is in use", &[]);
+        }
         TlsReloaded::Unchanged => {}
     }));
     wake

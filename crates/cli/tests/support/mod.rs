@@ -95,7 +95,7 @@ pub(crate) fn tidegate() -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
         command.env_remove(name);
     }
-    command.env("TIDEGATE_RESP", "off").env("TIDEGATE_GRPC", "off");
+    command.env("TIDEGATE_RESP", "off").env("TIDEGATE_GRPC", "off").env("TIDEGATE_ADMIN", "off");
     command
 }
 

@@ -101,6 +101,25 @@ fn routes(file: &file::KeyPartFields, report: &mut Report<'_>) -> Option<Routes>
     Some(routes)
 }
 
+/// What overrides that are in no file need to know of their policy.
+pub(crate) struct OverrideContext<'a>(pub(super) &'a Context<'a>);
+
+impl OverrideContext<'_> {
+    pub(crate) const fn policy(&self) -> &str {
+        self.0.name
+    }
+
+    /// From a text that is what stands below `overrides` in a file.
+    pub(crate) fn overrides(
+        &self,
+        key: &[KeyPart],
+        report: &mut Report<'_>,
+    ) -> HashMap<Fingerprint, LimitSet, RandomState> {
+        let Some(root) = crate::yaml::parse(report) else { return HashMap::default() };
+        overrides(&file::overrides(&root, report), key, self.0, report)
+    }
+}
+
 pub(super) fn overrides(
     file: &[file::Override],
     key: &[KeyPart],

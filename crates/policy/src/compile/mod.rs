@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use tidegate_core::MAX_COUNT;
 
+use crate::amend::Amending;
 use crate::attributes::Known;
 use crate::file::File;
 use crate::foreign::{self, Format};
@@ -18,17 +19,22 @@ use crate::plan::by_name;
 use crate::problem::Report;
 use crate::settings::Settings;
 use crate::yaml::{self, Spot};
-use crate::{KeyHasher, Mode, Plan};
+use crate::{KeyHasher, Mode, Plan, PlannedPolicy};
 
 pub(crate) use choices::Defaults;
+pub(crate) use key::OverrideContext;
 pub(crate) use policy::compile_policy;
 
 /// A plan, if the report is clean in the end.
-pub(crate) fn compile(hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan> {
+pub(crate) fn compile(
+    hasher: KeyHasher,
+    amending: &mut Amending<'_>,
+    report: &mut Report<'_>,
+) -> Option<Plan> {
     let root = yaml::parse(report)?;
     match Format::of(&root) {
-        Format::Tidegate => ours(&File::read(&root, report), hasher, report),
-        Format::Rlaas => ours(&foreign::rlaas::read(&root, report)?, hasher, report)
+        Format::Tidegate => ours(&File::read(&root, report), hasher, amending, report),
+        Format::Rlaas => ours(&foreign::rlaas::read(&root, report)?, hasher, amending, report)
             .map(|plan| Plan { settings: Settings { is_rlaas: true, ..plan.settings }, ..plan }),
         Format::Envoy => foreign::envoy::compile(&root, hasher, report),
         Format::Limitador => {
@@ -39,7 +45,12 @@ pub(crate) fn compile(hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan
     }
 }
 
-fn ours(file: &File, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan> {
+fn ours(
+    file: &File,
+    hasher: KeyHasher,
+    amending: &mut Amending<'_>,
+    report: &mut Report<'_>,
+) -> Option<Plan> {
     let mut compiler = Compiler {
         defaults: Defaults::compile(&file.defaults, report),
         known: Known::default(),
@@ -61,8 +72,11 @@ fn ours(file: &File, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan>
         report.add(&first.name.at, format!("too many policies: expected at most {most}"));
         return None;
     }
-    let mut policies: Vec<_> =
-        file.policies.iter().map(|policy| compile_policy(policy, &mut compiler, report)).collect();
+    let mut policies: Vec<_> = file
+        .policies
+        .iter()
+        .map(|policy| compile_policy(policy, &mut compiler, amending, report))
+        .collect();
     for policy in policies.iter_mut().filter(|policy| policy.key_format.is_none()) {
         policy.key_format.clone_from(&settings.key_format);
     }
@@ -75,7 +89,16 @@ fn ours(file: &File, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan>
     let index = Index::new(&mut policies);
     let (known, hasher) = (compiler.known, compiler.hasher);
     let by_name = by_name(&policies);
-    Some(Plan { policies, by_name, index, known, settings, hasher, domains: Vec::new() })
+    Some(Plan {
+        policies,
+        by_name,
+        index,
+        known,
+        settings,
+        hasher,
+        domains: Vec::new(),
+        shows_keys: false,
+    })
 }
 
 /// What is needed to compile any policy.
@@ -104,10 +127,8 @@ fn check_names(file: &File, report: &mut Report<'_>) {
 }
 
 /// Policies without conditions apply together to every request that has their attributes.
-fn check_crowding(file: &File, policies: &[crate::PlannedPolicy], report: &mut Report<'_>) {
-    let always = policies.iter().filter(|policy| policy.conditions.is_empty());
-    let on = always.filter(|policy| policy.mode() != Mode::Off);
-    let limits: usize = on.map(|policy| policy.rules().len()).sum();
+fn check_crowding(file: &File, policies: &[PlannedPolicy], report: &mut Report<'_>) {
+    let limits = unconditional_limits(policies);
     let most = Plan::MAX_CHARGES;
     if limits > most {
         let at = file.policies.last().map_or(0..0, |policy| policy.name.at.clone());
@@ -116,6 +137,14 @@ fn check_crowding(file: &File, policies: &[crate::PlannedPolicy], report: &mut R
             format!("{limits} limits apply to every request: expected at most {most}; use match"),
         );
     }
+}
+
+/// The limits of policies that have no condition and are not off.
+pub(crate) fn unconditional_limits(policies: &[PlannedPolicy]) -> usize {
+    let always =
+        policies.iter().filter(|policy| policy.conditions.is_empty() && policy.indexed.is_none());
+    let on = always.filter(|policy| policy.mode() != Mode::Off);
+    on.map(|policy| policy.rules().len()).sum()
 }
 
 /// A whole number, or a problem.

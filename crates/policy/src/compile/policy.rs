@@ -4,6 +4,7 @@ use tidegate_core::{AlgorithmKind, Cost, Limit, Quota, Span};
 
 use super::limits::{Context, limit_set};
 use super::{Compiler, choices, conditions, key, whole};
+use crate::amend::Amending;
 use crate::file::{CostFile, PolicyFile};
 use crate::planned::{Block, CostSource, LimitSet, PlannedPolicy, Tier};
 use crate::policy::block_rule;
@@ -16,6 +17,7 @@ use crate::{KeyHasher, Policy};
 pub(crate) fn compile_policy(
     file: &PolicyFile,
     compiler: &mut Compiler,
+    amending: &mut Amending<'_>,
     report: &mut Report<'_>,
 ) -> PlannedPolicy {
     let name = name(&file.name, report);
@@ -23,7 +25,8 @@ pub(crate) fn compile_policy(
     let hasher = compiler.hasher.clone();
     let context = context(name, file, mode, compiler, &hasher, report);
     let key = key::key(&file.key, compiler, report);
-    let overrides = key::overrides(&file.overrides, &key, &context, report);
+    let mut overrides = key::overrides(&file.overrides, &key, &context, report);
+    amending.add_overrides(&key, &key::OverrideContext(&context), &mut overrides);
     let tiers = tiers(file, &context, compiler, report);
     let limits = match &file.limits {
         Some(limits) => limit_set(limits, &context, report).unwrap_or(LimitSet::Unlimited),

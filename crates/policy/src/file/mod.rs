@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 
 pub(crate) use limit::{LimitFields, LimitFile, LimitForm};
 pub(crate) use parts::{CostFile, KeyPart, KeyPartFields, PrecisionFile};
-pub(crate) use policy::{Condition, Override, PolicyFile, Tier};
+pub(crate) use policy::{Condition, Override, PolicyFile, Tier, overrides};
 
 use crate::problem::Report;
 use crate::yaml::{Fields, Node, Spot, one_or_many, text};

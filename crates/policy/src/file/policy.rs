@@ -161,7 +161,7 @@ fn tiers(fields: &Fields<'_>, report: &mut Report<'_>) -> Vec<Tier> {
     items.iter().filter_map(|item| Tier::read(item, report)).collect()
 }
 
-fn overrides(node: &Node, report: &mut Report<'_>) -> Vec<Override> {
+pub(crate) fn overrides(node: &Node, report: &mut Report<'_>) -> Vec<Override> {
     let expected = "a mapping of keys to limits, such as { \"user=42\": [1000/minute] }";
     let entries = entries(node, expected, report).iter();
     entries

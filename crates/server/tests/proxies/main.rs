@@ -117,7 +117,8 @@ impl Example {
         for file in self.files {
             let text = std::fs::read_to_string(examples().join(self.name).join(file)).unwrap();
             let shipped = ["8000", "8080", "9000"].into_iter().zip(ports);
-            let text = shipped.fold(text, |text, (port, ours)| text.replace(port, &ours.to_string()));
+            let text =
+                shipped.fold(text, |text, (port, ours)| text.replace(port, &ours.to_string()));
             std::fs::write(directory.join(file), text).unwrap();
         }
     }

@@ -102,10 +102,11 @@ impl Link {
         }
     }
 
-    /// What the node that serves `slot` does when its memory is full. A user may not be allowed
-    /// to ask, which is an error like any other.
+    /// What the node that serves `slot` holds, and does when its memory is full. A user may not be
+    /// allowed to ask, which is an error like any other.
     pub(crate) async fn memory(&self, slot: u16) -> Result<Memory, Failure> {
-        let reply = self.send(slot, 0, redis::cmd("INFO").arg("memory")).await?;
+        // All of it: two sections at a time can be asked for only since Redis 7.
+        let reply = self.send(slot, 0, &redis::cmd("INFO")).await?;
         Ok(Memory::of(&reply))
     }
 

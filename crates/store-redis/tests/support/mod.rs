@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 /// All that a user of Redis needs to be allowed, and nothing else: the scripts, what they run, and
 /// our keys. It can be read aloud to whoever runs Redis.
-pub(crate) const ACL: &str = "tidegate on >secret resetkeys ~{???}[fslt]???????? resetchannels -@all \
+pub(crate) const ACL: &str = "tidegate on >secret resetkeys ~{???}[bfslt]???????? resetchannels -@all \
      +eval +evalsha +time +mget +set +psetex +incrby +del";
 
 /// What it needs besides on a Cluster.

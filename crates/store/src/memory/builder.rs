@@ -74,6 +74,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
             capacity: Capacity::new(self.max_keys, self.max_log_bytes),
             overflow_capacity: Capacity::new(OVERFLOW_LIMITS, self.max_log_bytes),
             hand: AtomicUsize::new(0),
+            board: Mutex::default(),
         }
     }
 }

@@ -50,6 +50,10 @@ impl Capacity {
         self.overflowed.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(super) const fn max_keys(&self) -> usize {
+        self.max_keys
+    }
+
     pub(super) fn keys(&self) -> usize {
         self.keys.load(Ordering::Relaxed)
     }

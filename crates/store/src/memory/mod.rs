@@ -19,8 +19,11 @@ use self::ledger::Ledger;
 use self::shard::Shard;
 use self::signpost::Signpost;
 use self::table::Upkeep;
+use crate::board::LocalBoard;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
-use crate::{Clock, LocalStore, Store, StoreError, SystemClock, Verdicts};
+use crate::{
+    Board, Clock, LocalStore, Notice, Notices, Store, StoreError, SystemClock, Usage, Verdicts,
+};
 
 /// Counters in this process: sharded, bounded and exact.
 ///
@@ -43,6 +46,7 @@ pub struct MemoryStore<C = SystemClock> {
     overflow_capacity: Capacity,
     /// Which shard is looked at next when another one is full.
     hand: AtomicUsize,
+    board: Mutex<LocalBoard>,
 }
 
 /// What a store holds at the moment.
@@ -227,6 +231,31 @@ impl<C: Clock> Store for MemoryStore<C> {
     async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         self.reset_now(charge);
         Ok(())
+    }
+
+    async fn usage(&self) -> Result<Usage, StoreError> {
+        let stats = self.stats();
+        Ok(Usage {
+            keys: u64::try_from(stats.keys).ok(),
+            max_keys: u64::try_from(self.capacity.max_keys()).ok(),
+            overflowed: Some(stats.overflowed),
+            ..Usage::default()
+        })
+    }
+}
+
+impl<C: Clock> Board for MemoryStore<C> {
+    async fn post(&self, name: &str, text: &[u8], lasts: Span) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        self.board.lock().post(name, text, now + lasts.min(Notice::LONGEST), now)
+    }
+
+    async fn take_down(&self, name: &str) -> Result<bool, StoreError> {
+        Ok(self.board.lock().take_down(name))
+    }
+
+    async fn look(&self, known: Option<u64>) -> Result<Option<Notices>, StoreError> {
+        Ok(self.board.lock().look(known, self.clock.now()))
     }
 }
 

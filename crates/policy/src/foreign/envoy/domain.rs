@@ -84,6 +84,10 @@ impl Domain {
     ) {
         let Some(number) = limit.and_then(|limit| limit.policy) else { return };
         let Some(policy) = plan.policies().get(number as usize) else { return };
+        // No file of theirs can say so, but an operator can.
+        if policy.mode() == Mode::Off {
+            return;
+        }
         let counted = Counted { domain: self, entries: descriptor.entries };
         let subject = plan.hasher.fingerprint(&counted);
         for rule in policy.rules() {

@@ -9,7 +9,7 @@ use super::problem::Refusal;
 use crate::Config;
 
 /// The whole body, or why not.
-pub(super) async fn read(mut body: Incoming, config: &Config) -> Result<Bytes, Refusal> {
+pub(crate) async fn read(mut body: Incoming, config: &Config) -> Result<Bytes, Refusal> {
     let is_large = body.size_hint().lower() > config.max_body as u64;
     match timeout(config.body_timeout, collect(&mut body, config.max_body)).await {
         Ok(Some(bytes)) => Ok(bytes),

@@ -2,17 +2,17 @@
 
 mod authz;
 mod batch;
-mod body;
+pub(crate) mod body;
 mod check;
 mod connection;
 mod diagnose;
 mod docs;
 mod original;
-mod problem;
+pub(crate) mod problem;
 mod refund;
 mod request;
 mod rlaas;
-mod route;
+pub(crate) mod route;
 mod subject;
 mod watch;
 mod wire;
@@ -26,7 +26,7 @@ use tidegate::Store;
 
 use crate::{App, Config, Listener, accept};
 
-type Response = http::Response<Full<Bytes>>;
+pub(crate) type Response = http::Response<Full<Bytes>>;
 
 /// Answers HTTP on `listener` until `shutdown` resolves, then finishes the requests in flight.
 ///

@@ -13,7 +13,7 @@ use super::Response;
 
 /// Why a request gets no decision. A denial is a decision, and no refusal.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     status: StatusCode,
     detail: String,
     member: Option<String>,
@@ -21,17 +21,17 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into(), member: None, policies: None }
     }
 
     /// A body that makes no sense, because of `member` if it is known.
-    pub(super) fn bad(member: Option<&str>, detail: impl Into<String>) -> Self {
+    pub(crate) fn bad(member: Option<&str>, detail: impl Into<String>) -> Self {
         let member = member.map(str::to_owned);
         Self { member, ..Self::new(StatusCode::BAD_REQUEST, detail) }
     }
 
-    pub(super) fn unknown_policy<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Self {
+    pub(crate) fn unknown_policy<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Self {
         let mut policies: Vec<String> = known.take(MAX_LISTED + 1).map(str::to_owned).collect();
         let more = if policies.len() > MAX_LISTED { ", ..." } else { "" };
         policies.truncate(MAX_LISTED);
@@ -42,7 +42,7 @@ impl Refusal {
     }
 
     /// A key alone says nothing to a policy that has several attributes, or none.
-    pub(super) fn not_one_key(policy: &str, key: &[&str]) -> Self {
+    pub(crate) fn not_one_key(policy: &str, key: &[&str]) -> Self {
         let attributes = if key.is_empty() { "nothing".to_owned() } else { key.join(" and ") };
         let detail = format!(
             "policy {:?} tells callers apart by {attributes}: expected attributes instead of a key",
@@ -51,11 +51,11 @@ impl Refusal {
         Self::bad(Some("key"), detail)
     }
 
-    pub(super) fn no_such_path(path: &str) -> Self {
+    pub(crate) fn no_such_path(path: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("no path {:?}: expected {PATHS}", brief(path)))
     }
 
-    pub(super) fn wrong_method(method: &Method, path: &str, allow: &str) -> Self {
+    pub(crate) fn wrong_method(method: &Method, path: &str, allow: &str) -> Self {
         let method = brief(method.as_str());
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -63,14 +63,14 @@ impl Refusal {
         )
     }
 
-    pub(super) fn too_large(most: usize) -> Self {
+    pub(crate) fn too_large(most: usize) -> Self {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("the body is too large: expected at most {most} bytes"),
         )
     }
 
-    pub(super) fn timeout(after: Duration) -> Self {
+    pub(crate) fn timeout(after: Duration) -> Self {
         Self::new(
             StatusCode::REQUEST_TIMEOUT,
             format!("the body is not complete: expected all of it within {after:?}"),
@@ -121,7 +121,7 @@ fn title(status: StatusCode) -> &'static str {
     status.canonical_reason().unwrap_or("Error")
 }
 
-pub(super) fn json(status: StatusCode, kind: &'static str, body: &impl Serialize) -> Response {
+pub(crate) fn json(status: StatusCode, kind: &'static str, body: &impl Serialize) -> Response {
     let mut response = Response::new(tidegate_http::json(body).into());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -129,14 +129,14 @@ pub(super) fn json(status: StatusCode, kind: &'static str, body: &impl Serialize
 }
 
 /// Enough of a client's text to recognise it by.
-pub(super) fn brief(text: &str) -> String {
+pub(crate) fn brief(text: &str) -> String {
     match text.char_indices().nth(BRIEF) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }
 }
 
-const PATHS: &str = "/v1/check, /v1/check/batch, /v1/refund, /v1/authz, /healthz, /readyz, \
+const PATHS: &str = "/v1/check, /v1/check/batch, /v1/refund, /v1/authz, /healthz, /readyz, /metrics, \
     /openapi.json or /docs";
 const BRIEF: usize = 64;
 /// Of ten thousand policies, enough to see what names look like.

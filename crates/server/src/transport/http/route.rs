@@ -33,6 +33,7 @@ pub(super) async fn answer<S: Store>(
         },
         ("/healthz", &Method::GET | &Method::HEAD) => plain("ok\n".to_owned()),
         ("/readyz", &Method::GET | &Method::HEAD) => ready(app),
+        ("/metrics", &Method::GET | &Method::HEAD) => metrics(app.metrics_page().await),
         (path, _) if authz::is_here(path) => {
             let (head, _) = request.into_parts();
             authz::answer(app, peer, &head).await
@@ -55,7 +56,7 @@ pub(super) async fn answer<S: Store>(
 fn allowed(path: &str) -> Option<&'static str> {
     match path {
         "/v1/check" | "/v1/check/batch" | "/v1/refund" => Some("OPTIONS, POST"),
-        "/" | "/healthz" | "/readyz" => Some("GET, HEAD, OPTIONS"),
+        "/" | "/healthz" | "/readyz" | "/metrics" => Some("GET, HEAD, OPTIONS"),
         _ => docs::answer(path).map(|_| "GET, HEAD, OPTIONS"),
     }
 }
@@ -96,6 +97,14 @@ fn ready<S: Store>(app: &App<S>) -> Response {
         text += &format!("deciding without the store: {problem}\n");
     }
     plain(text)
+}
+
+/// In the text format of Prometheus.
+pub(crate) fn metrics(page: String) -> Response {
+    let mut response = Response::new(page.into());
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }
 
 fn plain(text: String) -> Response {

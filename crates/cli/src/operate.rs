@@ -1,0 +1,109 @@
+//! The part of `tidegate serve` that operators use: the admin listener, the board, the log.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, bail};
+use tidegate::{Board, Store};
+use tidegate_server::admin::{self, AdminConfig, Tokens};
+use tidegate_server::log::{self, Level, LogFormat};
+use tidegate_server::{App, Config};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+
+use crate::serve::Stop;
+
+/// What can be said about it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Operate {
+    /// Where to answer operators, or off; 127.0.0.1:9090 unless said. Elsewhere than on a loopback
+    /// address it needs tokens
+    #[arg(long, env = "TIDEGATE_ADMIN", value_name = "ADDR")]
+    admin: Option<String>,
+    /// A file with a scope (read, write or admin) and a token on each line. TIDEGATE_ADMIN_TOKENS
+    /// may hold the same
+    #[arg(long, env = "TIDEGATE_ADMIN_TOKENS_FILE", value_name = "FILE")]
+    admin_tokens_file: Option<PathBuf>,
+    /// Shows operators the most frequent keys in clear, and not as fingerprints
+    #[arg(long, env = "TIDEGATE_SHOW_KEYS")]
+    show_keys: bool,
+    /// How lines on standard error look: text or json
+    #[arg(long, env = "TIDEGATE_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+impl Operate {
+    /// Before anything is said.
+    pub(crate) fn choose_log(&self) {
+        log::choose(self.log_format);
+    }
+
+    pub(crate) const fn shows_keys(&self) -> bool {
+        self.show_keys
+    }
+
+    /// Opens the admin listener, if there is to be one, and says where.
+    pub(crate) async fn open<S: Store + Board + 'static>(
+        &self,
+        app: &Arc<App<S>>,
+        reload: Option<Arc<Notify>>,
+        store: &str,
+    ) -> anyhow::Result<Option<SocketAddr>> {
+        if self.admin.as_deref() == Some("off") {
+            return Ok(None);
+        }
+        let Some(listener) = self.bind().await? else { return Ok(None) };
+        let address = listener.local_addr()?;
+        let mut config = AdminConfig::new(address, self.tokens()?, false)?.setting("store", store);
+        if let Some(file) = &self.admin_tokens_file {
+            config = config.following(file);
+        }
+        if let Some(reload) = reload {
+            config = config.reloading(reload);
+        }
+        let mut stop = Stop::new().context("cannot listen for signals")?;
+        let bounds = Config { max_connections: MAX_CONNECTIONS, ..Config::default() };
+        let app = Arc::clone(app);
+        tokio::spawn(async move {
+            admin::serve(listener, app, config, bounds, stop.next()).await;
+        });
+        Ok(Some(address))
+    }
+
+    /// Where it was asked for it must be; where it was not, another server may be there already.
+    async fn bind(&self) -> anyhow::Result<Option<TcpListener>> {
+        let address = self.admin.as_deref().unwrap_or(DEFAULT);
+        match TcpListener::bind(address).await {
+            Ok(listener) => Ok(Some(listener)),
+            Err(error) if self.admin.is_none() => {
+                let message = format!("no admin: cannot listen on {address}: {error}");
+                log::say(Level::Warn, "admin", &message, &[]);
+                Ok(None)
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                bail!("{address:?} is not an address: expected host:port, or off")
+            }
+            Err(error) => bail!("cannot listen on {address:?}: {error}"),
+        }
+    }
+
+    /// From the file, else from the environment. Never from the command line, which others can see.
+    fn tokens(&self) -> anyhow::Result<Tokens> {
+        let Some(file) = &self.admin_tokens_file else {
+            let text = std::env::var("TIDEGATE_ADMIN_TOKENS").unwrap_or_default();
+            return Tokens::parse(&text).context("TIDEGATE_ADMIN_TOKENS");
+        };
+        let tokens = Tokens::read(file).with_context(|| file.display().to_string())?;
+        if tokens.is_empty() {
+            return Err(anyhow!("no tokens: expected one on a line, after its scope"))
+                .with_context(|| file.display().to_string());
+        }
+        Ok(tokens)
+    }
+}
+
+const DEFAULT: &str = "127.0.0.1:9090";
+/// Operators are few.
+const MAX_CONNECTIONS: usize = 64;

@@ -1,0 +1,144 @@
+//! `tidegate top`: what a running server does, live.
+
+mod model;
+mod view;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use http::StatusCode;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use tidegate::Stopwatch;
+use tidegate_wire::admin::Status;
+use tokio::runtime::Runtime;
+
+use self::model::Model;
+use crate::client::{Server, get};
+use crate::print;
+
+/// What can be said about it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Top {
+    /// The server's admin address: http://host:port, https://host:port or unix:/path.
+    /// TIDEGATE_ADMIN_TOKEN may hold a token for it
+    #[arg(
+        long,
+        env = "TIDEGATE_ADMIN_URL",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:9090"
+    )]
+    admin: Server,
+    /// Prints one picture, of one second, and ends
+    #[arg(long)]
+    once: bool,
+}
+
+impl Top {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let desk = Desk {
+            runtime: runtime.context("cannot start a runtime")?,
+            server: self.admin,
+            token: std::env::var("TIDEGATE_ADMIN_TOKEN").ok().filter(|token| !token.is_empty()),
+        };
+        // Before the screen is taken: an error is read where it is expected.
+        let mut model = Model::new(desk.status()?, Stopwatch::start());
+        if self.once {
+            return once(&desk, model);
+        }
+        let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
+        let outcome = live(&mut terminal, &desk, &mut model);
+        ratatui::restore();
+        outcome.map(|()| ExitCode::SUCCESS)
+    }
+}
+
+/// Where a server tells how it stands.
+struct Desk {
+    runtime: Runtime,
+    server: Server,
+    token: Option<String>,
+}
+
+impl Desk {
+    fn status(&self) -> anyhow::Result<Status> {
+        let asked = get(&self.server, "/admin/v1/status", self.token.as_deref());
+        let (status, text) =
+            self.runtime.block_on(asked).with_context(|| format!("cannot ask {}", self.server))?;
+        match status {
+            StatusCode::OK => serde_json::from_str(&text)
+                .with_context(|| format!("{} is of another version", self.server)),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                Err(anyhow!("{}: expected a token for it in TIDEGATE_ADMIN_TOKEN", self.server))
+            }
+            _ => Err(anyhow!("{} answers {status}: is this its admin address?", self.server)),
+        }
+    }
+
+    fn wait(&self) {
+        self.runtime.block_on(async { tokio::time::sleep(EVERY).await });
+    }
+}
+
+fn once(desk: &Desk, mut model: Model) -> anyhow::Result<ExitCode> {
+    desk.wait();
+    model.update(desk.status(), Stopwatch::start());
+    let mut terminal = Terminal::new(TestBackend::new(WIDTH, HEIGHT))?;
+    terminal.draw(|frame| view::draw(frame, &model))?;
+    print(&as_text(terminal.backend().buffer()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn live(
+    terminal: &mut ratatui::DefaultTerminal,
+    desk: &Desk,
+    model: &mut Model,
+) -> anyhow::Result<()> {
+    loop {
+        terminal.draw(|frame| view::draw(frame, model))?;
+        let shown = Stopwatch::start();
+        // Keys take effect at once; the numbers change once a second.
+        while let Some(left) = EVERY.checked_sub(Duration::from_nanos(shown.nanos())) {
+            if !event::poll(left)? {
+                break;
+            }
+            match event::read()? {
+                Event::Key(key) if key.kind == KeyEventKind::Press => match key.code {
+                    KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
+                    KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                        return Ok(());
+                    }
+                    KeyCode::Char('s') => model.sort_by_next(),
+                    KeyCode::Char('p') | KeyCode::Char(' ') => model.pause(),
+                    _ => {}
+                },
+                Event::Resize(..) => {}
+                _ => continue,
+            }
+            terminal.draw(|frame| view::draw(frame, model))?;
+        }
+        if !model.is_paused() {
+            model.update(desk.status(), Stopwatch::start());
+        }
+    }
+}
+
+/// The lines of a picture, without what is blank at their ends.
+fn as_text(buffer: &Buffer) -> String {
+    let mut text = String::new();
+    for y in 0..buffer.area.height {
+        let cell = |x| buffer.cell((x, y)).map_or(" ", |cell| cell.symbol());
+        let line: String = (0..buffer.area.width).map(cell).collect();
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+const EVERY: Duration = Duration::from_secs(1);
+const WIDTH: u16 = 80;
+const HEIGHT: u16 = 24;

@@ -1,0 +1,266 @@
+//! What is shown: the difference between two states of a server.
+
+use std::cmp::Reverse;
+
+use tidegate::Stopwatch;
+use tidegate_wire::admin::{PolicyStatus, Status, Timing};
+
+/// Two states, and the time between them.
+pub(super) struct Model {
+    before: Status,
+    pub(super) now: Status,
+    taken: Stopwatch,
+    nanos: u64,
+    sort: Sort,
+    is_paused: bool,
+    /// Why the last state is an old one.
+    pub(super) problem: Option<String>,
+}
+
+/// By what policies are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    Decisions,
+    Denials,
+    Name,
+}
+
+impl Sort {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Decisions => "decisions",
+            Self::Denials => "denials",
+            Self::Name => "name",
+        }
+    }
+}
+
+/// A policy as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row<'a> {
+    pub(super) policy: &'a PolicyStatus,
+    pub(super) allowed: Rate,
+    pub(super) denied: Rate,
+    pub(super) shadow_denied: Rate,
+    pub(super) early_returns: Rate,
+}
+
+/// So many a second, in tenths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rate(u64);
+
+impl Model {
+    pub(super) fn new(status: Status, taken: Stopwatch) -> Self {
+        Self {
+            before: status.clone(),
+            now: status,
+            taken,
+            nanos: 1_000_000_000,
+            sort: Sort::Decisions,
+            is_paused: false,
+            problem: None,
+        }
+    }
+
+    /// A newer state, or why there is none.
+    pub(super) fn update(&mut self, status: anyhow::Result<Status>, taken: Stopwatch) {
+        match status {
+            Ok(status) => {
+                self.nanos = self.taken.nanos().saturating_sub(taken.nanos()).max(1);
+                self.taken = taken;
+                self.before = std::mem::replace(&mut self.now, status);
+                self.problem = None;
+            }
+            Err(error) => self.problem = Some(format!("{error:#}")),
+        }
+    }
+
+    /// However long it took.
+    #[cfg(test)]
+    pub(super) fn second_has_passed(&mut self) {
+        self.nanos = 1_000_000_000;
+    }
+
+    pub(super) const fn sort(&self) -> Sort {
+        self.sort
+    }
+
+    pub(super) fn sort_by_next(&mut self) {
+        self.sort = match self.sort {
+            Sort::Decisions => Sort::Denials,
+            Sort::Denials => Sort::Name,
+            Sort::Name => Sort::Decisions,
+        };
+    }
+
+    pub(super) const fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    pub(super) fn pause(&mut self) {
+        self.is_paused = !self.is_paused;
+    }
+
+    /// The policies in their order.
+    pub(super) fn rows(&self) -> Vec<Row<'_>> {
+        let mut rows: Vec<Row<'_>> = self.now.policies.iter().map(|it| self.row(it)).collect();
+        let all = |row: &Row<'_>| row.allowed.0 + row.denied.0 + row.shadow_denied.0;
+        match self.sort {
+            Sort::Decisions => rows.sort_by_key(|row| Reverse(all(row))),
+            Sort::Denials => rows.sort_by_key(|row| Reverse(row.denied)),
+            Sort::Name => rows.sort_by(|a, b| a.policy.name.cmp(&b.policy.name)),
+        }
+        rows
+    }
+
+    fn row<'a>(&self, policy: &'a PolicyStatus) -> Row<'a> {
+        let before = self.before.policies.iter().find(|before| before.name == policy.name);
+        let rate = |of: fn(&PolicyStatus) -> u64| self.rate(before.map_or(0, of), of(policy));
+        Row {
+            policy,
+            allowed: rate(|it| it.allowed),
+            denied: rate(|it| it.denied),
+            shadow_denied: rate(|it| it.shadow_denied),
+            early_returns: rate(|it| it.early_returns),
+        }
+    }
+
+    /// What a counter of the whole server grows by in a second.
+    pub(super) fn rate_of(&self, of: impl Fn(&Status) -> u64) -> Rate {
+        self.rate(of(&self.before), of(&self.now))
+    }
+
+    fn rate(&self, before: u64, now: u64) -> Rate {
+        // A server that was started anew begins at zero.
+        let more = u128::from(now.checked_sub(before).unwrap_or(now));
+        let tenths = more * 10_000_000_000 / u128::from(self.nanos);
+        Rate(u64::try_from(tenths).unwrap_or(u64::MAX))
+    }
+
+    /// The bound below which so many hundredths of what came since lie: `1ms`.
+    pub(super) fn quantile(&self, percent: u64, of: impl Fn(&Status) -> &Timing) -> String {
+        let (before, now) = (of(&self.before), of(&self.now));
+        let since = now.counts.iter().enumerate().map(|(bucket, count)| {
+            count.saturating_sub(before.counts.get(bucket).copied().unwrap_or(0))
+        });
+        let since: Vec<u64> = since.collect();
+        let count: u64 = since.iter().sum();
+        let wanted = count.saturating_mul(percent).div_ceil(100).max(1);
+        let mut below = 0;
+        for (bucket, in_bucket) in since.iter().enumerate() {
+            below += in_bucket;
+            if below >= wanted {
+                return match now.bounds_nanos.get(bucket) {
+                    Some(bound) => format!("<{}", duration(*bound)),
+                    None => format!(">{}", duration(now.bounds_nanos.last().copied().unwrap_or(0))),
+                };
+            }
+        }
+        "-".to_owned()
+    }
+}
+
+impl Rate {
+    /// The share of this in both together, in tenths of a hundredth.
+    pub(super) fn share_of(self, rest: Self) -> Option<u64> {
+        (self.0 * 1_000).checked_div(self.0 + rest.0)
+    }
+}
+
+impl std::fmt::Display for Rate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = match self.0 {
+            0 => "0".to_owned(),
+            tenths @ 1..1_000 => format!("{}.{}", tenths / 10, tenths % 10),
+            tenths => grouped(tenths / 10),
+        };
+        f.pad(&text)
+    }
+}
+
+/// `1,234,567`.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `12.3 MB`.
+pub(super) fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} B"),
+        10_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        1_000_000..1_000_000_000 => format!("{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10),
+        _ => format!("{}.{} GB", bytes / 1_000_000_000, bytes / 100_000_000 % 10),
+    }
+}
+
+/// `2.5ms`.
+pub(super) fn duration(nanos: u64) -> String {
+    let (unit, name) = match nanos {
+        0..1_000 => (1, "ns"),
+        1_000..1_000_000 => (1_000, "us"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    match nanos % unit * 10 / unit {
+        0 => format!("{}{name}", nanos / unit),
+        tenth => format!("{}.{tenth}{name}", nanos / unit),
+    }
+}
+
+/// `3d 4h`, `2m 5s`.
+pub(super) fn age(secs: u64) -> String {
+    match secs {
+        0..60 => format!("{secs}s"),
+        60..3_600 => format!("{}m {}s", secs / 60, secs % 60),
+        3_600..86_400 => format!("{}h {}m", secs / 3_600, secs / 60 % 60),
+        _ => format!("{}d {}h", secs / 86_400, secs / 3_600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_for_people() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!((bytes(9_999), bytes(12_345_678)), ("9999 B".to_owned(), "12.3 MB".to_owned()));
+        assert_eq!((duration(250), duration(2_500_000)), ("250ns".to_owned(), "2.5ms".to_owned()));
+        assert_eq!(
+            (age(59), age(3_725), age(90_000)),
+            ("59s".into(), "1h 2m".into(), "1d 1h".into())
+        );
+        assert_eq!(Rate(0).to_string(), "0");
+        assert_eq!(
+            (Rate(15).to_string(), Rate(123_456).to_string()),
+            ("1.5".into(), "12,345".into())
+        );
+        assert_eq!(Rate(25).share_of(Rate(75)), Some(250));
+        assert_eq!(Rate(0).share_of(Rate(0)), None);
+    }
+
+    #[test]
+    fn a_server_that_was_started_anew_counts_from_zero() {
+        let status = |allowed| {
+            let policy = PolicyStatus { name: "a".into(), allowed, ..PolicyStatus::default() };
+            Status { policies: vec![policy], ..Status::default() }
+        };
+        let mut model = Model::new(status(1_000), Stopwatch::start());
+        model.update(Ok(status(30)), Stopwatch::start());
+        model.second_has_passed();
+        assert_eq!(model.rows()[0].allowed, Rate(300));
+        model.update(Err(anyhow::anyhow!("gone")), Stopwatch::start());
+        assert_eq!(model.problem.as_deref(), Some("gone"));
+        assert_eq!(model.now.policies[0].allowed, 30, "the last state stays");
+    }
+}

@@ -1,0 +1,126 @@
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use tidegate::Stopwatch;
+use tidegate_wire::admin::{PolicyStatus, StoreStatus, Timing, Top};
+
+use super::*;
+use crate::top::as_text;
+
+fn policy(name: &str, mode: &str, limits: &[&str], counts: [u64; 4]) -> PolicyStatus {
+    let [allowed, denied, shadow_denied, early_returns] = counts;
+    PolicyStatus {
+        name: name.to_owned(),
+        mode: mode.to_owned(),
+        limits: limits.iter().map(|limit| (*limit).to_owned()).collect(),
+        allowed,
+        denied,
+        shadow_denied,
+        early_returns,
+        ..PolicyStatus::default()
+    }
+}
+
+fn keys(count: u64) -> Vec<TopKey> {
+    let key = |number: u64| TopKey {
+        policy: if number.is_multiple_of(2) { "login" } else { "per-user" }.to_owned(),
+        key: format!("#{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        count: 120_000 / number,
+        error: 40,
+    };
+    (1..=count).map(key).collect()
+}
+
+fn status(seconds: u64) -> Status {
+    let counts = |counts: [u64; 4]| counts.map(|count| count * seconds);
+    Status {
+        version: "0.1.0".to_owned(),
+        uptime_secs: 93_784 + seconds,
+        policies: vec![
+            policy("per-user", "enforce", &["100/1m"], counts([18_234, 312, 0, 41])),
+            policy("login", "enforce", &["5/1m", "20/1h"], counts([140, 961, 0, 700])),
+            policy("new-limit", "shadow", &["50/1m"], counts([2_100, 0, 77, 0])),
+            policy("exports", "off", &["3/1d"], counts([0; 4])),
+        ],
+        unmatched: 3 * seconds,
+        store: StoreStatus {
+            is_remote: true,
+            latency: Timing {
+                bounds_nanos: vec![100_000, 250_000, 1_000_000],
+                counts: vec![900 * seconds, 90 * seconds, 10 * seconds, 0],
+            },
+            keys: Some(184_223),
+            bytes: Some(48_234_496),
+            ..StoreStatus::default()
+        },
+        process: tidegate_wire::admin::ProcessStatus {
+            resident_bytes: Some(31_457_280),
+            open_fds: Some(214),
+        },
+        top: Top {
+            counters: 256,
+            busiest_total: 2_400_000,
+            denied_total: 152_000,
+            busiest: keys(12),
+            denied: keys(3),
+        },
+        ..Status::default()
+    }
+}
+
+fn picture(model: &Model) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    terminal.draw(|frame| draw(frame, model)).unwrap();
+    as_text(terminal.backend().buffer())
+}
+
+fn model() -> Model {
+    let mut model = Model::new(status(1), Stopwatch::start());
+    model.update(Ok(status(2)), Stopwatch::start());
+    model.second_has_passed();
+    model
+}
+
+#[test]
+fn all_of_it_is_readable_on_a_small_terminal() {
+    let shown = picture(&model());
+    assert_eq!(shown, include_str!("picture.txt"), "\n{shown}");
+}
+
+#[test]
+fn trouble_is_said_in_words() {
+    let mut broken = status(2);
+    broken.store.breaker_open = true;
+    broken.store.problem = Some("store unreachable: connection refused".to_owned());
+    let mut model = model();
+    model.update(Ok(broken), Stopwatch::start());
+    let shown = picture(&model);
+    assert!(shown.contains("breaker OPEN"), "{shown}");
+    assert!(shown.contains(" ! without the store: store unreachable: connection"), "{shown}");
+    model.update(Err(anyhow::anyhow!("connection refused")), Stopwatch::start());
+    assert!(picture(&model).contains(" ! no answer: connection refused"));
+}
+
+#[test]
+fn policies_are_sorted_as_wished_and_those_without_room_are_counted() {
+    let mut model = model();
+    let first = |model: &Model| model.rows()[0].policy.name.clone();
+    assert_eq!(first(&model), "per-user");
+    model.sort_by_next();
+    assert_eq!(first(&model), "login");
+    model.sort_by_next();
+    assert_eq!(first(&model), "exports");
+    assert!(picture(&model).contains("s sort: name"));
+    model.now.policies = (0..40).map(|n| policy(&n.to_string(), "enforce", &[], [0; 4])).collect();
+    let shown = picture(&model);
+    assert!(shown.contains("and 30 more"), "{shown}");
+    model.pause();
+    assert!(picture(&model).contains("PAUSED"));
+}
+
+#[test]
+fn no_size_is_too_small() {
+    for (width, height) in [(1, 1), (10, 3), (40, 10), (200, 60)] {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, &model())).unwrap();
+    }
+}

@@ -1,0 +1,163 @@
+//! The picture.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize as _};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row as TableRow, Table};
+use tidegate_wire::admin::{Status, TopKey};
+
+use super::model::{Model, Row, age, bytes, grouped};
+
+/// Draws all of it. Made for 80 columns and 24 lines; more of both shows more policies and keys.
+pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
+    let keys = (frame.area().height / 3).clamp(4, 22);
+    let [head, store, alarm, policies, lists, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Min(3),
+        Constraint::Length(keys),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(head_line(model), head);
+    frame.render_widget(store_line(model), store);
+    frame.render_widget(alarm_line(model), alarm);
+    draw_policies(frame, policies, model);
+    let [left, right] =
+        Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(lists);
+    let top = &model.now.top;
+    draw_keys(frame, left, "most denied", &top.denied, top.denied_total);
+    draw_keys(frame, right, "busiest", &top.busiest, top.busiest_total);
+    frame.render_widget(foot_line(model), foot);
+}
+
+fn head_line(model: &Model) -> Paragraph<'static> {
+    let now = &model.now;
+    let allowed = model.rate_of(|it| it.policies.iter().map(|policy| policy.allowed).sum());
+    let denied = model.rate_of(|it| it.policies.iter().map(|policy| policy.denied).sum());
+    let share = denied.share_of(allowed).unwrap_or(0);
+    let unmatched = model.rate_of(|it| it.unmatched);
+    let mut spans = vec![
+        Span::from(format!(" tidegate {}", now.version)).bold(),
+        Span::from(format!("  up {}", age(now.uptime_secs))),
+        Span::from(format!("   {allowed} allowed/s  ")),
+        Span::from(format!("{denied} denied/s ({}.{} %)", share / 10, share % 10)).bold(),
+        Span::from(format!("  {unmatched} unmatched/s")),
+    ];
+    if model.is_paused() {
+        spans.push(Span::from("  PAUSED").fg(Color::Yellow).bold());
+    }
+    Paragraph::new(Line::from(spans))
+}
+
+fn store_line(model: &Model) -> Paragraph<'static> {
+    let store = &model.now.store;
+    let mut parts = Vec::new();
+    if store.is_remote {
+        let p50 = model.quantile(50, |it| &it.store.latency);
+        let p99 = model.quantile(99, |it| &it.store.latency);
+        parts.push(format!("redis  p50 {p50}  p99 {p99}"));
+        parts.push(format!("{} errors/s", model.rate_of(|it| it.store.errors)));
+        parts.push(if store.breaker_open { "breaker OPEN" } else { "breaker closed" }.to_owned());
+    } else {
+        let p99 = model.quantile(99, |it| &it.decision);
+        parts.push(format!("memory  decisions p99 {p99}"));
+    }
+    parts.extend(store.keys.map(|keys| format!("{} keys", grouped(keys))));
+    parts.extend(store.bytes.map(|of_store| format!("holds {}", bytes(of_store))));
+    parts.extend(model.now.process.resident_bytes.map(|it| format!("server {}", bytes(it))));
+    parts.extend(model.now.process.open_fds.map(|fds| format!("{fds} files")));
+    let line = Line::from(format!(" store: {}", parts.join("  ")));
+    Paragraph::new(if store.breaker_open { line.fg(Color::Red) } else { line })
+}
+
+/// What somebody should look at; nothing on a good day.
+fn alarm_line(model: &Model) -> Paragraph<'static> {
+    let Status { store, config, .. } = &model.now;
+    let old = model.problem.as_ref().map(|it| format!("no answer: {it}"));
+    let lost = store.problem.as_ref().map(|it| format!("without the store: {it}"));
+    let refused = config.problem.as_ref().map(|it| format!("configuration refused: {it}"));
+    match old.or(lost).or(refused) {
+        Some(alarm) => Paragraph::new(Line::from(format!(" ! {alarm}")).fg(Color::Red).bold()),
+        None if config.amendments > 0 => {
+            let changes = format!(" {} overrides and modes set at run time", config.amendments);
+            Paragraph::new(Line::from(changes))
+        }
+        None => Paragraph::new(""),
+    }
+}
+
+fn draw_policies(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let rows = model.rows();
+    let room = usize::from(area.height.saturating_sub(1));
+    let omitted = rows.len().saturating_sub(room) + model.now.policies_omitted;
+    let shown = if omitted > 0 { room.saturating_sub(1) } else { room };
+    let mut lines: Vec<TableRow<'_>> = rows.iter().take(shown).map(policy_line).collect();
+    if omitted > 0 {
+        let hidden = rows.len().saturating_sub(shown) + model.now.policies_omitted;
+        lines.push(TableRow::new([format!("and {hidden} more")]));
+    }
+    let titles = ["POLICY", "MODE", "ALLOWED/S", "DENIED/S", "%", "SHADOW/S", "EARLY/S", "LIMITS"];
+    let titles = titles.iter().enumerate().map(|(column, title)| {
+        if (2..7).contains(&column) { right((*title).to_owned()) } else { Cell::from(*title) }
+    });
+    let widths = [
+        Constraint::Min(12),
+        Constraint::Length(7),
+        Constraint::Length(9),
+        Constraint::Length(8),
+        Constraint::Length(5),
+        Constraint::Length(8),
+        Constraint::Length(7),
+        Constraint::Length(14),
+    ];
+    let header = TableRow::new(titles).style(Style::new().reversed());
+    frame.render_widget(Table::new(lines, widths).header(header).column_spacing(1), area);
+}
+
+fn policy_line<'a>(row: &Row<'a>) -> TableRow<'a> {
+    let share = row.denied.share_of(row.allowed);
+    let line = TableRow::new([
+        Cell::from(format!(" {}", row.policy.name)),
+        Cell::from(row.policy.mode.as_str()),
+        right(row.allowed.to_string()),
+        right(row.denied.to_string()),
+        right(share.map_or_else(String::new, |it| format!("{}.{}", it / 10, it % 10))),
+        right(row.shadow_denied.to_string()),
+        right(row.early_returns.to_string()),
+        Cell::from(row.policy.limits.join(" ")),
+    ]);
+    match row.policy.mode.as_str() {
+        "enforce" => line,
+        _ => line.style(Style::new().dim()),
+    }
+}
+
+fn draw_keys(frame: &mut Frame<'_>, area: Rect, title: &str, keys: &[TopKey], total: u64) {
+    let title = format!(" {title}, of {} in 1-2 min ", grouped(total));
+    let lines = keys.iter().map(|key| {
+        TableRow::new([
+            right(grouped(key.count)),
+            Cell::from(key.key.as_str()),
+            Cell::from(key.policy.as_str()),
+        ])
+    });
+    let widths = [Constraint::Length(9), Constraint::Min(17), Constraint::Length(10)];
+    let block = Block::new().borders(Borders::TOP).title(title);
+    frame.render_widget(Table::new(lines, widths).column_spacing(1).block(block), area);
+}
+
+fn foot_line(model: &Model) -> Paragraph<'static> {
+    let text = format!(" s sort: {}   p pause   q quit", model.sort().name());
+    Paragraph::new(Line::from(text).reversed())
+}
+
+fn right(text: String) -> Cell<'static> {
+    Cell::from(Line::from(text).right_aligned())
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,219 @@
+//! Changes to a plan that are in no file: made while it runs, and gone after a while.
+
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
+use tidegate_core::Fingerprint;
+
+use crate::compile::{self, OverrideContext};
+use crate::planned::{KeyPart, LimitSet, PlannedPolicy};
+use crate::problem::{Problem, Problems, Report, brief};
+use crate::suggest::nearest;
+use crate::{KeyHasher, Mode, Plan, Source};
+
+/// One change to a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Amendment {
+    /// Other limits for one key, as in a policy's `overrides`; they come before those.
+    Override {
+        /// The policy's name.
+        policy: String,
+        /// Whose: `user=42`, or `tenant=a, user=42`.
+        key: String,
+        /// Quotas, or `unlimited` alone.
+        limits: Vec<String>,
+    },
+    /// Another mode for a policy.
+    Mode {
+        /// The policy's name.
+        policy: String,
+        /// The mode.
+        mode: Mode,
+    },
+}
+
+impl Amendment {
+    /// The policy that is changed.
+    pub fn policy(&self) -> &str {
+        match self {
+            Self::Override { policy, .. } | Self::Mode { policy, .. } => policy,
+        }
+    }
+}
+
+/// A plan with changes, and those that it could not take.
+///
+/// ```
+/// use tidegate_core::Cost;
+/// use tidegate_policy::{Amended, Amendment, KeyHasher, Plan, Source};
+///
+/// let text = "policies: [{ name: api, key: [user], limits: [10/minute] }]";
+/// let source = Source::new("limits.yaml", text)?;
+/// let more = Amendment::Override {
+///     policy: "api".to_owned(),
+///     key: "user=42".to_owned(),
+///     limits: vec!["500/minute".to_owned()],
+/// };
+/// let Amended { plan, refused } =
+///     Plan::compile_amended(KeyHasher::of_this_process(), &source, &[more])?;
+/// assert!(refused.is_empty());
+/// let owed = plan.charges(&[("user", "42")], Cost::ONE);
+/// assert_eq!(owed.charges()[0].rule().limit.capacity(), 500);
+/// # Ok::<(), tidegate_policy::Problems>(())
+/// ```
+#[derive(Debug)]
+pub struct Amended {
+    /// The plan.
+    pub plan: Plan,
+    /// Places in the list of changes, and what is wrong with each.
+    pub refused: Vec<(usize, Problems)>,
+}
+
+impl Plan {
+    /// Checks a configuration, and changes to it. A file with problems is no plan. A change with
+    /// problems is left out: the file may have changed under it.
+    pub fn compile_amended(
+        hasher: KeyHasher,
+        source: &Source,
+        amendments: &[Amendment],
+    ) -> Result<Amended, Problems> {
+        let mut report = Report::new(source);
+        let mut amending = Amending::new(amendments);
+        let plan = compile::compile(hasher, &mut amending, &mut report);
+        match plan {
+            Some(mut plan) if report.is_clean() => {
+                amending.set_modes(&mut plan);
+                Ok(Amended { plan, refused: amending.refused })
+            }
+            _ => Err(report.into_problems()),
+        }
+    }
+}
+
+/// Changes, while a plan is compiled.
+#[derive(Debug)]
+pub(crate) struct Amending<'a> {
+    list: &'a [Amendment],
+    /// Places of overrides, by policy.
+    overrides: HashMap<&'a str, Vec<usize>>,
+    refused: Vec<(usize, Problems)>,
+}
+
+type Overrides = HashMap<Fingerprint, LimitSet, RandomState>;
+
+impl<'a> Amending<'a> {
+    fn new(list: &'a [Amendment]) -> Self {
+        let mut overrides: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (place, amendment) in list.iter().enumerate() {
+            if let Amendment::Override { policy, .. } = amendment {
+                overrides.entry(policy).or_default().push(place);
+            }
+        }
+        Self { list, overrides, refused: Vec::new() }
+    }
+
+    /// The same way as overrides of a file, through a text of their own.
+    pub(crate) fn add_overrides(
+        &mut self,
+        key: &[KeyPart],
+        context: &OverrideContext<'_>,
+        overrides: &mut Overrides,
+    ) {
+        for place in self.overrides.remove(context.policy()).unwrap_or_default() {
+            let Some(Amendment::Override { policy, key: whose, limits }) = self.list.get(place)
+            else {
+                continue;
+            };
+            let name = format!("override of {}", brief(policy));
+            let compiled = Source::new(name, as_yaml(whose, limits)).and_then(|source| {
+                let mut report = Report::new(&source);
+                let compiled = context.overrides(key, &mut report);
+                if report.is_clean() { Ok(compiled) } else { Err(report.into_problems()) }
+            });
+            match compiled {
+                Ok(compiled) => overrides.extend(compiled),
+                Err(problems) => self.refused.push((place, problems)),
+            }
+        }
+    }
+
+    /// What needs no place in the file, and what found none.
+    fn set_modes(&mut self, plan: &mut Plan) {
+        for (place, amendment) in self.list.iter().enumerate() {
+            let name = amendment.policy();
+            let number = plan.by_name.get(name).copied();
+            let Some(number) = number.and_then(|number| usize::try_from(number).ok()) else {
+                self.refuse(place, unknown(name, plan));
+                continue;
+            };
+            match amendment {
+                Amendment::Mode { mode, .. } => {
+                    if let Err(problem) = set_mode(plan, number, *mode) {
+                        self.refuse(place, problem);
+                    }
+                }
+                // Still there: the format of the file has no keys with names.
+                Amendment::Override { policy, .. } if self.overrides.contains_key(&**policy) => {
+                    let problem = format!(
+                        "policy {:?} is of descriptors: expected one that tells callers apart by \
+                         attributes",
+                        brief(policy)
+                    );
+                    self.refuse(place, problem);
+                }
+                Amendment::Override { .. } => {}
+            }
+        }
+        self.refused.sort_by_key(|(place, _)| *place);
+    }
+
+    fn refuse(&mut self, place: usize, problem: String) {
+        let name = match self.list.get(place) {
+            Some(Amendment::Mode { .. }) => "mode",
+            _ => "override",
+        };
+        self.refused.push((place, Problems::single(name, Problem::new(problem))));
+    }
+}
+
+fn unknown(name: &str, plan: &Plan) -> String {
+    let hint = nearest(name, plan.policies().iter().map(PlannedPolicy::name))
+        .map(|near| format!("; did you mean {near:?}?"))
+        .unwrap_or_default();
+    format!("no policy {:?}{hint}", brief(name))
+}
+
+/// A policy that is switched on must not be one too many.
+fn set_mode(plan: &mut Plan, number: usize, mode: Mode) -> Result<(), String> {
+    let Some(policy) = plan.policies.get_mut(number) else { return Ok(()) };
+    let before = policy.mode;
+    policy.set_mode(mode);
+    let (limits, most) = (compile::unconditional_limits(&plan.policies), Plan::MAX_CHARGES);
+    if limits <= most || before != Mode::Off {
+        return Ok(());
+    }
+    if let Some(policy) = plan.policies.get_mut(number) {
+        policy.set_mode(before);
+    }
+    Err(format!("{limits} limits would apply to every request: expected at most {most}"))
+}
+
+/// `{"user=42": ["500/minute"]}`, which is what stands in a file.
+fn as_yaml(key: &str, limits: &[String]) -> String {
+    let limits: Vec<String> = limits.iter().map(|limit| quoted(limit)).collect();
+    format!("{{{}: [{}]}}", quoted(key), limits.join(", "))
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,142 @@
+//! Changes to a plan that are in no file.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use tidegate_core::Cost;
+use tidegate_policy::{
+    Amended, Amendment, Attributes, Descriptor, KeyHasher, Mode, Owed, Plan, Source,
+};
+
+const FILE: &str = "
+policies:
+  - name: api
+    key: [user]
+    limits: [10/minute]
+    tiers: [{ when: { plan: pro }, limits: [100/minute] }]
+    overrides: { 'user=7': [70/minute] }
+    block_for: 1m
+  - name: pair
+    match: { kind: pair }
+    key: [tenant, user]
+    limits: [5/minute]
+";
+
+fn amended(text: &str, amendments: &[Amendment]) -> Amended {
+    let source = Source::new("limits.yaml", text).unwrap();
+    Plan::compile_amended(KeyHasher::of_this_process(), &source, amendments).unwrap()
+}
+
+fn other(policy: &str, key: &str, limits: &[&str]) -> Amendment {
+    Amendment::Override {
+        policy: policy.to_owned(),
+        key: key.to_owned(),
+        limits: limits.iter().map(|limit| (*limit).to_owned()).collect(),
+    }
+}
+
+fn mode(policy: &str, mode: Mode) -> Amendment {
+    Amendment::Mode { policy: policy.to_owned(), mode }
+}
+
+fn capacities(owed: &Owed<'_>) -> Vec<u64> {
+    owed.charges().iter().map(|charge| charge.rule().limit.capacity()).collect()
+}
+
+fn charged(plan: &Plan, request: &impl Attributes) -> Vec<u64> {
+    capacities(&plan.charges(request, Cost::ONE))
+}
+
+#[test]
+fn an_override_comes_before_tiers_and_before_those_of_the_file() {
+    let changes = [
+        other("api", "user=42", &["500/minute", "9000/hour"]),
+        other("api", "user=7", &["1/minute"]),
+        other("pair", "tenant=a, user=x", &["unlimited"]),
+    ];
+    let Amended { plan, refused } = amended(FILE, &changes);
+    assert!(refused.is_empty(), "{refused:?}");
+    assert_eq!(charged(&plan, &[("user", "42"), ("plan", "pro")]), [500, 9000]);
+    assert_eq!(charged(&plan, &[("user", "7")]), [1]);
+    assert_eq!(charged(&plan, &[("user", "8")]), [10]);
+    let pair = [("kind", "pair"), ("tenant", "a"), ("user", "x")];
+    assert_eq!(charged(&plan, &pair), [10], "of `api` only");
+    assert_eq!(plan.policy("api").unwrap().override_count(), 2);
+}
+
+#[test]
+fn what_cannot_be_had_is_left_out_and_says_why_as_a_file_would() {
+    let changes = [
+        other("api", "user=42", &["500/minit"]),
+        other("api", "usr=42", &["5/minute"]),
+        other("apo", "user=42", &["5/minute"]),
+        other("api", "user=\"\u{7}\\", &["5/minute"]),
+        mode("nobody", Mode::Off),
+        other("api", "user=9", &["9/minute"]),
+    ];
+    let Amended { plan, refused } = amended(FILE, &changes);
+    let said: Vec<_> = refused.iter().map(|(at, why)| (*at, why.to_string())).collect();
+    assert_eq!(said.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 1, 2, 4]);
+    let expected = "\
+override of api:1:14: \"500/minit\": unknown unit \"minit\"";
+    assert!(said[0].1.starts_with(expected), "{}", said[0].1);
+    assert!(said[0].1.contains(" 1 | {\"user=42\": [\"500/minit\"]}"), "{}", said[0].1);
+    assert!(said[1].1.contains("did you mean \"user\"?"), "{}", said[1].1);
+    assert_eq!(said[2].1, "override: no policy \"apo\"; did you mean \"api\"?");
+    assert_eq!(said[3].1, "mode: no policy \"nobody\"");
+    assert_eq!(charged(&plan, &[("user", "9")]), [9]);
+    assert_eq!(charged(&plan, &[("user", "42")]), [10]);
+    assert_eq!(charged(&plan, &[("user", "\"\u{7}\\")]), [5]);
+}
+
+#[test]
+fn a_mode_concerns_all_limits_of_a_policy() {
+    let request = [("user", "7"), ("plan", "pro")];
+    let Amended { plan, .. } = amended(FILE, &[mode("api", Mode::Shadow)]);
+    let owed = plan.charges(&request, Cost::ONE);
+    assert!(owed.charges().iter().all(|charge| !charge.rule().enforced));
+    assert!(!plan.policy("api").unwrap().block().unwrap().rule.enforced);
+    let Amended { plan, .. } = amended(FILE, &[mode("api", Mode::Off)]);
+    assert!(plan.charges(&request, Cost::ONE).is_empty());
+    let shadow = FILE.replace("block_for: 1m", "mode: shadow");
+    let Amended { plan, .. } = amended(&shadow, &[mode("api", Mode::Enforce)]);
+    let owed = plan.charges(&request, Cost::ONE);
+    assert!(owed.charges().iter().all(|charge| charge.rule().enforced));
+}
+
+#[test]
+fn a_policy_that_would_be_one_too_many_stays_off() {
+    let policy = |number: usize, mode: &str| {
+        format!("- {{ name: p{number}, key: [user], limits: [1/s], mode: {mode} }}\n")
+    };
+    let on: String = (0..Plan::MAX_CHARGES).map(|number| policy(number, "enforce")).collect();
+    let text = format!("policies:\n{on}{}", policy(99, "off"));
+    let Amended { plan, refused } = amended(&text, &[mode("p99", Mode::Shadow)]);
+    assert_eq!(plan.policy("p99").unwrap().mode(), Mode::Off);
+    let said = refused[0].1.to_string();
+    assert_eq!(said, "mode: 33 limits would apply to every request: expected at most 32");
+}
+
+#[test]
+fn a_domain_of_envoy_has_modes_and_no_overrides() {
+    let text = "
+domain: d
+descriptors: [{ key: user, rate_limit: { unit: minute, requests_per_unit: 3 } }]
+";
+    let changes = [mode("d.user", Mode::Off), other("d.user", "user=1", &["5/minute"])];
+    let Amended { plan, refused } = amended(text, &changes);
+    let entries = [("user", "1")];
+    let descriptor = Descriptor { entries: &entries, cost: Cost::ONE };
+    assert!(plan.descriptor_charges("d", &[descriptor]).owed.is_empty());
+    assert_eq!(refused.len(), 1);
+    assert!(refused[0].1.to_string().contains("is of descriptors"), "{:?}", refused[0]);
+}
+
+#[test]
+fn keys_are_readable_only_where_a_plan_shows_them() {
+    let Amended { plan, .. } = amended(FILE, &[]);
+    let request = [("kind", "pair"), ("tenant", "a"), ("user", "x")];
+    assert_eq!(plan.charges(&request, Cost::ONE).entity(0), None);
+    let plan = plan.showing_keys(true);
+    let owed = plan.charges(&request, Cost::ONE);
+    assert_eq!([owed.entity(0), owed.entity(1), owed.entity(2)], [Some("x"), Some("a:x"), None]);
+}

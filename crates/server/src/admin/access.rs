@@ -1,0 +1,194 @@
+//! Who may do what: tokens with scopes, and the address they are asked on.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use subtle::{ConditionallySelectable, ConstantTimeEq};
+
+/// What a token is good for. Each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Looking.
+    Read,
+    /// What concerns some keys: resets, refunds, overrides.
+    Write,
+    /// What concerns everybody: modes, reloads.
+    Admin,
+}
+
+impl Scope {
+    /// All of them, the smallest first.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
+
+    /// The name in a file of tokens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// Tokens and their scopes. None of them is ever shown.
+///
+/// ```
+/// use tidegate_server::admin::Tokens;
+///
+/// let tokens = Tokens::parse("read  0123456789abcdef0123456789abcdef  # the dashboard")?;
+/// assert_eq!(format!("{tokens:?}"), "Tokens([Read])");
+///
+/// let refused = Tokens::parse("read hunter2").unwrap_err();
+/// assert_eq!(refused.to_string(), "line 1: a token of 7 bytes: expected 24 to 128");
+/// # Ok::<(), tidegate_server::admin::TokensError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Tokens(Vec<(Scope, Token)>);
+
+/// Padded, so that all take as long to compare.
+type Token = [u8; LONGEST];
+
+impl Tokens {
+    /// A scope and a token on each line; what follows a `#` is a comment.
+    pub fn parse(text: &str) -> Result<Self, TokensError> {
+        let mut tokens = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or_default();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [scope, token] = words[..] else {
+                match words[..] {
+                    [] => continue,
+                    _ => return Err(TokensError::at(number, "expected a scope and a token")),
+                }
+            };
+            let Some(scope) = Scope::ALL.into_iter().find(|known| known.name() == scope) else {
+                let expected = "a scope that is none: expected read, write or admin";
+                return Err(TokensError::at(number, expected));
+            };
+            if !(SHORTEST..=LONGEST).contains(&token.len()) {
+                let (length, range) = (token.len(), format!("{SHORTEST} to {LONGEST}"));
+                let problem = format!("a token of {length} bytes: expected {range}");
+                return Err(TokensError::at(number, problem));
+            }
+            if tokens.len() >= MOST {
+                return Err(TokensError::at(number, format!("expected at most {MOST} tokens")));
+            }
+            tokens.push((scope, padded(token.as_bytes())));
+        }
+        Ok(Self(tokens))
+    }
+
+    /// From a file, which should be readable by nobody else.
+    pub fn read(path: &Path) -> Result<Self, TokensError> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text),
+            Err(error) => Err(TokensError(format!("cannot be read: {error}"))),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What a token is good for. All are looked at, so that the time says nothing about any.
+    pub(super) fn scope_of(&self, given: &[u8]) -> Option<Scope> {
+        let fits = given.len() <= LONGEST;
+        let given = padded(given);
+        let mut found = 0_u8;
+        for (scope, token) in &self.0 {
+            let number = *scope as u8 + 1;
+            let is_more = u8::from(number > found);
+            let is_it = token.ct_eq(&given) & subtle::Choice::from(is_more);
+            found.conditional_assign(&number, is_it);
+        }
+        Scope::ALL.get(usize::from(found).checked_sub(1)?).copied().filter(|_| fits)
+    }
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scopes: Vec<Scope> = self.0.iter().map(|(scope, _)| *scope).collect();
+        f.debug_tuple("Tokens").field(&scopes).finish()
+    }
+}
+
+/// What is wrong with a list of tokens, without showing any.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TokensError(String);
+
+impl TokensError {
+    fn at(line: usize, problem: impl fmt::Display) -> Self {
+        Self(format!("line {line}: {problem}"))
+    }
+}
+
+/// Why an admin listener does not start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "admin on {0} would be open to everybody who can reach it: expected a token, a client \
+     certificate, or a loopback address such as 127.0.0.1:9090"
+)]
+pub struct OpenToAll(pub(super) SocketAddr);
+
+/// Zeros at the end: no token has any.
+fn padded(token: &[u8]) -> Token {
+    let mut padded = [0; LONGEST];
+    padded.iter_mut().zip(token).for_each(|(to, from)| *to = *from);
+    padded
+}
+
+/// 128 bits are 32 hexadecimal digits, or 22 of base 64.
+const SHORTEST: usize = 24;
+const LONGEST: usize = 128;
+const MOST: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+# for the dashboard
+read  aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+write bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb   # for support
+admin cccccccccccccccccccccccccccccccc
+read  cccccccccccccccccccccccccccccccc
+";
+
+    #[test]
+    fn a_token_has_its_scope_and_nothing_else_has() {
+        let tokens = Tokens::parse(FILE).unwrap();
+        let scope = |token: &str| tokens.scope_of(token.as_bytes());
+        assert_eq!(scope(&"a".repeat(32)), Some(Scope::Read));
+        assert_eq!(scope(&"b".repeat(32)), Some(Scope::Write));
+        assert_eq!(scope(&"c".repeat(32)), Some(Scope::Admin), "the larger of two");
+        let wrong = ["", "a", &"a".repeat(31), &"a".repeat(33), &"a".repeat(500), &"d".repeat(32)];
+        assert!(wrong.iter().all(|token| scope(token).is_none()));
+        assert_eq!(tokens.scope_of(&[0; 200]), None);
+        assert_eq!(Tokens::default().scope_of(b""), None);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said_without_its_tokens() {
+        let secret = "x".repeat(40);
+        for (text, expected) in [
+            (
+                format!("root {secret}"),
+                "line 1: a scope that is none: expected read, write or admin",
+            ),
+            (format!("\nread {secret} {secret}"), "line 2: expected a scope and a token"),
+            (
+                format!("read {}", "x".repeat(129)),
+                "line 1: a token of 129 bytes: expected 24 to 128",
+            ),
+            (format!("read {secret}\n").repeat(65), "line 65: expected at most 64 tokens"),
+        ] {
+            let refused = Tokens::parse(&text).unwrap_err().to_string();
+            assert_eq!(refused, expected);
+            assert!(!refused.contains(&secret));
+        }
+        assert!(!format!("{:?}", Tokens::parse(FILE)).contains("aaa"));
+    }
+}

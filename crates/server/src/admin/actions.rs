@@ -1,0 +1,190 @@
+//! What an operator can do. Everything is logged: what, to which policy, by which scope; a key only
+//! as its fingerprint.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+use tidegate::config::{Amendment, Mode};
+use tidegate::{Board, Cost, Notice, Owed, Span, Store, StoreError};
+
+use super::AdminConfig;
+use super::access::Scope;
+use super::subject::{self, Subject};
+use super::views::ok;
+use crate::App;
+use crate::log::{self, Level};
+use crate::top::short;
+use crate::transport::http::Response;
+use crate::transport::http::problem::{Refusal, brief};
+
+/// Who does something.
+pub(super) struct Caller<S> {
+    pub(super) app: Arc<App<S>>,
+    pub(super) scope: Scope,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewOverride {
+    policy: String,
+    key: String,
+    limits: Vec<String>,
+    expires_in: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OldOverride {
+    policy: String,
+    key: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewMode {
+    mode: String,
+    expires_in: Option<String>,
+}
+
+impl<S: Store + Board + 'static> Caller<S> {
+    pub(super) async fn set_override(&self, body: &[u8]) -> Result<Response, Refusal> {
+        let NewOverride { policy, key, limits, expires_in } = subject::read(body)?;
+        let lasts = expiry(&expires_in)?;
+        self.set(Amendment::Override { policy, key, limits }, lasts).await
+    }
+
+    pub(super) async fn unset_override(&self, body: &[u8]) -> Result<Response, Refusal> {
+        let OldOverride { policy, key } = subject::read(body)?;
+        self.unset(Amendment::Override { policy, key, limits: Vec::new() }).await
+    }
+
+    pub(super) async fn set_mode(&self, policy: &str, body: &[u8]) -> Result<Response, Refusal> {
+        let NewMode { mode, expires_in } = subject::read(body)?;
+        let Some(mode) = Mode::ALL.iter().find(|known| known.name() == mode) else {
+            let detail = format!("{:?}: expected enforce, shadow or off", brief(&mode));
+            return Err(Refusal::bad(Some("mode"), detail));
+        };
+        let lasts = expires_in.as_deref().map_or(Ok(Notice::LONGEST), expiry)?;
+        self.set(Amendment::Mode { policy: policy.to_owned(), mode: *mode }, lasts).await
+    }
+
+    pub(super) async fn unset_mode(&self, policy: &str) -> Result<Response, Refusal> {
+        let policy = policy.to_owned();
+        self.unset(Amendment::Mode { policy, mode: Mode::default() }).await
+    }
+
+    /// Checks a change by the file in effect, and then tells all instances.
+    async fn set(&self, amendment: Amendment, lasts: Span) -> Result<Response, Refusal> {
+        subject::policy(&self.app.limiter().plan(), amendment.policy())?;
+        let (app, tried) = (Arc::clone(&self.app), amendment.clone());
+        let outcome = tokio::task::spawn_blocking(move || app.try_amendment(&tried)).await;
+        match outcome {
+            Ok(Ok(())) => {}
+            Ok(Err(problem)) => return Err(Refusal::bad(None, problem)),
+            Err(_) => return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "stopping")),
+        }
+        self.app.post(&amendment, lasts).await.map_err(away)?;
+        self.log(&format!("{} set for {lasts}", kind(&amendment)), &amendment);
+        Ok(ok(&json!({ "policy": amendment.policy(), "expires_in_secs": lasts.as_secs_ceil() })))
+    }
+
+    async fn unset(&self, amendment: Amendment) -> Result<Response, Refusal> {
+        if !self.app.take_down(&amendment).await.map_err(away)? {
+            let detail = format!("there is no such {}", kind(&amendment));
+            return Err(Refusal::new(StatusCode::NOT_FOUND, detail));
+        }
+        self.log(&format!("{} removed", kind(&amendment)), &amendment);
+        Ok(ok(&json!({ "policy": amendment.policy(), "removed": true })))
+    }
+
+    pub(super) async fn reset(&self, body: &[u8]) -> Result<Response, Refusal> {
+        let subject: Subject = subject::read(body)?;
+        let plan = self.app.limiter().plan();
+        let owed = subject.owed(&plan, Cost::ONE)?;
+        self.app.limiter().reset(&owed).await.map_err(away)?;
+        self.tell("reset", &owed).await
+    }
+
+    pub(super) async fn refund(&self, body: &[u8]) -> Result<Response, Refusal> {
+        let subject: Subject = subject::read(body)?;
+        let amount = subject.amount.unwrap_or(1);
+        let cost = Cost::new(amount).ok().filter(|cost| !cost.is_peek());
+        let cost = cost.ok_or_else(|| {
+            Refusal::bad(Some("amount"), format!("{amount}: expected 1 to {}", tidegate::MAX_COUNT))
+        })?;
+        let plan = self.app.limiter().plan();
+        let owed = subject.owed(&plan, cost)?;
+        self.app.limiter().refund(&owed).await.map_err(away)?;
+        self.tell("refund", &owed).await
+    }
+
+    /// What was given back here is given back everywhere.
+    async fn tell(&self, what: &str, owed: &Owed<'_>) -> Result<Response, Refusal> {
+        // Where the board cannot be written, others find out a second later.
+        let _ = self.app.tell_to_forget().await;
+        let mut policies: Vec<&str> = Vec::new();
+        for charge in 0..owed.charges().len() {
+            let (Some(policy), Some(subject)) = (owed.policy(charge), owed.subject(charge)) else {
+                continue;
+            };
+            if policies.last() != Some(&policy.name()) {
+                policies.push(policy.name());
+                self.say(what, &[("policy", policy.name()), ("key", &short(subject))]);
+            }
+        }
+        Ok(ok(&json!({ "policies": policies, "counters": owed.charges().len() })))
+    }
+
+    /// Wakes whoever follows the file; the outcome is in the log, and in the status.
+    pub(super) fn reload(&self, admin: &AdminConfig) -> Result<Response, Refusal> {
+        let Some(reload) = admin.reload() else {
+            let detail = "there is no file to reload: the server was started without --config";
+            return Err(Refusal::new(StatusCode::CONFLICT, detail));
+        };
+        reload.notify_one();
+        self.say("reload", &[]);
+        let (reloads, refused) = self.app.reload_counts();
+        let mut response = ok(&json!({ "reloads": reloads, "refused": refused }));
+        *response.status_mut() = StatusCode::ACCEPTED;
+        Ok(response)
+    }
+
+    fn log(&self, what: &str, amendment: &Amendment) {
+        self.say(what, &[("policy", amendment.policy())]);
+    }
+
+    fn say(&self, what: &str, fields: &[(&str, &str)]) {
+        let mut all = vec![("scope", self.scope.name()), ("action", what)];
+        all.extend(fields);
+        let about: Vec<String> =
+            fields.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+        let message = format!("admin ({}): {what}{}", self.scope.name(), about.concat());
+        log::say(Level::Info, "admin", &message, &all);
+    }
+}
+
+const fn kind(amendment: &Amendment) -> &'static str {
+    match amendment {
+        Amendment::Override { .. } => "override",
+        Amendment::Mode { .. } => "mode",
+    }
+}
+
+/// `15m`, `2h`, `7d`.
+fn expiry(text: &str) -> Result<Span, Refusal> {
+    let span: Result<Span, _> = text.parse();
+    let span = span.map_err(|error| Refusal::bad(Some("expires_in"), error.to_string()))?;
+    if span.is_zero() || span > Notice::LONGEST {
+        let longest = Notice::LONGEST;
+        let detail = format!("{:?}: expected more than nothing, at most {longest}", brief(text));
+        return Err(Refusal::bad(Some("expires_in"), detail));
+    }
+    Ok(span)
+}
+
+/// The store has to answer for what all instances should know.
+fn away(error: StoreError) -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+}

@@ -1,0 +1,144 @@
+//! What the admin listener needs to know.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::access::{OpenToAll, Scope, Tokens, TokensError};
+use crate::log::{self, Level};
+
+/// Who may use the admin listener, and what it tells besides.
+///
+/// ```
+/// use tidegate_server::admin::{AdminConfig, Tokens};
+///
+/// assert!(AdminConfig::new("127.0.0.1:9090".parse()?, Tokens::default(), false).is_ok());
+/// let refused = AdminConfig::new("0.0.0.0:9090".parse()?, Tokens::default(), false);
+/// assert!(refused.unwrap_err().to_string().starts_with("admin on 0.0.0.0:9090 would be open"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct AdminConfig {
+    tokens: ArcSwap<Tokens>,
+    file: Option<PathBuf>,
+    knows_clients: bool,
+    reload: Option<Arc<Notify>>,
+    settings: Vec<(String, String)>,
+}
+
+impl AdminConfig {
+    /// For a listener on this address. `knows_clients` says that whoever gets as far as a request
+    /// has shown a certificate that we trust; they may do everything where there are no tokens.
+    ///
+    /// # Errors
+    ///
+    /// When everybody on the network could use it.
+    pub fn new(
+        address: SocketAddr,
+        tokens: Tokens,
+        knows_clients: bool,
+    ) -> Result<Self, OpenToAll> {
+        if tokens.is_empty() && !knows_clients && !address.ip().to_canonical().is_loopback() {
+            return Err(OpenToAll(address));
+        }
+        Ok(Self {
+            tokens: ArcSwap::from_pointee(tokens),
+            file: None,
+            knows_clients,
+            reload: None,
+            settings: Vec::new(),
+        })
+    }
+
+    /// Reads the tokens from this file again when it changes, so that they can be exchanged. A file
+    /// that is wrong, or that has no tokens where it had some, changes nothing.
+    #[must_use]
+    pub fn following(self, file: impl Into<PathBuf>) -> Self {
+        Self { file: Some(file.into()), ..self }
+    }
+
+    /// Whom to wake for a reload.
+    #[must_use]
+    pub fn reloading(self, reload: Arc<Notify>) -> Self {
+        Self { reload: Some(reload), ..self }
+    }
+
+    /// Something to show with the configuration, such as where the store is. Without secrets.
+    #[must_use]
+    pub fn setting(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.settings.push((name.to_owned(), value.into()));
+        self
+    }
+
+    pub(super) fn settings(&self) -> &[(String, String)] {
+        &self.settings
+    }
+
+    pub(super) fn reload(&self) -> Option<&Notify> {
+        self.reload.as_deref()
+    }
+
+    /// Whether whoever can connect may do everything.
+    pub(super) fn is_open(&self) -> bool {
+        self.tokens.load().is_empty()
+    }
+
+    /// Whether only programs of this machine can connect, and nothing else protects it.
+    pub(super) fn trusts_the_machine(&self) -> bool {
+        self.is_open() && !self.knows_clients
+    }
+
+    /// What a request with this token may do.
+    pub(super) fn scope_of(&self, token: Option<&[u8]>) -> Option<Scope> {
+        if self.is_open() {
+            return Some(Scope::Admin);
+        }
+        self.tokens.load().scope_of(token?)
+    }
+
+    /// Follows the file of tokens for ever.
+    pub(super) async fn follow(&self) {
+        let Some(file) = &self.file else { return std::future::pending().await };
+        let mut seen = changed(file);
+        let mut said: Option<TokensError> = None;
+        loop {
+            sleep(LOOK_EVERY).await;
+            let now = changed(file);
+            if now == seen {
+                continue;
+            }
+            match Tokens::read(file) {
+                Ok(tokens) if tokens.is_empty() && !self.is_open() => {
+                    let message = "a file without tokens: those before it stay in effect";
+                    log::say(Level::Warn, "tokens", message, &[]);
+                }
+                Ok(tokens) => {
+                    self.tokens.store(Arc::new(tokens));
+                    log::say(Level::Info, "tokens", "admin tokens: in effect", &[]);
+                    said = None;
+                }
+                // While a file is being replaced it may be away for a moment.
+                Err(error) if said.as_ref() != Some(&error) => {
+                    let message = format!("admin tokens: {error}; those before stay in effect");
+                    log::say(Level::Warn, "tokens", &message, &[]);
+                    said = Some(error);
+                }
+                Err(_) => {}
+            }
+            seen = now;
+        }
+    }
+}
+
+/// What tells that a file is another.
+fn changed(file: &Path) -> Option<(std::time::SystemTime, u64)> {
+    let metadata = std::fs::metadata(file).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -1,0 +1,79 @@
+//! Whom an operator means.
+
+use std::collections::HashMap;
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tidegate::config::PlannedPolicy;
+use tidegate::{Attributes, Cost, Owed, Plan};
+
+use crate::transport::http::problem::{Refusal, brief};
+
+/// A policy and a key, a policy and attributes, or attributes alone.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Subject {
+    policy: Option<String>,
+    key: Option<String>,
+    #[serde(default)]
+    attributes: HashMap<String, String>,
+    /// Of a refund.
+    pub(super) amount: Option<u64>,
+}
+
+impl Subject {
+    /// What they owe for `cost`, by the policies that are meant.
+    pub(super) fn owed<'p>(&self, plan: &'p Plan, cost: Cost) -> Result<Owed<'p>, Refusal> {
+        let owed = match (&self.policy, &self.key) {
+            (Some(name), key) => {
+                let policy = policy(plan, name)?;
+                let mut given = Given(&self.attributes, None);
+                if let Some(key) = key {
+                    let parts: Vec<&str> = policy.key().collect();
+                    let [attribute] = parts[..] else {
+                        return Err(Refusal::not_one_key(name, &parts));
+                    };
+                    given.1 = Some((attribute, key));
+                }
+                plan.charges_of(name, &given, cost)
+            }
+            (None, None) => Some(plan.charges(&Given(&self.attributes, None), cost)),
+            (None, Some(_)) => {
+                return Err(Refusal::bad(Some("policy"), "a key without a policy: expected both"));
+            }
+        };
+        match owed {
+            Some(owed) if !owed.is_empty() => Ok(owed),
+            _ => Err(Refusal::bad(
+                Some("attributes"),
+                "no limit applies: expected a policy that is on, and the attributes of its key",
+            )),
+        }
+    }
+}
+
+/// Attributes, and the one that a key stands for.
+struct Given<'a>(&'a HashMap<String, String>, Option<(&'a str, &'a str)>);
+
+impl Attributes for Given<'_> {
+    fn attribute(&self, name: &str) -> Option<&[u8]> {
+        let key = self.1.filter(|(attribute, _)| *attribute == name).map(|(_, key)| key);
+        key.or_else(|| self.0.get(name).map(String::as_str)).map(str::as_bytes)
+    }
+}
+
+/// The policy of this name, or what there is instead.
+pub(super) fn policy<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedPolicy, Refusal> {
+    plan.policy(name).ok_or_else(|| {
+        Refusal::unknown_policy(name, plan.policies().iter().map(PlannedPolicy::name))
+    })
+}
+
+/// A body, or what is wrong with it.
+pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body).map_err(|error| {
+        // It may quote the body, whose keys are nobody's business; here only to who sent it.
+        Refusal::new(StatusCode::BAD_REQUEST, format!("the body: {}", brief(&error.to_string())))
+    })
+}

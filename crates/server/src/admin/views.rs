@@ -1,0 +1,166 @@
+//! What an operator can look at.
+
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tidegate::config::{Amendment, PlannedPolicy, Source as Text};
+use tidegate::{Cost, Durations, Histogram, Source, Store};
+use tidegate_http::{Answer, JSON, body};
+use tidegate_wire::admin::{
+    AmendmentStatus, ConfigStatus, PolicyStatus, ProcessStatus, Status, StoreStatus, Timing,
+};
+
+use super::AdminConfig;
+use super::masked::masked;
+use super::subject::{self, Subject};
+use crate::App;
+use crate::amendments::Posted;
+use crate::metrics::{Outcome, Process};
+use crate::top::short;
+use crate::transport::http::Response;
+use crate::transport::http::problem::{Refusal, json as respond};
+
+pub(super) fn ok(body: &impl Serialize) -> Response {
+    respond(StatusCode::OK, JSON, body)
+}
+
+pub(super) fn policies<S: Store>(app: &App<S>) -> Response {
+    let (policies, omitted) = busiest_policies(app, MOST_POLICIES);
+    ok(&json!({ "policies": policies, "omitted": omitted }))
+}
+
+pub(super) fn policy<S: Store>(app: &App<S>, name: &str) -> Result<Response, Refusal> {
+    let plan = app.limiter().plan();
+    let policy = subject::policy(&plan, name)?;
+    Ok(ok(&policy_status(app, policy)))
+}
+
+/// What a request would find, and by what name the key goes elsewhere.
+pub(super) async fn peek<S: Store>(app: &App<S>, bytes: &[u8]) -> Result<Response, Refusal> {
+    let subject: Subject = subject::read(bytes)?;
+    let plan = app.limiter().plan();
+    let owed = subject.owed(&plan, Cost::PEEK)?;
+    // Past the counters: an operator who looks is no traffic.
+    let decision = app.limiter().settle(&owed).await;
+    let keys: Map<String, Value> = (0..owed.charges().len())
+        .filter_map(|charge| {
+            let name = owed.policy(charge)?.name().to_owned();
+            Some((name, short(owed.subject(charge)?).into()))
+        })
+        .collect();
+    let answer = Answer::of_owed(&owed, &decision);
+    Ok(ok(&json!({ "keys": keys, "decision": body(&answer) })))
+}
+
+pub(super) fn overrides<S: Store>(app: &App<S>) -> Response {
+    let now = app.metrics().now();
+    let status = |posted: Posted| {
+        let policy = posted.amendment.policy().to_owned();
+        let (key, limits, mode) = match posted.amendment {
+            Amendment::Override { key, limits, .. } => (Some(key), limits, None),
+            Amendment::Mode { mode, .. } => (None, Vec::new(), Some(mode.name().to_owned())),
+        };
+        let expires_in_secs = posted.until.since(now).as_secs_ceil();
+        AmendmentStatus { policy, key, limits, mode, expires_in_secs, problem: posted.problem }
+    };
+    let list: Vec<_> = app.amendments().into_iter().map(status).collect();
+    ok(&json!({ "overrides": list }))
+}
+
+pub(super) fn top<S: Store>(app: &App<S>) -> Response {
+    ok(&app.metrics().top().list(MOST_KEYS))
+}
+
+/// The file as it is in effect, without secrets.
+pub(super) fn config<S: Store>(app: &App<S>, admin: &AdminConfig) -> Response {
+    let source = app.making().lock().source.clone();
+    let settings =
+        admin.settings().iter().map(|(name, value)| (name.clone(), masked(value).into()));
+    let settings: Map<String, Value> = settings.collect();
+    ok(&json!({
+        "file": source.as_ref().map(Text::name),
+        "text": source.as_ref().map(|source| masked(source.text())),
+        "settings": settings,
+    }))
+}
+
+pub(super) async fn status<S: Store>(app: &App<S>) -> Response {
+    let metrics = app.metrics();
+    let usage = app.usage().await;
+    let report = app.limiter().store_report();
+    let (policies, policies_omitted) = busiest_policies(app, MOST_SHOWN);
+    let (reloads, refused) = app.reload_counts();
+    let process = Process::now();
+    let uptime = metrics.now().since(metrics.started());
+    ok(&Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_secs: uptime.as_micros() / 1_000_000,
+        decision: timing(&metrics.latency()),
+        policies,
+        policies_omitted,
+        unmatched: metrics.unmatched(),
+        store: StoreStatus {
+            is_remote: report.is_remote,
+            breaker_open: !report.is_available,
+            problem: report.problem,
+            latency: timing(&report.latency),
+            errors: report.errors.iter().map(|(_, count)| count).sum(),
+            keys: usage.keys,
+            bytes: usage.bytes,
+        },
+        process: ProcessStatus {
+            resident_bytes: process.resident_bytes,
+            open_fds: process.open_fds,
+        },
+        config: ConfigStatus {
+            reloads,
+            refused,
+            problem: app.reload_problem(),
+            amendments: app.amendments().len(),
+        },
+        top: metrics.top().list(MOST_KEYS),
+    })
+}
+
+fn timing(durations: &Durations) -> Timing {
+    Timing { bounds_nanos: Histogram::BOUNDS.to_vec(), counts: durations.counts.to_vec() }
+}
+
+/// Those with most decisions first, and how many are left out.
+fn busiest_policies<S: Store>(app: &App<S>, most: usize) -> (Vec<PolicyStatus>, usize) {
+    let plan = app.limiter().plan();
+    let mut all: Vec<_> =
+        plan.policies().iter().map(|policy| (asked(app, policy.name()), policy)).collect();
+    // Stable: those that nobody asks stay in the order of the file.
+    all.sort_by_key(|(asked, _)| std::cmp::Reverse(*asked));
+    let shown = all.iter().take(most).map(|(_, policy)| policy_status(app, policy)).collect();
+    (shown, all.len().saturating_sub(most))
+}
+
+fn asked<S: Store>(app: &App<S>, policy: &str) -> u64 {
+    let counters = app.metrics().policy(policy);
+    counters.map_or(0, |it| Outcome::ALL.iter().map(|outcome| it.total(*outcome)).sum())
+}
+
+fn policy_status<S: Store>(app: &App<S>, policy: &PlannedPolicy) -> PolicyStatus {
+    let counters = app.metrics().policy(policy.name());
+    let total = |outcome| counters.as_ref().map_or(0, |counters| counters.total(outcome));
+    PolicyStatus {
+        name: policy.name().to_owned(),
+        mode: policy.mode().name().to_owned(),
+        key: policy.key().map(str::to_owned).collect(),
+        limits: policy.rules().iter().map(|rule| rule.limit.quota().to_string()).collect(),
+        on_store_error: policy.on_store_error().name().to_owned(),
+        overrides: policy.override_count(),
+        allowed: total(Outcome::Allowed),
+        denied: total(Outcome::Denied),
+        shadow_denied: total(Outcome::ShadowDenied),
+        peeked: total(Outcome::Peeked),
+        fallback: counters.as_ref().map_or(0, |counters| counters.by_source(Source::Fallback)),
+        early_returns: counters.as_ref().map_or(0, |counters| counters.early()),
+    }
+}
+
+const MOST_POLICIES: usize = 1_000;
+const MOST_SHOWN: usize = 100;
+const MOST_KEYS: usize = 20;

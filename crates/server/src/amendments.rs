@@ -1,0 +1,251 @@
+//! Changes that operators make while the server runs. They are kept on the store's board, so that
+//! every instance sees them, and each makes its plan of the file and of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidegate::config::{Amended, Amendment, Mode, Problems, Source};
+use tidegate::{Board, Notice, Notices, Plan, Span, Store, StoreError, Timestamp};
+use tokio::time::sleep;
+
+use crate::App;
+use crate::log::{self, Level};
+
+/// A change that is in effect, or would be if it fitted the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Posted {
+    pub(crate) amendment: Amendment,
+    pub(crate) until: Timestamp,
+    /// Why it is not in effect.
+    pub(crate) problem: Option<String>,
+}
+
+/// What the plan is made of.
+#[derive(Debug, Default)]
+pub(crate) struct Making {
+    /// `None` for a plan that came without its text.
+    pub(crate) source: Option<Source>,
+    pub(crate) posted: Vec<Posted>,
+    /// Of the board.
+    version: Option<u64>,
+}
+
+impl Making {
+    pub(crate) fn of(source: Option<Source>) -> Self {
+        Self { source, ..Self::default() }
+    }
+}
+
+/// A change as it stands on the board.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Note {
+    Override {
+        policy: String,
+        key: String,
+        limits: Vec<String>,
+    },
+    Mode {
+        policy: String,
+        mode: String,
+    },
+    /// Denials that are remembered may be over: somebody has given something back.
+    Forget,
+}
+
+impl Note {
+    fn of(amendment: &Amendment) -> Self {
+        match amendment {
+            Amendment::Override { policy, key, limits } => {
+                Self::Override { policy: policy.clone(), key: key.clone(), limits: limits.clone() }
+            }
+            Amendment::Mode { policy, mode } => {
+                Self::Mode { policy: policy.clone(), mode: mode.name().to_owned() }
+            }
+        }
+    }
+
+    fn into_amendment(self) -> Option<Amendment> {
+        match self {
+            Self::Override { policy, key, limits } => {
+                Some(Amendment::Override { policy, key, limits })
+            }
+            Self::Mode { policy, mode } => {
+                let mode = Mode::ALL.iter().find(|known| known.name() == mode)?;
+                Some(Amendment::Mode { policy, mode: *mode })
+            }
+            Self::Forget => None,
+        }
+    }
+
+    fn text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// There is one override for a key and one mode for a policy. Lengths keep what is between the
+/// slashes apart, whatever it is.
+pub(crate) fn name_of(amendment: &Amendment) -> String {
+    match amendment {
+        Amendment::Override { policy, key, .. } => {
+            format!("override/{}/{policy}/{key}", policy.len())
+        }
+        Amendment::Mode { policy, .. } => format!("mode/{policy}"),
+    }
+}
+
+impl<S: Store> App<S> {
+    /// Decides by this text from now on, with the changes that are in effect; or says everything
+    /// that is wrong with it, and goes on as before.
+    pub fn reload(&self, source: &Source) -> Result<(), Problems> {
+        let mut making = self.making().lock();
+        let plan = self.make(source, &mut making.posted)?;
+        making.source = Some(source.clone());
+        self.decide_by(plan);
+        Ok(())
+    }
+
+    /// Whether a change fits the file; if not, why.
+    pub(crate) fn try_amendment(&self, amendment: &Amendment) -> Result<(), String> {
+        let making = self.making().lock();
+        let source = making.source.as_ref().ok_or(NO_SOURCE)?;
+        let name = name_of(amendment);
+        let others = making.posted.iter().map(|posted| &posted.amendment);
+        let mut all: Vec<Amendment> = others.filter(|it| name_of(it) != name).cloned().collect();
+        all.push(amendment.clone());
+        let amended = self.limiter().compile(source, &all).map_err(|it| it.to_string())?;
+        match amended.refused.into_iter().find(|(place, _)| *place + 1 == all.len()) {
+            Some((_, problems)) => Err(problems.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the plan anew, of what is on the board.
+    fn obey(&self, notices: Notices) {
+        let mut making = self.making().lock();
+        making.version = Some(notices.version);
+        let now = self.metrics().now();
+        making.posted = notices.list.into_iter().filter_map(|notice| posted(notice, now)).collect();
+        self.remake(&mut making);
+        // A denial that is remembered may be of a limit that was raised, or of a count that was
+        // reset elsewhere.
+        self.limiter().forget_denials();
+    }
+
+    /// Ends what is over, whether or not the store answers.
+    fn end_what_is_over(&self) {
+        let now = self.metrics().now();
+        let mut making = self.making().lock();
+        let before = making.posted.len();
+        making.posted.retain(|posted| now < posted.until);
+        if making.posted.len() < before {
+            self.remake(&mut making);
+        }
+    }
+
+    fn remake(&self, making: &mut Making) {
+        let Some(source) = making.source.clone() else { return };
+        // The file was good when it came, and a change that does not fit is left out.
+        if let Ok(plan) = self.make(&source, &mut making.posted) {
+            self.decide_by(plan);
+        }
+    }
+
+    fn make(&self, source: &Source, posted: &mut [Posted]) -> Result<Plan, Problems> {
+        let amendments: Vec<_> = posted.iter().map(|posted| posted.amendment.clone()).collect();
+        let Amended { plan, refused } = self.limiter().compile(source, &amendments)?;
+        posted.iter_mut().for_each(|posted| posted.problem = None);
+        for (place, problems) in refused {
+            if let Some(posted) = posted.get_mut(place) {
+                posted.problem = Some(problems.to_string());
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The changes, in effect or not.
+    pub(crate) fn amendments(&self) -> Vec<Posted> {
+        self.making().lock().posted.clone()
+    }
+}
+
+impl<S: Store + Board + 'static> App<S> {
+    /// Looks at the board once and obeys it. To be called before the first request, so that a
+    /// restart forgets nothing; and by whoever has just changed it.
+    pub async fn catch_up(self: &Arc<Self>) -> Result<(), StoreError> {
+        let _turn = self.turn().lock().await;
+        let known = self.making().lock().version;
+        if let Some(notices) = self.limiter().store().look(known).await? {
+            let app = Arc::clone(self);
+            // A large file takes a while to compile.
+            let _ = tokio::task::spawn_blocking(move || app.obey(notices)).await;
+        }
+        Ok(())
+    }
+
+    /// Follows the board for ever, and does what has to be done from time to time.
+    pub async fn follow_board(self: Arc<Self>) {
+        let (mut said, mut rounds) = (None, 0_u32);
+        loop {
+            let problem = self.catch_up().await.err().map(|error| error.to_string());
+            if problem != said {
+                let message = match &problem {
+                    Some(problem) => format!("overrides cannot be followed: {problem}"),
+                    None => "overrides are followed again".to_owned(),
+                };
+                let level = if problem.is_some() { Level::Warn } else { Level::Info };
+                log::say(level, "board", &message, &[]);
+                said = problem;
+            }
+            self.end_what_is_over();
+            rounds += 1;
+            if rounds >= ROUNDS_A_MINUTE {
+                self.metrics().top().turn();
+                rounds = 0;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Puts a change on the board, and obeys it.
+    pub(crate) async fn post(
+        self: &Arc<Self>,
+        amendment: &Amendment,
+        lasts: Span,
+    ) -> Result<(), StoreError> {
+        let text = Note::of(amendment).text();
+        self.limiter().store().post(&name_of(amendment), &text, lasts).await?;
+        self.catch_up().await
+    }
+
+    /// Takes one down; false when there was none.
+    pub(crate) async fn take_down(
+        self: &Arc<Self>,
+        amendment: &Amendment,
+    ) -> Result<bool, StoreError> {
+        let was_there = self.limiter().store().take_down(&name_of(amendment)).await?;
+        self.catch_up().await?;
+        Ok(was_there)
+    }
+
+    /// Lets every instance forget the denials that it remembers.
+    pub(crate) async fn tell_to_forget(self: &Arc<Self>) -> Result<(), StoreError> {
+        let text = Note::Forget.text();
+        self.limiter().store().post("forget", &text, FORGET_LASTS).await?;
+        self.catch_up().await
+    }
+}
+
+/// What cannot be read is of another version of this program, and none of our business.
+fn posted(notice: Notice, now: Timestamp) -> Option<Posted> {
+    let note: Note = serde_json::from_slice(&notice.text).ok()?;
+    Some(Posted { amendment: note.into_amendment()?, until: now + notice.left, problem: None })
+}
+
+const NO_SOURCE: &str = "this server was given a plan and not a file: nothing can be changed";
+/// So that all instances obey within a second.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+const ROUNDS_A_MINUTE: u32 = 200;
+/// Long enough to be seen by whoever looks every 300 ms.
+const FORGET_LASTS: Span = Span::from_secs(30);

@@ -1,0 +1,165 @@
+//! What the server says on standard error: one line an event, as text or as JSON.
+//!
+//! Events are few: starts, reloads, the store lost and regained, what operators do. Requests are
+//! counted and not logged, and no event has a key in clear.
+
+use std::io::Write as _;
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+use serde_json::{Map, Value};
+use tidegate::{Clock as _, SystemClock, Timestamp};
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: an object a line, with `time`, `level`, `event` and `message`.
+    Json,
+}
+
+/// How much it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Good to know.
+    Info,
+    /// Somebody should look.
+    Warn,
+}
+
+impl FromStr for LogFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            other => Err(format!("{other:?}: expected text or json")),
+        }
+    }
+}
+
+/// Chooses the format, once and for all; text unless chosen.
+pub fn choose(format: LogFormat) {
+    let _ = FORMAT.set(format);
+}
+
+/// Says something. `event` is a name that does not change, `message` is for people.
+///
+/// ```
+/// use tidegate_server::log::{self, Level};
+///
+/// log::say(Level::Info, "reload", "limits.yaml: in effect", &[("file", "limits.yaml")]);
+/// ```
+pub fn say(level: Level, event: &str, message: &str, fields: &[(&str, &str)]) {
+    let format = FORMAT.get().copied().unwrap_or_default();
+    let line = match format {
+        LogFormat::Text => as_text(message),
+        LogFormat::Json => as_json(SystemClock::new().now(), level, event, message, fields),
+    };
+    let _ = WRITER.get_or_init(writer).try_send(line);
+}
+
+/// Writes what is said, and lets nobody wait: a pipe that nobody empties must not stop the server.
+fn writer() -> SyncSender<String> {
+    let (sender, lines) = sync_channel::<String>(MAX_WAITING);
+    // Without the thread nothing is said, and everything else goes on.
+    let _ = thread::Builder::new().name("log".to_owned()).spawn(move || {
+        for line in lines {
+            // Nobody may be there to read it, and then there is nobody to tell that.
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        }
+    });
+    sender
+}
+
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+static WRITER: OnceLock<SyncSender<String>> = OnceLock::new();
+/// What nobody reads for so long is old news.
+const MAX_WAITING: usize = 64;
+
+/// A message may have several lines, and shows no other control characters: it may quote somebody.
+fn as_text(message: &str) -> String {
+    let mut line: String =
+        message.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
+    line.push('\n');
+    line
+}
+
+fn as_json(
+    now: Timestamp,
+    level: Level,
+    event: &str,
+    message: &str,
+    fields: &[(&str, &str)],
+) -> String {
+    let level = if level == Level::Info { "info" } else { "warn" };
+    let mut object = Map::new();
+    let time = rfc3339(now);
+    let known = [("time", &*time), ("level", level), ("event", event), ("message", message)];
+    for (name, value) in known.iter().chain(fields) {
+        object.insert((*name).to_owned(), Value::from(*value));
+    }
+    format!("{}\n", Value::Object(object))
+}
+
+/// `2026-11-16T02:03:04.567Z`.
+fn rfc3339(now: Timestamp) -> String {
+    let millis = now.as_micros() / 1_000;
+    let (days, of_day) = (millis / 86_400_000, millis % 86_400_000);
+    // In a calendar whose years begin in March the leap day comes last.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
+    let (second, milli) = (of_day / 1_000 % 60, of_day % 1_000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (secs, expected) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000Z"),
+            (1_709_208_000, "2024-02-29T12:00:00.000Z"),
+            (1_735_689_599, "2024-12-31T23:59:59.000Z"),
+            (4_102_444_800, "2100-01-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(rfc3339(Timestamp::from_secs(secs)), expected);
+        }
+    }
+
+    #[test]
+    fn a_line_is_one_line_and_escaped() {
+        let fields = [("policy", "a\"b\n\u{1b}")];
+        let now = Timestamp::from_micros(1_500);
+        let line = as_json(now, Level::Warn, "store", "lost\nagain", &fields);
+        assert_eq!(line.matches('\n').count(), 1);
+        let object: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(object["time"], "1970-01-01T00:00:00.001Z");
+        assert_eq!(object["level"], "warn");
+        assert_eq!(object["policy"], "a\"b\n\u{1b}");
+        assert_eq!(as_text("a\u{1b}[2Jb\nc"), "a [2Jb\nc\n");
+    }
+
+    #[test]
+    fn formats_have_names() {
+        assert_eq!("json".parse(), Ok(LogFormat::Json));
+        assert_eq!("text".parse(), Ok(LogFormat::Text));
+        assert_eq!("xml".parse::<LogFormat>(), Err("\"xml\": expected text or json".to_owned()));
+    }
+}

@@ -1,0 +1,117 @@
+//! How often each policy said what.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crossbeam_utils::CachePadded;
+use tidegate::{Decision, Fingerprint, Owed, Source};
+
+use super::slot::SLOTS;
+
+/// What a policy said about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Its limits had room.
+    Allowed,
+    /// One had not.
+    Denied,
+    /// One that is only watched had not.
+    ShadowDenied,
+    /// It was only looked.
+    Peeked,
+}
+
+impl Outcome {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Allowed, Self::Denied, Self::ShadowDenied, Self::Peeked];
+
+    /// The name in metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Denied => "denied",
+            Self::ShadowDenied => "shadow_denied",
+            Self::Peeked => "peeked",
+        }
+    }
+
+    /// What the policy of these charges said, whatever others said about the same request.
+    pub(crate) fn of(owed: &Owed<'_>, decision: &Decision, charges: Range<usize>) -> Self {
+        let mut outcome = Self::Allowed;
+        for index in charges {
+            let Some(charge) = owed.charges().get(index) else { continue };
+            if charge.cost().is_peek() {
+                return Self::Peeked;
+            }
+            // Without verdicts nobody was asked, and all are told the same.
+            let passes = decision.verdicts().get(index);
+            let passes = passes.map_or(decision.is_allowed(), |verdict| verdict.allowed);
+            match charge.rule().enforced {
+                _ if passes => {}
+                // Of what is open while the store is away, a denial is not obeyed.
+                true if !decision.is_allowed() => return Self::Denied,
+                true => {}
+                false => outcome = Self::ShadowDenied,
+            }
+        }
+        outcome
+    }
+}
+
+/// The counters of one policy. A policy that nobody asks takes next to no memory.
+#[derive(Debug)]
+pub(crate) struct PolicyCounters {
+    pub(crate) name: Arc<str>,
+    /// Tells this policy's keys from the same keys of others.
+    pub(crate) salt: Fingerprint,
+    cells: [OnceLock<Box<Cells>>; SLOTS],
+    early: AtomicU64,
+}
+
+type Cells = CachePadded<[AtomicU64; OUTCOMES * SOURCES]>;
+
+const OUTCOMES: usize = Outcome::ALL.len();
+const SOURCES: usize = Source::ALL.len();
+
+impl PolicyCounters {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            salt: Fingerprint::new(fastrand::u64(..), fastrand::u64(..)),
+            cells: Default::default(),
+            early: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn count(&self, slot: usize, outcome: Outcome, source: Source) {
+        let Some(cells) = self.cells.get(slot) else { return };
+        let cells = cells.get_or_init(Box::default);
+        if let Some(cell) = cells.get(outcome as usize * SOURCES + source as usize) {
+            cell.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Somebody came back before the time that they were told.
+    pub(crate) fn count_early(&self) {
+        self.early.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn early(&self) -> u64 {
+        self.early.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn of(&self, outcome: Outcome, source: Source) -> u64 {
+        let place = outcome as usize * SOURCES + source as usize;
+        let cells = self.cells.iter().filter_map(OnceLock::get);
+        cells.filter_map(|cells| cells.get(place)).map(|cell| cell.load(Ordering::Relaxed)).sum()
+    }
+
+    pub(crate) fn total(&self, outcome: Outcome) -> u64 {
+        Source::ALL.iter().map(|source| self.of(outcome, *source)).sum()
+    }
+
+    pub(crate) fn by_source(&self, source: Source) -> u64 {
+        Outcome::ALL.iter().map(|outcome| self.of(*outcome, source)).sum()
+    }
+}

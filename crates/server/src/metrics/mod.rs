@@ -1,0 +1,187 @@
+//! What is counted. Everything is bounded by the number of policies: no key of a request is in it.
+
+mod counters;
+mod early;
+mod page;
+mod process;
+mod slot;
+mod text;
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use crossbeam_utils::CachePadded;
+use foldhash::fast::RandomState;
+use tidegate::config::PlannedPolicy;
+use tidegate::{
+    Clock, Cost, Decision, Durations, Histogram, Owed, Plan, Span, Stopwatch, SystemClock,
+    Timestamp,
+};
+
+pub(crate) use counters::{Outcome, PolicyCounters};
+pub(crate) use page::page;
+pub(crate) use process::Process;
+pub(crate) use slot::{SLOTS, slot};
+
+use crate::top::{Seen, TopKeys};
+use early::EarlyReturns;
+
+/// Watches decisions. Each is counted; one in sixteen is timed.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    policies: ArcSwap<Policies>,
+    unmatched: [CachePadded<AtomicU64>; SLOTS],
+    ad_hoc: PolicyCounters,
+    latency: Histogram,
+    early: EarlyReturns,
+    top: TopKeys,
+    clock: SystemClock,
+    started: Timestamp,
+}
+
+type Policies = HashMap<Arc<str>, Arc<PolicyCounters>, RandomState>;
+
+impl Metrics {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let clock = SystemClock::new();
+        let metrics = Self {
+            policies: ArcSwap::default(),
+            unmatched: Default::default(),
+            ad_hoc: PolicyCounters::new(""),
+            latency: Histogram::new(),
+            early: EarlyReturns::new(),
+            top: TopKeys::new(),
+            started: clock.now(),
+            clock,
+        };
+        metrics.register(plan);
+        metrics
+    }
+
+    /// Counts for the policies of this plan from now on. Those that stay keep their counts.
+    pub(crate) fn register(&self, plan: &Plan) {
+        let old = self.policies.load();
+        let counters = |policy: &PlannedPolicy| {
+            let known = old.get(policy.name()).map(Arc::clone);
+            let counters = known.unwrap_or_else(|| Arc::new(PolicyCounters::new(policy.name())));
+            (Arc::clone(&counters.name), counters)
+        };
+        self.policies.store(Arc::new(plan.policies().iter().map(counters).collect()));
+    }
+
+    /// Begins to time a decision, if it is its turn. By chance, since regular traffic could always
+    /// miss a regular turn.
+    pub(crate) fn begin(&self) -> Option<Stopwatch> {
+        (fastrand::u8(..) < u8::MAX / TIMED_ONE_IN + 1).then(Stopwatch::start)
+    }
+
+    /// Takes note of a decision.
+    pub(crate) fn observe(&self, owed: &Owed<'_>, decision: &Decision, watch: Option<Stopwatch>) {
+        if let Some(watch) = watch {
+            self.latency.record(watch.nanos());
+        }
+        let slot = slot();
+        if owed.is_empty() {
+            if let Some(unmatched) = self.unmatched.get(slot) {
+                unmatched.fetch_add(1, Ordering::Relaxed);
+            }
+            return;
+        }
+        let policies = self.policies.load();
+        let mut first = 0;
+        while let Some(policy) = owed.policy(first) {
+            let is_of_it = |index: &usize| {
+                owed.policy(*index).is_some_and(|other| std::ptr::eq(other, policy))
+            };
+            // The charges of a policy stand together.
+            let end = (first..owed.charges().len()).find(|index| !is_of_it(index));
+            let charges = first..end.unwrap_or(owed.charges().len());
+            first = charges.end;
+            if let Some(counters) = policies.get(policy.name()) {
+                self.observe_policy(counters, slot, owed, decision, charges);
+            }
+        }
+    }
+
+    /// The same for a limit that came with the request, which is no policy's.
+    pub(crate) fn observe_ad_hoc(&self, cost: Cost, decision: &Decision, watch: Option<Stopwatch>) {
+        if let Some(watch) = watch {
+            self.latency.record(watch.nanos());
+        }
+        let outcome = match decision.is_allowed() {
+            _ if cost.is_peek() => Outcome::Peeked,
+            true => Outcome::Allowed,
+            false => Outcome::Denied,
+        };
+        self.ad_hoc.count(slot(), outcome, decision.source());
+    }
+
+    fn observe_policy(
+        &self,
+        counters: &PolicyCounters,
+        slot: usize,
+        owed: &Owed<'_>,
+        decision: &Decision,
+        charges: Range<usize>,
+    ) {
+        let outcome = Outcome::of(owed, decision, charges.clone());
+        counters.count(slot, outcome, decision.source());
+        let Some(subject) = owed.subject(charges.start).filter(|_| outcome != Outcome::Peeked)
+        else {
+            return;
+        };
+        let who = subject ^ counters.salt;
+        let is_denied = outcome == Outcome::Denied;
+        if is_denied
+            && let Some(wait) = wait(decision, charges.clone())
+            && self.early.denied(who, wait, self.clock.now())
+        {
+            counters.count_early();
+        }
+        let entity = owed.entity(charges.start);
+        let seen = Seen { who, policy: &counters.name, subject, entity };
+        self.top.observe(slot, seen, is_denied);
+    }
+
+    /// The counters of a policy that is in use.
+    pub(crate) fn policy(&self, name: &str) -> Option<Arc<PolicyCounters>> {
+        self.policies.load().get(name).map(Arc::clone)
+    }
+
+    /// Requests that brought their limit along.
+    pub(crate) const fn ad_hoc(&self) -> &PolicyCounters {
+        &self.ad_hoc
+    }
+
+    /// Requests that no policy was about.
+    pub(crate) fn unmatched(&self) -> u64 {
+        self.unmatched.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    pub(crate) fn latency(&self) -> Durations {
+        self.latency.snapshot()
+    }
+
+    pub(crate) const fn top(&self) -> &TopKeys {
+        &self.top
+    }
+
+    pub(crate) const fn started(&self) -> Timestamp {
+        self.started
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+/// How long the charges of one policy have to wait, or all of them where none says it.
+fn wait(decision: &Decision, charges: Range<usize>) -> Option<Span> {
+    let waits = decision.verdicts().get(charges)?.iter().filter_map(|verdict| verdict.retry_after);
+    waits.max().or_else(|| decision.retry_after())
+}
+
+const TIMED_ONE_IN: u8 = 16;

@@ -1,0 +1,200 @@
+//! `GET /metrics`: all that is counted, for Prometheus.
+
+use tidegate::config::PlannedPolicy;
+use tidegate::{Plan, Source, Store, Usage};
+
+use super::text::{Seconds, Text};
+use super::{Outcome, Process};
+use crate::App;
+
+/// The page. As long as there are policies, whatever was asked.
+pub(crate) async fn page<S: Store>(app: &App<S>) -> String {
+    let (plan, usage) = (app.limiter().plan(), app.usage().await);
+    let mut text = Text::default();
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    text.family("tidegate_build_info", "gauge", "Which program this is.").sample(&version, 1);
+    decisions(app, &plan, &mut text);
+    policies(&plan, &mut text);
+    store(app, &usage, &mut text);
+    configuration(app, &mut text);
+    process(app, &mut text);
+    text.into_string()
+}
+
+fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut Text) {
+    let metrics = app.metrics();
+    let counters: Vec<_> =
+        plan.policies().iter().filter_map(|policy| metrics.policy(policy.name())).collect();
+    let mut family = text.family(
+        "tidegate_decisions_total",
+        "counter",
+        "Requests, by what each policy that was asked said about them and by who decided.",
+    );
+    for counters in &counters {
+        for (outcome, source) in each_kind() {
+            // The usual two are there from the beginning, so that a rate has where to start.
+            let is_usual = matches!(outcome, Outcome::Allowed | Outcome::Denied);
+            let count = counters.of(outcome, source);
+            if count > 0 || (is_usual && source == Source::Store) {
+                let (outcome, source) = (outcome.name(), source.name());
+                family.sample(
+                    &[("policy", &counters.name), ("outcome", outcome), ("source", source)],
+                    count,
+                );
+            }
+        }
+    }
+    let mut family = text.family(
+        "tidegate_early_returns_total",
+        "counter",
+        "Denied requests of clients that had been told to wait and came back too early; about, \
+         since not every client is remembered.",
+    );
+    for counters in &counters {
+        family.sample(&[("policy", &counters.name)], counters.early());
+    }
+    let mut family = text.family(
+        "tidegate_ad_hoc_decisions_total",
+        "counter",
+        "Requests that brought their limit along, such as CL.THROTTLE, by outcome and who decided.",
+    );
+    for (outcome, source) in each_kind() {
+        let count = metrics.ad_hoc().of(outcome, source);
+        if count > 0 || (outcome, source) == (Outcome::Allowed, Source::Store) {
+            family.sample(&[("outcome", outcome.name()), ("source", source.name())], count);
+        }
+    }
+    text.single(
+        "tidegate_unmatched_total",
+        "counter",
+        "Requests that no policy was about.",
+        metrics.unmatched(),
+    );
+    text.histogram(
+        "tidegate_decision_seconds",
+        "How long a decision took, of one in sixteen of them, drawn by chance.",
+        &metrics.latency(),
+    );
+}
+
+fn each_kind() -> impl Iterator<Item = (Outcome, Source)> {
+    Outcome::ALL.into_iter().flat_map(|it| Source::ALL.iter().map(move |source| (it, *source)))
+}
+
+fn policies(plan: &Plan, text: &mut Text) {
+    let mut family = text.family(
+        "tidegate_policy_limit",
+        "gauge",
+        "What each limit of a policy holds, apart from tiers and overrides.",
+    );
+    for policy in plan.policies() {
+        for rule in policy.rules() {
+            let quota = rule.limit.quota().to_string();
+            let labels = [("policy", policy.name()), ("limit", &*quota)];
+            family.sample(&labels, rule.limit.capacity());
+        }
+    }
+    let mut family = text.family(
+        "tidegate_policy_info",
+        "gauge",
+        "How each policy is meant: obeyed or watched, and what it does without the store.",
+    );
+    for policy in plan.policies() {
+        let (mode, falls) = (policy.mode().name(), policy.on_store_error().name());
+        family.sample(&[("policy", policy.name()), ("mode", mode), ("on_store_error", falls)], 1);
+    }
+    let overrides: usize = plan.policies().iter().map(PlannedPolicy::override_count).sum();
+    text.single("tidegate_overrides", "gauge", "Keys that have limits of their own.", overrides);
+}
+
+fn store<S: Store>(app: &App<S>, usage: &Usage, text: &mut Text) {
+    let report = app.limiter().store_report();
+    text.histogram(
+        "tidegate_store_seconds",
+        "How long a store at the other end of a wire took to answer; what got no answer in time is \
+         here with the time that it waited.",
+        &report.latency,
+    );
+    let mut family = text.family(
+        "tidegate_store_errors_total",
+        "counter",
+        "Decisions that the store could not make, by why.",
+    );
+    for (kind, count) in &report.errors {
+        family.sample(&[("kind", kind.name())], count);
+    }
+    text.single(
+        "tidegate_store_breaker_open",
+        "gauge",
+        "Whether the store is not asked at the moment, since it did not answer.",
+        u8::from(!report.is_available),
+    );
+    text.optional("tidegate_keys", "gauge", "Keys in the store.", usage.keys);
+    text.optional("tidegate_max_keys", "gauge", "Keys that the store may hold.", usage.max_keys);
+    text.optional(
+        "tidegate_overflowed_total",
+        "counter",
+        "Charges of new keys that shared a counter because the store was full.",
+        usage.overflowed,
+    );
+    text.optional(
+        "tidegate_store_memory_bytes",
+        "gauge",
+        "Memory of a store that is a process of its own.",
+        usage.bytes,
+    );
+    text.optional(
+        "tidegate_store_max_memory_bytes",
+        "gauge",
+        "What that memory may grow to.",
+        usage.max_bytes,
+    );
+}
+
+fn configuration<S: Store>(app: &App<S>, text: &mut Text) {
+    let (done, refused) = app.reload_counts();
+    let mut family = text.family(
+        "tidegate_config_reloads_total",
+        "counter",
+        "Changes of the configuration, by what became of them.",
+    );
+    family.sample(&[("result", "done")], done);
+    family.sample(&[("result", "refused")], refused);
+    text.single(
+        "tidegate_config_refused",
+        "gauge",
+        "Whether the configuration that would be in use was refused.",
+        u8::from(app.reload_problem().is_some()),
+    );
+    text.single(
+        "tidegate_amendments",
+        "gauge",
+        "Overrides and modes that were set while the server runs.",
+        app.amendments().len(),
+    );
+}
+
+/// By the names that all programs have in Prometheus.
+fn process<S: Store>(app: &App<S>, text: &mut Text) {
+    let process = Process::now();
+    text.optional(
+        "process_resident_memory_bytes",
+        "gauge",
+        "Memory of this process.",
+        process.resident_bytes,
+    );
+    text.optional(
+        "process_cpu_seconds_total",
+        "counter",
+        "Processor time of this process.",
+        process.cpu_nanos.map(Seconds),
+    );
+    text.optional("process_open_fds", "gauge", "Open file descriptors.", process.open_fds);
+    text.optional("process_max_fds", "gauge", "Allowed file descriptors.", process.max_fds);
+    text.single(
+        "process_start_time_seconds",
+        "gauge",
+        "When this process began.",
+        app.metrics().started().as_micros() / 1_000_000,
+    );
+}

@@ -1,0 +1,180 @@
+//! Which keys come most often, and which are denied most often, of late.
+
+mod sketch;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use tidegate::Fingerprint;
+use tidegate_wire::admin::{Top, TopKey};
+
+use crate::metrics::SLOTS;
+use sketch::{COUNTERS, Sketch};
+
+/// Sketches of the busiest keys and of those that are denied, of this minute and the one before.
+///
+/// In each minute, each thread counts its first thousand decisions; of those that follow, one in
+/// sixteen, for sixteen. So a count is too large by at most a 256th of all, and beyond the first
+/// thousands it varies as sampling does: of 10,000 by some 4 in a hundred.
+#[derive(Debug)]
+pub(crate) struct TopKeys {
+    shards: [CachePadded<Shard>; SLOTS],
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    busiest: Minutes,
+    denied: Minutes,
+}
+
+#[derive(Debug, Default)]
+struct Minutes {
+    /// In this minute.
+    seen: AtomicU32,
+    sketches: Mutex<Sketches>,
+}
+
+#[derive(Debug, Default)]
+struct Sketches {
+    current: Sketch<Label>,
+    previous: Sketch<Label>,
+}
+
+/// What to show of a key.
+#[derive(Clone, Debug)]
+struct Label {
+    policy: Arc<str>,
+    key: Box<str>,
+}
+
+/// Somebody who has asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'a> {
+    /// The subject, as a key of this policy.
+    pub(crate) who: Fingerprint,
+    pub(crate) policy: &'a Arc<str>,
+    pub(crate) subject: Fingerprint,
+    /// The key in clear, where it may be shown.
+    pub(crate) entity: Option<&'a str>,
+}
+
+impl TopKeys {
+    pub(crate) fn new() -> Self {
+        Self { shards: Default::default() }
+    }
+
+    /// Takes note of a decision.
+    pub(crate) fn observe(&self, slot: usize, seen: Seen<'_>, is_denied: bool) {
+        let Some(shard) = self.shards.get(slot) else { return };
+        shard.busiest.observe(seen);
+        if is_denied {
+            shard.denied.observe(seen);
+        }
+    }
+
+    /// A minute is over.
+    pub(crate) fn turn(&self) {
+        let minutes = self.shards.iter().flat_map(|shard| [&shard.busiest, &shard.denied]);
+        minutes.for_each(Minutes::turn);
+    }
+
+    /// The most frequent keys of this minute and the one before.
+    pub(crate) fn list(&self, most: usize) -> Top {
+        let busiest: Vec<_> = self.shards.iter().map(|shard| &shard.busiest).collect();
+        let denied: Vec<_> = self.shards.iter().map(|shard| &shard.denied).collect();
+        Top {
+            counters: COUNTERS as u64,
+            busiest_total: total(&busiest),
+            denied_total: total(&denied),
+            busiest: merge(&busiest, most),
+            denied: merge(&denied, most),
+        }
+    }
+}
+
+impl Minutes {
+    fn observe(&self, seen: Seen<'_>) {
+        let number = self.seen.fetch_add(1, Ordering::Relaxed);
+        let weight = match number {
+            0..COUNTED_ALL => 1,
+            _ if fastrand::u8(..) < u8::MAX / SAMPLED_ONE_IN + 1 => u64::from(SAMPLED_ONE_IN),
+            _ => return,
+        };
+        let label = || Label { policy: Arc::clone(seen.policy), key: shown(seen) };
+        self.sketches.lock().current.add(seen.who, weight, label);
+    }
+
+    fn turn(&self) {
+        let mut sketches = self.sketches.lock();
+        sketches.previous = std::mem::take(&mut sketches.current);
+        self.seen.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A fingerprint, unless the key may be shown.
+fn shown(seen: Seen<'_>) -> Box<str> {
+    match seen.entity {
+        None => short(seen.subject).into(),
+        Some(text) => text.chars().filter(|c| !c.is_control()).take(LONGEST).collect(),
+    }
+}
+
+/// How an operator recognises a key that is not shown.
+pub(crate) fn short(subject: Fingerprint) -> String {
+    format!("#{:016x}", subject.high())
+}
+
+fn total(minutes: &[&Minutes]) -> u64 {
+    let of = |minutes: &&Minutes| {
+        let sketches = minutes.sketches.lock();
+        sketches.current.total().saturating_add(sketches.previous.total())
+    };
+    minutes.iter().map(of).sum()
+}
+
+/// Sketches of different traffic add up, and so do their errors: where a key is missing, it may have
+/// come as often as the smallest that is there.
+fn merge(minutes: &[&Minutes], most: usize) -> Vec<TopKey> {
+    let mut merged: HashMap<Fingerprint, (TopKey, u64)> = HashMap::new();
+    let mut unseen_in_all = 0_u64;
+    for minute in minutes {
+        let sketches = minute.sketches.lock();
+        for sketch in [&sketches.current, &sketches.previous] {
+            let unseen = sketch.most_unseen();
+            unseen_in_all = unseen_in_all.saturating_add(unseen);
+            for entry in sketch.entries() {
+                let blank = || {
+                    let policy = entry.label.policy.as_ref().to_owned();
+                    let key = entry.label.key.as_ref().to_owned();
+                    (TopKey { policy, key, count: 0, error: 0 }, 0)
+                };
+                let (key, seen_in) = merged.entry(entry.who).or_insert_with(blank);
+                key.count = key.count.saturating_add(entry.count);
+                key.error = key.error.saturating_add(entry.error);
+                *seen_in = seen_in.saturating_add(unseen);
+            }
+        }
+    }
+    let whole = |(mut key, seen_in): (TopKey, u64)| {
+        let missed = unseen_in_all.saturating_sub(seen_in);
+        key.count = key.count.saturating_add(missed);
+        key.error = key.error.saturating_add(missed);
+        key
+    };
+    let mut keys: Vec<TopKey> = merged.into_values().map(whole).collect();
+    keys.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.key.cmp(&b.key)));
+    keys.truncate(most);
+    keys
+}
+
+const COUNTED_ALL: u32 = 1_000;
+const SAMPLED_ONE_IN: u8 = 16;
+/// Of a key that is shown.
+const LONGEST: usize = 64;
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

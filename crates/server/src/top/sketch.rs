@@ -1,0 +1,172 @@
+//! The space-saving sketch: the most frequent of any number of keys, in fixed memory.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use tidegate::Fingerprint;
+
+/// Counts the keys that come most often.
+///
+/// It has a fixed number of counters. A key that has none takes over the smallest one, and its
+/// count: so a count is never too small, and too large by at most the total divided by the number of
+/// counters. Every key that comes more often than that is in it.
+#[derive(Debug)]
+pub(super) struct Sketch<L> {
+    entries: Vec<Entry<L>>,
+    /// Where each key's entry is.
+    places: HashMap<Fingerprint, usize, RandomState>,
+    /// Places of entries, as a heap with the smallest count on top.
+    heap: Vec<usize>,
+    total: u64,
+}
+
+/// A key with its count.
+#[derive(Clone, Debug)]
+pub(super) struct Entry<L> {
+    pub(super) who: Fingerprint,
+    pub(super) label: L,
+    pub(super) count: u64,
+    /// By how much the count may be too large.
+    pub(super) error: u64,
+    at: usize,
+}
+
+/// Counters of a sketch.
+pub(super) const COUNTERS: usize = 256;
+
+impl<L> Default for Sketch<L> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), places: HashMap::default(), heap: Vec::new(), total: 0 }
+    }
+}
+
+impl<L> Sketch<L> {
+    /// Counts `weight` more of a key. What it is called is asked only when it is new here.
+    pub(super) fn add(&mut self, who: Fingerprint, weight: u64, label: impl FnOnce() -> L) {
+        self.total = self.total.saturating_add(weight);
+        if let Some(place) = self.places.get(&who).copied() {
+            self.increase(place, weight);
+        } else if self.entries.len() < COUNTERS {
+            let (place, at) = (self.entries.len(), self.heap.len());
+            self.entries.push(Entry { who, label: label(), count: weight, error: 0, at });
+            self.places.insert(who, place);
+            self.heap.push(place);
+            self.sift_up(at);
+        } else if let Some(place) = self.heap.first().copied()
+            && let Some(entry) = self.entries.get_mut(place)
+        {
+            self.places.remove(&entry.who);
+            self.places.insert(who, place);
+            (entry.who, entry.label, entry.error) = (who, label(), entry.count);
+            self.increase(place, weight);
+        }
+    }
+
+    /// All that was counted.
+    pub(super) const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// How often a key that is not here may have come.
+    pub(super) fn most_unseen(&self) -> u64 {
+        if self.entries.len() < COUNTERS { 0 } else { self.count_at(0) }
+    }
+
+    /// The keys that are here, in no order.
+    pub(super) fn entries(&self) -> &[Entry<L>] {
+        &self.entries
+    }
+
+    fn increase(&mut self, place: usize, weight: u64) {
+        let Some(entry) = self.entries.get_mut(place) else { return };
+        entry.count = entry.count.saturating_add(weight);
+        let mut at = entry.at;
+        loop {
+            let (left, right) = (2 * at + 1, 2 * at + 2);
+            let smaller = if self.count_at(right) < self.count_at(left) { right } else { left };
+            if self.count_at(smaller) >= self.count_at(at) {
+                return;
+            }
+            self.swap(at, smaller);
+            at = smaller;
+        }
+    }
+
+    fn sift_up(&mut self, mut at: usize) {
+        while at > 0 {
+            let above = (at - 1) / 2;
+            if self.count_at(above) <= self.count_at(at) {
+                return;
+            }
+            self.swap(at, above);
+            at = above;
+        }
+    }
+
+    /// Of what is not there, more than anything.
+    fn count_at(&self, at: usize) -> u64 {
+        let entry = self.heap.get(at).and_then(|place| self.entries.get(*place));
+        entry.map_or(u64::MAX, |entry| entry.count)
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.heap.swap(a, b);
+        for at in [a, b] {
+            if let Some(entry) = self.heap.get(at).and_then(|place| self.entries.get_mut(*place)) {
+                entry.at = at;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn key(number: u64) -> Fingerprint {
+        Fingerprint::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), number)
+    }
+
+    #[test]
+    fn counts_are_exact_until_there_are_more_keys_than_counters() {
+        let mut sketch = Sketch::default();
+        for number in 0..COUNTERS as u64 {
+            for _ in 0..=number % 7 {
+                sketch.add(key(number), 2, || number);
+            }
+        }
+        assert_eq!(sketch.most_unseen(), 2);
+        for entry in sketch.entries() {
+            assert_eq!((entry.count, entry.error), (2 * (entry.label % 7 + 1), 0));
+        }
+    }
+
+    #[test]
+    fn no_count_is_too_small_or_too_large_by_more_than_the_bound() {
+        for seed in 0..20 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (mut sketch, mut exact) = (Sketch::default(), HashMap::<u64, u64>::new());
+            for _ in 0..20_000 {
+                // Few keys come often, many seldom.
+                let most = random.u64(1..=3_000);
+                let number = random.u64(1..=most);
+                let weight = random.u64(1..=4);
+                sketch.add(key(number), weight, || number);
+                *exact.entry(number).or_default() += weight;
+            }
+            assert_eq!(sketch.total(), exact.values().sum::<u64>());
+            let bound = sketch.total() / COUNTERS as u64;
+            assert!(sketch.most_unseen() <= bound);
+            for entry in sketch.entries() {
+                let count = exact[&entry.label];
+                assert!((count..=count + bound).contains(&entry.count), "{entry:?}");
+                assert!(entry.count - entry.error <= count, "{entry:?}");
+            }
+            for (number, count) in exact.iter().filter(|(_, count)| **count > bound) {
+                assert!(sketch.places.contains_key(&key(*number)), "{number}: {count}");
+            }
+            assert_eq!(sketch.places.len(), COUNTERS);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The notice board in Redis: one key, written by compare and swap.
+
+mod page;
+
+use std::time::Duration;
+
+use siphasher::sip128::{Hasher128, SipHasher24};
+use tidegate_core::Span;
+use tidegate_store::{Board, Notice, Notices, StoreError, StoreErrorKind};
+use tokio::time::timeout;
+
+use self::page::Page;
+use crate::RedisStore;
+use crate::key::KeyName;
+use crate::link::{Call, Reply};
+use crate::script::{BOARD_CHANGE, BOARD_LOOK};
+
+/// What the board is called: like a counter, so that a user who may touch those may touch it, but
+/// with a letter that no algorithm has. Deployments with other secrets have other boards.
+pub(crate) fn name(prefix: &[u8], secret: &[u8; 16]) -> KeyName {
+    use std::hash::Hasher as _;
+    let mut hasher = SipHasher24::new_with_key(secret);
+    hasher.write(b"board");
+    let print = hasher.finish128();
+    KeyName::of_board(prefix, print.h1, print.h2)
+}
+
+impl Board for RedisStore {
+    async fn post(&self, name: &str, text: &[u8], lasts: Span) -> Result<(), StoreError> {
+        self.change(|page, now| page.post(name, text, lasts.min(Notice::LONGEST), now)).await
+    }
+
+    async fn take_down(&self, name: &str) -> Result<bool, StoreError> {
+        self.change(|page, _| Ok(page.take_down(name))).await
+    }
+
+    async fn look(&self, known: Option<u64>) -> Result<Option<Notices>, StoreError> {
+        let (now, page) = self.read(known).await?;
+        Ok(page.map(|page| page.notices(now)))
+    }
+}
+
+impl RedisStore {
+    /// Reads, changes and writes, again if somebody else was faster. Written is what Redis said it
+    /// wrote: without its answer nothing is tried again.
+    async fn change<T>(
+        &self,
+        change: impl Fn(&mut Page, u64) -> Result<T, StoreError> + Send,
+    ) -> Result<T, StoreError>
+    where
+        T: Send,
+    {
+        for _ in 0..TRIES {
+            let (now, page) = self.read(None).await?;
+            let mut page = page.unwrap_or_default();
+            let before = page.version_bytes();
+            page.sweep(now);
+            let outcome = change(&mut page, now)?;
+            page.renew();
+            let mut call = Call::new(&BOARD_CHANGE, &[self.board_name().as_bytes()]);
+            call.arg(before).arg(page.encode()).number(page.lasts_millis(now));
+            if let Reply::Integer(1) = self.run_on_board(&call).await? {
+                return Ok(outcome);
+            }
+        }
+        let message = format!("the board: others changed it {TRIES} times meanwhile");
+        Err(StoreError::new(StoreErrorKind::Overloaded, message))
+    }
+
+    /// Redis's time in milliseconds, and the board unless it is as known.
+    async fn read(&self, known: Option<u64>) -> Result<(u64, Option<Page>), StoreError> {
+        let mut call = Call::new(&BOARD_LOOK, &[self.board_name().as_bytes()]);
+        match known {
+            None => call.arg("?"),
+            Some(0) => call.arg(""),
+            Some(version) => call.arg(version.to_be_bytes()),
+        };
+        let reply = self.run_on_board(&call).await?;
+        let Reply::Array(items) = &reply else { return Err(misread()) };
+        let [Reply::Bytes(secs), Reply::Bytes(micros), rest @ ..] = &items[..] else {
+            return Err(misread());
+        };
+        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u64>().ok();
+        let (Some(secs), Some(micros)) = (number(secs), number(micros)) else {
+            return Err(misread());
+        };
+        let now = secs.saturating_mul(1_000).saturating_add(micros / 1_000);
+        match rest {
+            [] => Ok((now, None)),
+            [Reply::Bytes(text)] => Page::decode(text).map(|page| (now, Some(page))),
+            _ => Err(misread()),
+        }
+    }
+
+    async fn run_on_board(&self, call: &Call) -> Result<Reply, StoreError> {
+        let slot = self.board_name().slot();
+        match timeout(PATIENCE, self.link().run(slot, 0, call)).await {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => {
+                let message = format!("the board: no answer within {PATIENCE:?}");
+                Err(StoreError::new(StoreErrorKind::Timeout, message))
+            }
+        }
+    }
+}
+
+fn misread() -> StoreError {
+    StoreError::new(StoreErrorKind::Protocol, "the board: an answer that makes no sense")
+}
+
+const TRIES: u32 = 16;
+/// Nobody's request waits for a board.
+const PATIENCE: Duration = Duration::from_millis(500);

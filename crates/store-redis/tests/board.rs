@@ -1,0 +1,104 @@
+//! The notice board, on every kind of Redis.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use std::time::Duration;
+
+use tidegate_core::Span;
+use tidegate_store::{Board, Notice, StoreErrorKind};
+use tidegate_store_redis::{RedisConfig, RedisStore};
+use tidegate_testkit::{Cluster, Redis, Replicated};
+
+const HOUR: Span = Span::from_secs(3_600);
+
+fn store(url: &str, secret: &str) -> RedisStore {
+    let config: RedisConfig = url.parse().unwrap();
+    RedisStore::builder(config.connect_timeout(Duration::from_secs(5))).secret(secret).build()
+}
+
+async fn names(store: &RedisStore) -> Vec<String> {
+    let notices = store.look(None).await.unwrap().unwrap();
+    notices.list.into_iter().map(|notice| notice.name).collect()
+}
+
+async fn is_shared(url: &str) {
+    let [one, two, stranger] = ["s", "s", "other"].map(|secret| store(url, secret));
+    assert_eq!(one.look(None).await.unwrap().unwrap().version, 0);
+    one.post("b", b"\xff\x00", HOUR).await.unwrap();
+    two.post("a", b"", HOUR).await.unwrap();
+    let seen = one.look(Some(0)).await.unwrap().unwrap();
+    let list: Vec<_> = seen.list.iter().map(|it| (&*it.name, &*it.text)).collect();
+    assert_eq!(list, [("a", &b""[..]), ("b", b"\xff\x00")]);
+    assert!(seen.list.iter().all(|it| it.left <= HOUR && it.left > Span::from_secs(3_500)));
+    assert_eq!(two.look(Some(seen.version)).await.unwrap(), None);
+    assert_eq!(names(&stranger).await, [""; 0], "another secret is another deployment");
+    assert!(two.take_down("b").await.unwrap());
+    assert!(!two.take_down("b").await.unwrap());
+    assert_eq!(names(&one).await, ["a"]);
+    assert!(one.take_down("a").await.unwrap());
+    assert_eq!(two.look(Some(seen.version)).await.unwrap().unwrap().version, 0);
+}
+
+#[tokio::test]
+async fn all_instances_see_one_board() {
+    is_shared(&Redis::start().url()).await;
+}
+
+#[tokio::test]
+async fn all_instances_see_one_board_behind_sentinels() {
+    is_shared(&Replicated::start().sentinel_url()).await;
+}
+
+#[tokio::test]
+async fn all_instances_see_one_board_on_a_cluster() {
+    is_shared(&Cluster::start(3).url()).await;
+}
+
+#[tokio::test]
+async fn notices_end_and_leave_nothing_behind() {
+    let redis = Redis::start();
+    let store = store(&redis.url(), "s");
+    store.post("short", b"", Span::from_millis(30)).await.unwrap();
+    tidegate_testkit::wait_until("the end of the key", Duration::from_secs(5), || {
+        redis.command(&["DBSIZE"]) == tidegate_testkit::Reply::Integer(0)
+    });
+    store.post("short", b"", Span::from_millis(30)).await.unwrap();
+    store.post("long", b"", Span::from_days(4_000)).await.unwrap();
+    let left = store.look(None).await.unwrap().unwrap().list[0].left;
+    assert!(left <= Notice::LONGEST, "{left}");
+    while names(&store).await != ["long"] {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn many_writers_lose_nothing() {
+    let redis = Redis::start();
+    let writers = (0..8).map(|writer| {
+        let store = store(&redis.url(), "s");
+        tokio::spawn(async move {
+            for number in 0..5 {
+                let name = format!("{writer}-{number}");
+                // Whoever was overtaken too often says so, and may try again.
+                while let Err(error) = store.post(&name, b"x", HOUR).await {
+                    assert_eq!(error.kind(), StoreErrorKind::Overloaded, "{error}");
+                }
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    assert_eq!(names(&store(&redis.url(), "s")).await.len(), 40);
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_an_error() {
+    let redis = Redis::start();
+    let store = store(&redis.url(), "s");
+    store.post("a", b"", HOUR).await.unwrap();
+    let keys = redis.command(&["KEYS", "*"]);
+    let tidegate_testkit::Reply::Bulk(Some(name)) = &keys.items()[0] else { panic!("{keys:?}") };
+    redis.command(&[&b"SET"[..], name, b"12345678garbage"]);
+    assert_eq!(store.look(None).await.unwrap_err().kind(), StoreErrorKind::WrongType);
+}

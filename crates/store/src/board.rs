@@ -1,0 +1,142 @@
+//! A notice board: a few small facts that all instances of a deployment share.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use tidegate_core::{Span, Timestamp};
+
+use crate::{StoreError, StoreErrorKind};
+
+/// Keeps notices where every instance that shares the counters sees them, also after a restart.
+///
+/// A board is for what operators do, a few times a day: it is read as a whole, and written one
+/// notice at a time. Every notice is gone after a while.
+pub trait Board: Send + Sync {
+    /// Puts a notice up, in place of another of the same name.
+    fn post(
+        &self,
+        name: &str,
+        text: &[u8],
+        lasts: Span,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Takes one down; false when there was none.
+    fn take_down(&self, name: &str) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Everything on it; `None` when that is still version `known`.
+    fn look(
+        &self,
+        known: Option<u64>,
+    ) -> impl Future<Output = Result<Option<Notices>, StoreError>> + Send;
+}
+
+/// All that is on a board.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notices {
+    /// Another one whenever anything was posted or taken down. Zero only if nothing is on it.
+    pub version: u64,
+    /// By name.
+    pub list: Vec<Notice>,
+}
+
+/// Something to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Its name.
+    pub name: String,
+    /// What it says.
+    pub text: Vec<u8>,
+    /// For how long.
+    pub left: Span,
+}
+
+impl Notice {
+    /// The most notices on a board.
+    pub const MOST: usize = 1_000;
+    /// The longest name, in bytes.
+    pub const LONGEST_NAME: usize = 1_024;
+    /// The longest text, in bytes.
+    pub const LONGEST_TEXT: usize = 4_096;
+    /// The longest time.
+    pub const LONGEST: Span = Span::from_days(400);
+
+    /// Whether a board of `others` takes it.
+    pub fn check(name: &str, text: &[u8], others: usize) -> Result<(), StoreError> {
+        let problem = match () {
+            () if name.is_empty() || name.len() > Self::LONGEST_NAME => {
+                format!("a name of {} bytes: expected 1 to {}", name.len(), Self::LONGEST_NAME)
+            }
+            () if text.len() > Self::LONGEST_TEXT => {
+                format!("{} bytes: expected at most {}", text.len(), Self::LONGEST_TEXT)
+            }
+            () if others >= Self::MOST => {
+                format!("{others} notices are there already: expected at most {}", Self::MOST)
+            }
+            () => return Ok(()),
+        };
+        Err(StoreError::new(StoreErrorKind::Full, format!("the board: {problem}")))
+    }
+}
+
+/// A shared board is a board.
+impl<B: Board + ?Sized> Board for Arc<B> {
+    async fn post(&self, name: &str, text: &[u8], lasts: Span) -> Result<(), StoreError> {
+        (**self).post(name, text, lasts).await
+    }
+
+    async fn take_down(&self, name: &str) -> Result<bool, StoreError> {
+        (**self).take_down(name).await
+    }
+
+    async fn look(&self, known: Option<u64>) -> Result<Option<Notices>, StoreError> {
+        (**self).look(known).await
+    }
+}
+
+/// The board of a single instance: it is gone with the process, as the counters are.
+#[derive(Debug, Default)]
+pub(crate) struct LocalBoard {
+    version: u64,
+    notices: BTreeMap<String, (Timestamp, Vec<u8>)>,
+}
+
+impl LocalBoard {
+    pub(crate) fn post(
+        &mut self,
+        name: &str,
+        text: &[u8],
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.sweep(now);
+        let others = self.notices.len() - usize::from(self.notices.contains_key(name));
+        Notice::check(name, text, others)?;
+        self.notices.insert(name.to_owned(), (until, text.to_vec()));
+        self.version += 1;
+        Ok(())
+    }
+
+    pub(crate) fn take_down(&mut self, name: &str) -> bool {
+        let was_there = self.notices.remove(name).is_some();
+        self.version += u64::from(was_there);
+        was_there
+    }
+
+    pub(crate) fn look(&mut self, known: Option<u64>, now: Timestamp) -> Option<Notices> {
+        self.sweep(now);
+        let list = self.notices.iter().map(|(name, (until, text))| Notice {
+            name: name.clone(),
+            text: text.clone(),
+            left: until.since(now),
+        });
+        let is_new = known != Some(self.version);
+        is_new.then(|| Notices { version: self.version, list: list.collect() })
+    }
+
+    fn sweep(&mut self, now: Timestamp) {
+        let before = self.notices.len();
+        self.notices.retain(|_, (until, _)| now < *until);
+        self.version += u64::from(self.notices.len() < before);
+    }
+}

@@ -1,0 +1,149 @@
+//! How long things took, counted in fixed buckets.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts durations: two additions for each, and no more memory for a million than for one.
+///
+/// ```
+/// use tidegate::Histogram;
+///
+/// let histogram = Histogram::new();
+/// histogram.record(800);
+/// histogram.record(3_000_000);
+/// let counted = histogram.snapshot();
+/// assert_eq!((counted.count(), counted.sum_nanos), (2, 3_000_800));
+/// assert_eq!(counted.quantile_nanos(50), Some(1_000));
+/// ```
+#[derive(Debug, Default)]
+pub struct Histogram {
+    counts: [AtomicU64; BUCKETS],
+    sum: AtomicU64,
+}
+
+/// What a [`Histogram`] had counted at some moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    /// How many fell below each of [`Histogram::BOUNDS`] and not below the one before; the last is
+    /// of those above all of them.
+    pub counts: [u64; BUCKETS],
+    /// All of them together.
+    pub sum_nanos: u64,
+}
+
+impl Histogram {
+    /// Upper bounds in nanoseconds, included: from a counter in memory to a store that hangs.
+    pub const BOUNDS: [u64; BUCKETS - 1] = [
+        250,
+        500,
+        1_000,
+        2_500,
+        5_000,
+        10_000,
+        25_000,
+        50_000,
+        100_000,
+        250_000,
+        500_000,
+        1_000_000,
+        2_500_000,
+        5_000_000,
+        10_000_000,
+        25_000_000,
+        50_000_000,
+        100_000_000,
+        250_000_000,
+        1_000_000_000,
+    ];
+
+    /// Nothing counted yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts one that took so many nanoseconds.
+    pub fn record(&self, nanos: u64) {
+        let bucket = Self::BOUNDS.partition_point(|bound| *bound < nanos);
+        if let Some(count) = self.counts.get(bucket) {
+            count.fetch_add(1, Ordering::Relaxed);
+            self.sum.fetch_add(nanos, Ordering::Relaxed);
+        }
+    }
+
+    /// What was counted so far.
+    pub fn snapshot(&self) -> Durations {
+        Durations {
+            counts: std::array::from_fn(|bucket| self.counts[bucket].load(Ordering::Relaxed)),
+            sum_nanos: self.sum.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Durations {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The bound below which so many hundredths of them lie; above the last bound, twice that.
+    /// `None` when there are none.
+    pub fn quantile_nanos(&self, percent: u64) -> Option<u64> {
+        let count = self.count();
+        let wanted = count.saturating_mul(percent.min(100)).div_ceil(100).max(1);
+        let mut below = 0_u64;
+        let beyond = 2 * Histogram::BOUNDS[BUCKETS - 2];
+        let bounds = Histogram::BOUNDS.into_iter().chain([beyond]);
+        for (bound, in_bucket) in bounds.zip(&self.counts) {
+            below = below.saturating_add(*in_bucket);
+            if count > 0 && below >= wanted {
+                return Some(bound);
+            }
+        }
+        None
+    }
+
+    /// What came after `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            counts: std::array::from_fn(|bucket| {
+                self.counts[bucket].saturating_sub(earlier.counts[bucket])
+            }),
+            sum_nanos: self.sum_nanos.saturating_sub(earlier.sum_nanos),
+        }
+    }
+}
+
+const BUCKETS: usize = 21;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_falls_into_the_first_bucket_that_holds_it() {
+        let histogram = Histogram::new();
+        for nanos in [0, 250, 251, 1_000_000_000, 1_000_000_001, u64::MAX / 2] {
+            histogram.record(nanos);
+        }
+        let counted = histogram.snapshot();
+        assert_eq!((counted.counts[0], counted.counts[1]), (2, 1));
+        assert_eq!((counted.counts[BUCKETS - 2], counted.counts[BUCKETS - 1]), (1, 2));
+        assert_eq!(counted.count(), 6);
+    }
+
+    #[test]
+    fn quantiles_are_bounds_and_none_of_nothing() {
+        let histogram = Histogram::new();
+        assert_eq!(histogram.snapshot().quantile_nanos(99), None);
+        for _ in 0..99 {
+            histogram.record(90_000);
+        }
+        let before = histogram.snapshot();
+        histogram.record(30_000_000);
+        let counted = histogram.snapshot();
+        assert_eq!(counted.quantile_nanos(50), Some(100_000));
+        assert_eq!(counted.quantile_nanos(99), Some(100_000));
+        assert_eq!(counted.quantile_nanos(100), Some(50_000_000));
+        assert_eq!(counted.since(&before).quantile_nanos(0), Some(50_000_000));
+    }
+}

@@ -1,0 +1,55 @@
+//! How a store at the other end of a wire is doing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_store::{StoreError, StoreErrorKind};
+
+use crate::histogram::{Durations, Histogram};
+
+/// Counts what a store answers, and how fast.
+#[derive(Debug, Default)]
+pub(crate) struct Vitals {
+    latency: Histogram,
+    errors: [AtomicU64; StoreErrorKind::ALL.len()],
+}
+
+/// How a store is doing, since the start.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StoreReport {
+    /// Whether it is at the other end of a wire. If not, it cannot fail, and is not timed.
+    pub is_remote: bool,
+    /// Whether it is being asked at the moment.
+    pub is_available: bool,
+    /// What is wrong with it, as decisions saw it last.
+    pub problem: Option<String>,
+    /// How long its answers took. What got none in time is there with the time that it waited.
+    pub latency: Durations,
+    /// How often it failed, by kind.
+    pub errors: Vec<(StoreErrorKind, u64)>,
+}
+
+impl Vitals {
+    pub(crate) fn answered(&self, nanos: u64) {
+        self.latency.record(nanos);
+    }
+
+    pub(crate) fn failed(&self, error: &StoreError, nanos: u64) {
+        if error.kind() == StoreErrorKind::Timeout {
+            self.latency.record(nanos);
+        }
+        let place = StoreErrorKind::ALL.iter().position(|kind| *kind == error.kind());
+        if let Some(count) = place.and_then(|place| self.errors.get(place)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn latency(&self) -> Durations {
+        self.latency.snapshot()
+    }
+
+    pub(crate) fn errors(&self) -> Vec<(StoreErrorKind, u64)> {
+        let counts = self.errors.iter().map(|count| count.load(Ordering::Relaxed));
+        StoreErrorKind::ALL.iter().copied().zip(counts).collect()
+    }
+}
