@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Limit, Rule};
 
+use crate::foreign::envoy::EntryLimit;
 use crate::key::Key;
 use crate::plan::Owed;
 use crate::policy::override_rule;
@@ -88,7 +89,7 @@ impl Plan {
             }
             let count = owed.charges().len().saturating_sub(first);
             statuses.push(match count {
-                0 if limit.is_some_and(|limit| limit.is_unlimited()) => DescriptorStatus::Unlimited,
+                0 if limit.is_some_and(EntryLimit::is_unlimited) => DescriptorStatus::Unlimited,
                 0 => DescriptorStatus::NoLimit,
                 count => DescriptorStatus::Charged { first, count },
             });

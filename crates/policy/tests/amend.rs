@@ -125,7 +125,7 @@ descriptors: [{ key: user, rate_limit: { unit: minute, requests_per_unit: 3 } }]
     let changes = [mode("d.user", Mode::Off), other("d.user", "user=1", &["5/minute"])];
     let Amended { plan, refused } = amended(text, &changes);
     let entries = [("user", "1")];
-    let descriptor = Descriptor { entries: &entries, cost: Cost::ONE };
+    let descriptor = Descriptor { entries: &entries, cost: Cost::ONE, limit: None };
     assert!(plan.descriptor_charges("d", &[descriptor]).owed.is_empty());
     assert_eq!(refused.len(), 1);
     assert!(refused[0].1.to_string().contains("is of descriptors"), "{:?}", refused[0]);

@@ -12,7 +12,6 @@ use tidegate::config::Source;
 use tidegate::{Cost, MemoryStore};
 use tidegate_server::admin::{self, AdminConfig, ROUTES, Scope, Tokens};
 use tidegate_server::{App, Config};
-use tokio::io::BufStream;
 use tokio::net::{TcpListener, TcpStream};
 
 const FILE: &str = "
@@ -49,7 +48,7 @@ impl Desk {
 
     async fn send(&self, method: &str, path: &str, fields: &str, body: &str) -> Reply {
         let stream = TcpStream::connect(self.address).await.unwrap();
-        let mut client = Client(BufStream::new(stream));
+        let mut client = Client::over(stream);
         let length = body.len();
         client
             .send(&format!(

@@ -92,7 +92,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8], out: &mut Vec<u8>) {
 /// POST and http are in HPACK's own table; the other fields are put into the server's.
 fn first_head() -> Vec<u8> {
     let mut head = vec![0x83, 0x86];
-    let mut text = |text: &str| {
+    let text = |text: &str| {
         let mut bytes = vec![text.len() as u8];
         bytes.extend(text.as_bytes());
         bytes

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use tidegate::MemoryStore;
 use tidegate::config::Source;
-use tidegate_server::{App, Config, serve_grpc};
+use tidegate_server::{App, Config, grpc};
 use tidegate_wire::envoy::rate_limit_service_server::{RateLimitService, RateLimitServiceServer};
 use tidegate_wire::envoy::{Code, DescriptorStatus, RateLimitRequest, RateLimitResponse};
 use tokio::net::TcpListener;
@@ -41,7 +41,7 @@ async fn ours(listener: TcpListener, limit: &str) -> anyhow::Result<()> {
     );
     let store = MemoryStore::builder().max_keys(2_000_000).build();
     let app = App::load(&Source::new("bench.yaml", text)?, store).context("the policies")?;
-    serve_grpc(listener, Arc::new(app), Config::default(), std::future::pending()).await;
+    grpc::serve(listener, Arc::new(app), Config::default(), std::future::pending()).await;
     Ok(())
 }
 
@@ -66,7 +66,7 @@ impl RateLimitService for Echo {
 
 async fn bare(listener: TcpListener) -> anyhow::Result<()> {
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let server = tonic::transport::Server::builder();
+    let mut server = tonic::transport::Server::builder();
     server.add_service(RateLimitServiceServer::new(Echo)).serve_with_incoming(incoming).await?;
     Ok(())
 }

@@ -51,7 +51,7 @@ async fn each_policy_says_what_happens() {
     assert_eq!(brief(&closed), (false, vec![(false, 0)]));
     assert_eq!(header(&closed, "retry-after"), Some("1"));
     for _ in 0..2 {
-        assert_eq!(brief(&server.ask(&request([entry("b", "x")])).await).0, true);
+        assert!(brief(&server.ask(&request([entry("b", "x")])).await).0);
     }
     assert_eq!(brief(&server.ask(&request([entry("c", "x")])).await), (true, vec![(true, 0)]));
     assert_eq!(brief(&server.ask(&request([entry("c", "x")])).await), (false, vec![(false, 0)]));

@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, Request};
 use prost::Message;
 use tidegate::config::Source;
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
-use tidegate_server::{App, Config, serve_grpc};
+use tidegate_server::{App, Config, grpc};
 use tidegate_wire::envoy::{
     Code, DescriptorStatus, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
 };
@@ -47,7 +47,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let stopped = async { drop(stopped.await) };
-        let task = tokio::spawn(serve_grpc(listener, Arc::new(app), config, stopped));
+        let task = tokio::spawn(grpc::serve(listener, Arc::new(app), config, stopped));
         Self { address, clock: ManualClock::default(), stop: Some(stop), task }
     }
 

@@ -38,7 +38,7 @@ impl Server {
     pub(crate) async fn of(policies: &str) -> Self {
         let (clock, store) = standing_still();
         let source = Source::new("limits.yaml", policies).unwrap();
-        let app = App::load(&source, store).unwrap_or_else(|problems| panic!("{problems}"));
+        let app = App::load(&source, store).unwrap();
         Self::run(Config::default(), app, clock).await
     }
 

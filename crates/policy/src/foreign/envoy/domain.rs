@@ -69,7 +69,7 @@ impl Domain {
             let replaces = |other: &&EntryLimit| {
                 other.replaces.iter().any(|old| Some(&**old) == limit.name.as_deref())
             };
-            limit.name.is_some() && found.iter().flatten().any(|other| replaces(other))
+            limit.name.is_some() && found.iter().flatten().any(replaces)
         };
         found.iter().map(|limit| limit.filter(|limit| !is_replaced(limit))).collect()
     }

@@ -12,6 +12,7 @@ use crate::yaml::Node;
 use crate::{KeyHasher, Plan};
 
 pub use domain::Domain;
+pub(crate) use domain::EntryLimit;
 pub(crate) use read::{DescriptorFile, DomainFile, LimitOfFile};
 
 /// A plan whose policies are the descriptors that have a limit. Requests find them by descriptor

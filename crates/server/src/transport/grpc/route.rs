@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, HeaderValue, Method, Request};
 use hyper::body::Incoming;
 use tidegate::Store;
 use tokio::time::timeout;
@@ -61,7 +61,7 @@ async fn decide<S: Store>(
 
 /// `application/grpc`, also with a format or parameters, and nothing that only begins like it.
 fn is_grpc(request: &Request<Incoming>) -> bool {
-    let kind = request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes());
+    let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let rest = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
     request.method() == Method::POST && matches!(rest, Some([] | [b'+' | b';', ..]))
 }
