@@ -1,6 +1,6 @@
 //! The board of a single instance.
 
-#![allow(clippy::unwrap_used, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
 use std::future::Future;
 use std::pin::pin;
