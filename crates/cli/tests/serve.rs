@@ -127,7 +127,7 @@ fn bounds_that_make_no_sense_are_refused() {
         ("--idle-timeout", "soon"),
         ("--drain-delay", "10"),
         ("--drain-timeout", "99d"),
-        ("--max-body", "-1"),
+        ("--max-body", "much"),
         ("--max-keys", "0"),
     ] {
         let output = output(&["serve", flag, value]);

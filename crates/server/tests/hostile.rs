@@ -100,7 +100,7 @@ async fn garbage_is_refused_whatever_it_is() {
     let hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".as_slice();
     let redis = b"*1\r\n$4\r\nPING\r\n".as_slice();
     let half_a_preface = b"PRI * HTTP/2.0\r\n\r\nSMS".as_slice();
-    for bytes in [&zeros, &noise, hello, redis, half_a_preface, b"\r\n\r\n\r\nX\r\n\r\n"] {
+    for bytes in [&zeros[..], &noise, hello, redis, half_a_preface, b"\r\n\r\n\r\nX\r\n\r\n"] {
         let mut client = server.connect().await;
         client.try_send_bytes(bytes).await;
         client.try_send_bytes(b"\r\n\r\n").await;

@@ -45,8 +45,8 @@ impl Greeting<'_> {
             let _ = writeln!(text, "without it: {}", without_store(self.plan, instances));
         }
         let _ = match self.config {
-            Some(path) => writeln!(text, "config: {}, followed; SIGHUP too", path.display()),
-            None => writeln!(text, "config: a demo; --config FILE has yours, tidegate init one"),
+            Some(path) => writeln!(text, "config: {}, in effect when it changes and on SIGHUP", path.display()),
+            None => writeln!(text, "config: a demo; tidegate init prints a file for --config"),
         };
         self.policies(&mut text);
         if let Some(door) = self.doors.iter().find(|(transport, _)| *transport == Transport::Http) {
