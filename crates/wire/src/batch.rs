@@ -11,10 +11,20 @@ use crate::{CheckRequest, CheckResponse, Problem, Refused};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchRequest<'a> {
-    /// The checks. Read one by one, so that one that is wrong is the only one that is refused.
+    /// The checks. What is none is answered with a problem of its own, in its place.
     #[serde(borrow)]
-    #[schemars(with = "Vec<CheckRequest<'a>>", length(max = BatchRequest::MAX))]
+    #[schemars(with = "Vec<CheckOrNot<'a>>", length(max = BatchRequest::MAX))]
     pub checks: Vec<&'a RawValue>,
+}
+
+/// What an item is described as: each is read for itself, so that one that is wrong is the only one
+/// that is refused.
+#[derive(JsonSchema)]
+#[schemars(inline, untagged)]
+#[allow(dead_code, reason = "describes a shape")]
+enum CheckOrNot<'a> {
+    Check(CheckRequest<'a>),
+    Anything(serde_json::Value),
 }
 
 impl BatchRequest<'_> {

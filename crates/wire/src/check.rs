@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{Attributes, Text};
+use crate::{Attributes, Text, count};
 
 /// May this happen? Asked of a policy by name, or of whichever policies the attributes match.
 ///
@@ -25,6 +25,7 @@ pub struct CheckRequest<'a> {
     #[serde(borrow)]
     pub attributes: Option<Attributes<'a>>,
     /// Units to take; one when absent, and zero peeks.
+    #[serde(default, deserialize_with = "count::read")]
     #[schemars(range(max = 1_000_000_000_000_000_u64))]
     pub cost: Option<u64>,
 }
@@ -144,6 +145,18 @@ mod tests {
         let body = r#"{"policy": null, "key": null, "attributes": null, "cost": null}"#;
         assert_eq!(request(body).unwrap(), CheckRequest::default());
         assert!(request(r#"{"attributes": {"user": null}}"#).is_ok());
+    }
+
+    #[test]
+    fn a_whole_number_is_one_however_it_is_written() {
+        for (text, cost) in
+            [("3", 3), ("3.0", 3), ("3e2", 300), ("-0.0", 0), ("1e15", 1_000_000_000_000_000)]
+        {
+            assert_eq!(request(&format!(r#"{{"cost": {text}}}"#)).unwrap().cost, Some(cost));
+        }
+        for text in ["-1", "0.5", "1e17", "1e300", "-1.0", "\"1\"", "true"] {
+            assert!(request(&format!(r#"{{"cost": {text}}}"#)).is_err(), "{text}");
+        }
     }
 
     #[test]

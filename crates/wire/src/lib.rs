@@ -18,6 +18,7 @@ pub mod admin;
 mod attributes;
 mod batch;
 mod check;
+mod count;
 pub mod envoy;
 mod openapi;
 mod problem;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::check::one_form_or_the_other;
-use crate::{Attributes, Text};
+use crate::{Attributes, Text, count};
 
 /// Gives back what a check has taken, in the same two forms. Never more than the limits hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -23,6 +23,7 @@ pub struct RefundRequest<'a> {
     #[serde(borrow)]
     pub attributes: Option<Attributes<'a>>,
     /// Units to give back; one when absent.
+    #[serde(default, deserialize_with = "count::read")]
     #[schemars(range(max = 1_000_000_000_000_000_u64))]
     pub amount: Option<u64>,
 }

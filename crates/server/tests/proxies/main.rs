@@ -102,7 +102,8 @@ impl Example {
             command.args(self.arguments).args(more);
         });
         let proxy = proxy.listening_on(web);
-        let curl = Curl { program: curl, base: format!("http://127.0.0.1:{web}") };
+        let curl =
+            Curl { program: curl, base: format!("http://127.0.0.1:{web}"), from: "127.0.0.2" };
         // A proxy may listen before it knows its routes.
         wait_until(self.name, PATIENCE, || curl.get("/up").status == 200);
         self.passes(&curl);
@@ -158,6 +159,8 @@ impl Example {
         }
         assert_eq!(curl.post("//login?x=%79", &[]).status, 429, "another spelling");
         assert_eq!(curl.get("/login").status, 200);
+        // Somebody else behind the same proxy.
+        assert_eq!(Curl { from: "127.0.0.3", ..curl.clone() }.post("/login", &[]).status, 200);
     }
 }
 
@@ -191,9 +194,12 @@ async fn serve(mut stream: TcpStream) {
     let _ = stream.write_all(format!("{head}the application").as_bytes()).await;
 }
 
+#[derive(Clone)]
 struct Curl {
     program: PathBuf,
     base: String,
+    /// All of 127.0.0.0/8 is this machine, so clients can have addresses of their own.
+    from: &'static str,
 }
 
 #[derive(Debug)]
@@ -215,6 +221,7 @@ impl Curl {
     fn ask(&self, method: &str, path: &str, fields: &[&str]) -> Answer {
         let mut command = Command::new(&self.program);
         command.args(["-s", "-i", "--path-as-is", "--max-time", "20", "-X", method]);
+        command.args(["--interface", self.from]);
         for field in fields {
             command.args(["-H", field]);
         }

@@ -72,7 +72,7 @@ fn fault(name: &str, value: &Value, units: &str) -> Option<Refusal> {
         ("policy" | "key", Value::String(_)) => None,
         ("policy" | "key", _) => Some(wrong(name, value, "a string")),
         (name, value) if name == units => {
-            let is_right = value.is_u64() || value.is_null();
+            let is_right = value.is_null() || value.as_f64().is_some_and(is_count);
             (!is_right).then(|| wrong(name, value, &a_count()))
         }
         ("attributes", Value::Object(attributes)) => {
@@ -83,6 +83,11 @@ fn fault(name: &str, value: &Value, units: &str) -> Option<Refusal> {
         ("attributes", _) => Some(wrong(name, value, "an object whose values are strings")),
         _ => Some(unknown(name, &format!("policy, key, attributes or {units}"))),
     }
+}
+
+/// One that is written as 3.0 is as good.
+fn is_count(number: f64) -> bool {
+    number.fract() == 0.0 && (0.0..=MAX_COUNT as f64).contains(&number)
 }
 
 fn unknown(name: &str, expected: &str) -> Refusal {
