@@ -44,6 +44,8 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+#[cfg(feature = "macros")]
+pub mod attribute;
 mod builder;
 mod decision;
 mod deny_cache;
@@ -52,9 +54,13 @@ mod gate;
 mod limiter;
 mod planned;
 mod resolver;
+#[cfg(feature = "serde")]
+mod serial;
 mod trouble;
 mod wait;
 
+#[cfg(feature = "macros")]
+pub use attribute::Denied;
 pub use builder::{BuildError, LimitSpec, LimiterBuilder};
 pub use decision::{Decision, Reason, Source};
 pub use limiter::{Limiter, RateLimiter};
@@ -62,13 +68,16 @@ pub use planned::PlanLimiter;
 pub use resolver::{KeyResolver, Resolved};
 pub use wait::{NotReady, Patience};
 
+#[cfg(feature = "macros")]
+pub use tidegate_macros::rate_limit;
+
 pub use tidegate_core::algorithm;
 pub use tidegate_core::{
     AlgorithmKind, Calendar, Charge, Cost, CostTooLarge, Limit, MAX_COUNT, Quota, QuotaError, Rule,
     Span, Timestamp, Verdict,
 };
 pub use tidegate_policy::{
-    AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, Plan, Policy,
+    AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, OwnedKey, Plan, Policy,
     PolicyError,
 };
 

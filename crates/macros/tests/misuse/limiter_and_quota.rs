@@ -1,0 +1,13 @@
+static LIMITER: std::sync::OnceLock<tidegate::Limiter> = std::sync::OnceLock::new();
+
+#[tidegate::rate_limit(name = "a", quota = "5/second", limiter = LIMITER.get().unwrap())]
+fn limited() -> Result<(), tidegate::Denied> {
+    Ok(())
+}
+
+#[tidegate::rate_limit(quota = "5/second")]
+fn nameless() -> Result<(), tidegate::Denied> {
+    Ok(())
+}
+
+fn main() {}
