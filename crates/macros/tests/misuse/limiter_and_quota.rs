@@ -5,9 +5,4 @@ fn limited() -> Result<(), tidegate::Denied> {
     Ok(())
 }
 
-#[tidegate::rate_limit(quota = "5/second")]
-fn nameless() -> Result<(), tidegate::Denied> {
-    Ok(())
-}
-
 fn main() {}

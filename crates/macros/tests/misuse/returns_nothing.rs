@@ -2,8 +2,8 @@
 fn limited() {}
 
 #[tidegate::rate_limit(name = "b", quota = "5/second")]
-async fn optional() -> Option<u64> {
-    None
+const fn constant() -> Result<(), tidegate::Denied> {
+    Ok(())
 }
 
 fn main() {}

@@ -112,6 +112,20 @@ impl Error for Denied {}
 /// What a limited function may return: something that a denial can be made into.
 ///
 /// There is no way for an `Option` or `()`: a refusal that nobody sees is a bug that nobody finds.
+///
+/// ```compile_fail,E0277
+/// #[tidegate::rate_limit(name = "a", quota = "5/second")]
+/// fn limited() -> Option<u64> { None }
+/// ```
+///
+/// Nor for an error that knows nothing of denials:
+///
+/// ```compile_fail,E0277
+/// struct MyError;
+///
+/// #[tidegate::rate_limit(name = "a", quota = "5/second")]
+/// fn limited() -> Result<(), MyError> { Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a function with #[rate_limit] cannot return `{Self}`",
     label = "has no place for a denial",

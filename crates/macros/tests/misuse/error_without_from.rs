@@ -1,8 +1,0 @@
-struct MyError;
-
-#[tidegate::rate_limit(name = "a", quota = "5/second")]
-fn limited() -> Result<(), MyError> {
-    Ok(())
-}
-
-fn main() {}
