@@ -12,6 +12,7 @@ mod redis;
 mod speed;
 mod stopwatch;
 mod table;
+mod tower;
 mod workload;
 
 use clap::{Parser, Subcommand};
@@ -56,6 +57,15 @@ enum Benchmark {
         #[arg(long, default_value_t = 500_000)]
         decisions: u64,
     },
+    /// What a layer adds to a request, beside tower_governor.
+    Tower {
+        /// Rounds of which the median is taken.
+        #[arg(long, default_value_t = 15)]
+        rounds: usize,
+        /// Requests in a round.
+        #[arg(long, default_value_t = 200_000)]
+        requests: usize,
+    },
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
     Memory { contestant: String, keys: usize },
@@ -75,6 +85,7 @@ fn main() -> anyhow::Result<()> {
         }
         Benchmark::Policy { rounds, requests } => policy::compare(rounds, requests),
         Benchmark::Redis { rounds, decisions } => redis::compare(rounds, decisions),
+        Benchmark::Tower { rounds, requests } => tower::compare(rounds, requests),
         Benchmark::Memory { contestant, keys } => memory::measure(&contestant, keys),
     }
 }

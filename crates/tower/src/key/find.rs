@@ -11,7 +11,7 @@ use crate::warning::Warnings;
 
 /// What became of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(super) enum Found {
     /// It is there.
     Key,
     /// Something else stands in its place.

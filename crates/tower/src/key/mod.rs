@@ -11,8 +11,6 @@ use tidegate_http::ClientIp;
 
 use crate::RequestHead;
 
-pub(crate) use find::Found;
-
 /// What tells one caller from another.
 ///
 /// ```
@@ -102,7 +100,7 @@ impl Key {
     /// The template of the route, such as `/users/{id}`: one counter for all that it matches. Use
     /// the layer in `route_layer`, where the route is known; requests elsewhere share a counter.
     #[cfg(feature = "axum")]
-    pub const fn path_template() -> Self {
+    pub fn path_template() -> Self {
         Self { absent: Absent::Shared, ..Self::new(Source::PathTemplate) }
     }
 

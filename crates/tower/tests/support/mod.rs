@@ -14,26 +14,26 @@ use tidegate::{Limiter, ManualClock, MemoryStore, Timestamp};
 use tower::{Service, ServiceExt};
 
 /// A limiter at a time that stands still.
-pub fn limiter(limit: &str) -> (Arc<Limiter<MemoryStore<ManualClock>>>, ManualClock) {
+pub(crate) fn limiter(limit: &str) -> (Arc<Limiter<MemoryStore<ManualClock>>>, ManualClock) {
     let clock = ManualClock::at(Timestamp::from_secs(1_000_000_000));
     let store = MemoryStore::builder().clock(clock.clone()).build();
     (Arc::new(Limiter::builder().limit(limit).store(store).build().unwrap()), clock)
 }
 
 /// As axum's server hands it on.
-pub fn from(peer: &str, path: &str) -> Request<Body> {
+pub(crate) fn from(peer: &str, path: &str) -> Request<Body> {
     let mut request = Request::get(path).body(Body::empty()).unwrap();
     let ip: IpAddr = peer.parse().unwrap();
     request.extensions_mut().insert(ConnectInfo(SocketAddr::new(ip, 4711)));
     request
 }
 
-pub fn get_from(peer: &str) -> Request<Body> {
+pub(crate) fn get_from(peer: &str) -> Request<Body> {
     from(peer, "/")
 }
 
 /// One after the other.
-pub async fn statuses<const N: usize>(app: &Router, requests: [Request<Body>; N]) -> [u16; N] {
+pub(crate) async fn statuses<const N: usize>(app: &Router, requests: [Request<Body>; N]) -> [u16; N] {
     let mut statuses = [0; N];
     for (status, request) in statuses.iter_mut().zip(requests) {
         *status = app.clone().oneshot(request).await.unwrap().status().as_u16();
@@ -43,13 +43,13 @@ pub async fn statuses<const N: usize>(app: &Router, requests: [Request<Body>; N]
 
 /// A service that insists on being asked whether it is ready, each clone for itself.
 #[derive(Debug)]
-pub struct Strict<S> {
+pub(crate) struct Strict<S> {
     inner: S,
     is_ready: bool,
 }
 
 impl<S> Strict<S> {
-    pub const fn new(inner: S) -> Self {
+    pub(crate) const fn new(inner: S) -> Self {
         Self { inner, is_ready: false }
     }
 }
