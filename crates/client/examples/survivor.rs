@@ -16,7 +16,7 @@ use tidegate_tower::RateLimitLayer;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 /// A server that takes ten calls in a second, and then refuses.
-pub async fn start_server() -> Result<SocketAddr, Box<dyn Error>> {
+pub(crate) async fn start_server() -> Result<SocketAddr, Box<dyn Error>> {
     let app = Router::new().route("/", get(|| async { "hello" }));
     let app = app.layer(RateLimitLayer::new("10/second burst 10")?);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -27,7 +27,7 @@ pub async fn start_server() -> Result<SocketAddr, Box<dyn Error>> {
 }
 
 /// reqwest, as a service of http requests.
-pub fn http_client() -> impl Service<
+pub(crate) fn http_client() -> impl Service<
     Request<Body>,
     Response = Response<Body>,
     Error = reqwest::Error,
@@ -41,7 +41,7 @@ pub fn http_client() -> impl Service<
 }
 
 /// Makes so many calls, one after the other. How often it was told to wait is printed.
-pub async fn call(address: SocketAddr, calls: u32) -> Result<u32, Box<dyn Error>> {
+pub(crate) async fn call(address: SocketAddr, calls: u32) -> Result<u32, Box<dyn Error>> {
     let polite = PoliteLayer::new().observer(|event: &Event| println!("{event:?}"));
     let client = polite.layer(http_client());
     let mut answered = 0;

@@ -9,7 +9,7 @@ use std::fmt;
 use tidegate::{Denied, rate_limit};
 
 #[derive(Debug)]
-pub enum MailError {
+pub(crate) enum MailError {
     NoSuchAddress,
     TooMany(Denied),
 }
@@ -32,7 +32,7 @@ impl fmt::Display for MailError {
 /// Three a day for each sender, and five a day for all of them.
 #[rate_limit(name = "mails of a sender", quota = "3/day", key = |from| from)]
 #[rate_limit(name = "mails", quota = "5/day")]
-pub async fn send(from: &str, to: &str) -> Result<String, MailError> {
+pub(crate) async fn send(from: &str, to: &str) -> Result<String, MailError> {
     if to.is_empty() {
         return Err(MailError::NoSuchAddress);
     }

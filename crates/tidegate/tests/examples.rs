@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
 #[path = "../examples/mails.rs"]
-#[allow(dead_code, unreachable_pub, reason = "an example has a main, and is no module")]
+#[allow(dead_code, reason = "an example has a main")]
 mod mails;
 #[path = "../examples/worker.rs"]
-#[allow(dead_code, unreachable_pub, reason = "an example has a main, and is no module")]
+#[allow(dead_code, reason = "an example has a main")]
 mod worker;
 
 use std::sync::Arc;

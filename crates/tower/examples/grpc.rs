@@ -12,7 +12,7 @@ use tonic::transport::server::TcpIncoming;
 
 /// Serves until it is dropped. A client that asks too often hears RESOURCE_EXHAUSTED, with a
 /// `RetryInfo` that says when to come back.
-pub async fn serve(incoming: TcpIncoming) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn serve(incoming: TcpIncoming) -> Result<(), Box<dyn Error>> {
     let (_reporter, health) = tonic_health::server::health_reporter();
     let limit = RateLimitLayer::new("3/minute")?.by(Key::client_ip().trust_hops(0));
     Server::builder().layer(limit).add_service(health).serve_with_incoming(incoming).await?;

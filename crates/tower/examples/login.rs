@@ -19,7 +19,7 @@ async fn login(password: String) -> StatusCode {
     if password == "correct horse" { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
 }
 
-pub fn app() -> Result<Router, Box<dyn Error>> {
+pub(crate) fn app() -> Result<Router, Box<dyn Error>> {
     // A log is exact, and attempts are few.
     let attempts = Limiter::builder()
         .name("login")

@@ -54,7 +54,7 @@ async fn hello(Decided(decision): Decided) -> String {
     format!("hello, {} more\n", decision.remaining().unwrap_or_default())
 }
 
-pub fn app() -> Result<Router, Box<dyn Error>> {
+pub(crate) fn app() -> Result<Router, Box<dyn Error>> {
     let source = Source::new("tiers", POLICIES)?;
     let limit = RateLimitLayer::limiter(PlanLimiter::load(&source, MemoryStore::new())?)
         .attribute("user", Key::extension(|user: &User| user.name.clone()))

@@ -9,6 +9,7 @@ mod shared;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use tidegate_testkit::Redis;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,7 +24,8 @@ async fn serve() {
     let Ok(url) = std::env::var(URL) else { return };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("\nlistening {}", listener.local_addr().unwrap());
-    let app = shared::app(&url).unwrap();
+    // Slow machines have slow tests, which is not what this is about.
+    let app = shared::app(&url, Duration::from_secs(5)).unwrap();
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, app).await.unwrap();
 }
