@@ -53,7 +53,10 @@ pub(crate) fn compare(rounds: usize, requests: usize) -> anyhow::Result<()> {
     let mut contestants: Vec<(&str, Round)> = vec![
         ("no layer", round(Hello, requests)),
         ("tidegate, without fields", round(ours.clone().without_fields().layer(Hello), requests)),
-        ("tower_governor, without headers", round(GovernorLayer::new(plain).layer(Hello), requests)),
+        (
+            "tower_governor, without headers",
+            round(GovernorLayer::new(plain).layer(Hello), requests),
+        ),
         ("tidegate, with fields", round(ours.layer(Hello), requests)),
         ("tower_governor, with headers", round(GovernorLayer::new(headers).layer(Hello), requests)),
         ("tidegate, denied", round(denying.layer(Hello), requests)),

@@ -27,8 +27,12 @@ pub(crate) struct Check {
     #[arg(long, value_name = "N", default_value_t = 1)]
     cost: u64,
     /// The server: http://host:port, https://host:port or unix:/path
-    #[arg(long, env = "TIDEGATE_SERVER", value_name = "URL",
-        default_value = "http://127.0.0.1:8080")]
+    #[arg(
+        long,
+        env = "TIDEGATE_SERVER",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:8080"
+    )]
     server: Server,
     /// Prints the answer as it came
     #[arg(long)]

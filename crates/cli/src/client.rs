@@ -137,7 +137,9 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Server>().unwrap().to_string(), shown);
         }
-        for text in ["", "localhost:8080", "ftp://x", "http://", "http://x/v1", "unix:", "http://a b"] {
+        for text in
+            ["", "localhost:8080", "ftp://x", "http://", "http://x/v1", "unix:", "http://a b"]
+        {
             assert!(text.parse::<Server>().is_err(), "{text}");
         }
     }

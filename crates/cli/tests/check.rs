@@ -38,7 +38,10 @@ fn the_exit_code_says_allowed_or_denied() {
     let ask = ["--policy", "login", "--key", "203.0.113.9"];
     let (code, said) = check(&url, &ask);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.starts_with("allowed: within limit by login\n  login fixed-window over "), "{said}");
+    assert!(
+        said.starts_with("allowed: within limit by login\n  login fixed-window over "),
+        "{said}"
+    );
     assert!(said.contains(": 1 of 2 left, full again in "), "{said}");
     let (code, said) = check(&url, &["--attribute", "ip=203.0.113.9", "-a", "path=/x"]);
     assert_eq!(code, Some(0), "{said}");

@@ -27,12 +27,9 @@ pub(crate) async fn start_server() -> Result<SocketAddr, Box<dyn Error>> {
 }
 
 /// reqwest, as a service of http requests.
-pub(crate) fn http_client() -> impl Service<
-    Request<Body>,
-    Response = Response<Body>,
-    Error = reqwest::Error,
-    Future: Send,
-> + Clone {
+pub(crate) fn http_client()
+-> impl Service<Request<Body>, Response = Response<Body>, Error = reqwest::Error, Future: Send> + Clone
+{
     let client = Client::new();
     service_fn(move |request: Request<Body>| {
         let client = client.clone();

@@ -165,8 +165,18 @@ mod tests {
     #[test]
     fn what_is_malformed_is_ignored() {
         for field in [
-            r#""open"#, "5;r=1", r#""a";=1"#, r#""a";r="#, r#""a","#, r#""a" "b""#, r#""a";r=1;"#,
-            "\"a\u{e9}\"", r#""a";r=1234567890123456"#, r#""a";pk=:abc"#, ",", ";",
+            r#""open"#,
+            "5;r=1",
+            r#""a";=1"#,
+            r#""a";r="#,
+            r#""a","#,
+            r#""a" "b""#,
+            r#""a";r=1;"#,
+            "\"a\u{e9}\"",
+            r#""a";r=1234567890123456"#,
+            r#""a";pk=:abc"#,
+            ",",
+            ";",
         ] {
             assert_eq!(parse(field), None, "{field}");
         }

@@ -8,7 +8,7 @@ use http::request::Parts;
 use tower_layer::Layer;
 
 use crate::shared::{Rules, Shared};
-use crate::{Backoff, Budget, ClonedBodies, EmptyBodies, Event, Observer, Polite, Replay, Throttle};
+use crate::{Backoff, Budget, ClonedBodies, EmptyBodies, Observer, Polite, Replay, Throttle};
 
 /// Makes a client polite: it waits when it is told to, paces itself before it is refused, and
 /// retries what may be retried.

@@ -48,13 +48,7 @@ impl<B: Clone> Replay<B> for ClonedBodies {
 /// Whether doing it twice is as good as doing it once: by its method, or because an
 /// `Idempotency-Key` lets the server know.
 pub(crate) fn is_idempotent(head: &Parts) -> bool {
-    let by_method = [
-        Method::GET,
-        Method::HEAD,
-        Method::OPTIONS,
-        Method::TRACE,
-        Method::PUT,
-        Method::DELETE,
-    ];
+    let by_method =
+        [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE, Method::PUT, Method::DELETE];
     by_method.contains(&head.method) || head.headers.contains_key("idempotency-key")
 }

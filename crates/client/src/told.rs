@@ -49,7 +49,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         return Some(text.parse().map_or(Duration::MAX, Duration::from_secs));
     }
     let at = httpdate::parse_http_date(text).ok()?;
-    let shown = headers.get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+    let shown =
+        headers.get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
     let now = shown.or_else(|| UNIX_EPOCH.checked_add(since_epoch()))?;
     Some(SystemTime::duration_since(&at, now).unwrap_or_default())
 }
@@ -133,11 +134,14 @@ mod tests {
 
     #[test]
     fn the_limit_that_leaves_least_counts() {
-        let told = told(200, &[
-            ("ratelimit-policy", r#""burst";q=100;w=60, "daily";q=1000;w=86400"#),
-            ("ratelimit", r#""burst";r=50;t=30"#),
-            ("ratelimit", r#""daily";r=12;t=36000"#),
-        ]);
+        let told = told(
+            200,
+            &[
+                ("ratelimit-policy", r#""burst";q=100;w=60, "daily";q=1000;w=86400"#),
+                ("ratelimit", r#""burst";r=50;t=30"#),
+                ("ratelimit", r#""daily";r=12;t=36000"#),
+            ],
+        );
         assert!(!told.is_refused);
         let daily = Standing {
             remaining: 12,

@@ -48,8 +48,12 @@ async fn connect(
     layer: &RateLimitLayer,
     start: Instant,
     log: &Log,
-) -> impl Service<Request<Empty<Bytes>>, Response = Response<Incoming>, Error = hyper::Error, Future: Send>
-+ Clone
+) -> impl Service<
+    Request<Empty<Bytes>>,
+    Response = Response<Incoming>,
+    Error = hyper::Error,
+    Future: Send,
+> + Clone
 + Send
 + 'static {
     let hello = service_fn(|_: Request<Incoming>| async {
@@ -152,6 +156,8 @@ async fn fifty_clients_share_fixed_windows() {
         }
     }
     print_histogram("retries after a window's edge", Duration::from_millis(250), &bins);
+    let mean = bins.iter().sum::<u32>() / 10;
+    assert!(bins.iter().all(|count| *count < 2 * mean), "{bins:?}");
 }
 
 #[tokio::test(start_paused = true)]

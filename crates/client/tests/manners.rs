@@ -48,7 +48,7 @@ impl Server {
             async move { Ok::<_, Infallible>(response) }
         });
         let polite = layer.seed(7).layer(service);
-        Client(tower::util::BoxCloneService::new(polite))
+        Client(tower::util::BoxCloneSyncService::new(polite))
     }
 
     /// When it was asked, in milliseconds.
@@ -58,7 +58,9 @@ impl Server {
 }
 
 #[derive(Clone)]
-struct Client(tower::util::BoxCloneService<Request<String>, Response<()>, PoliteError<Infallible>>);
+struct Client(
+    tower::util::BoxCloneSyncService<Request<String>, Response<()>, PoliteError<Infallible>>,
+);
 
 impl Client {
     async fn send(&self, method: Method, body: &str) -> Result<u16, PoliteError<Infallible>> {
@@ -105,7 +107,8 @@ async fn without_advice_it_waits_for_longer_each_time() {
     let server = Server::new([line(503, &[])]);
     let events = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&events);
-    let layer = PoliteLayer::new().observer(move |event: &Event| heard.lock().unwrap().push(*event));
+    let layer =
+        PoliteLayer::new().observer(move |event: &Event| heard.lock().unwrap().push(*event));
     assert_eq!(server.client(layer).get().await, Ok(503));
     assert_eq!(server.times().len(), 6);
     let events = events.lock().unwrap();
@@ -122,8 +125,12 @@ async fn without_advice_it_waits_for_longer_each_time() {
 #[tokio::test(start_paused = true)]
 async fn only_what_may_happen_twice_is_sent_twice() {
     for (method, times) in [
-        (Method::GET, 2), (Method::HEAD, 2), (Method::PUT, 2), (Method::DELETE, 2),
-        (Method::POST, 1), (Method::PATCH, 1),
+        (Method::GET, 2),
+        (Method::HEAD, 2),
+        (Method::PUT, 2),
+        (Method::DELETE, 2),
+        (Method::POST, 1),
+        (Method::PATCH, 1),
     ] {
         let server = Server::new([line(429, &[("retry-after", "1")]), line(200, &[])]);
         let status = server.client(PoliteLayer::new()).send(method.clone(), "").await.unwrap();
@@ -171,7 +178,8 @@ async fn a_budget_bounds_uninvited_retries_of_all_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn it_slows_down_before_it_is_refused() {
-    let fields = |state| line(200, &[("ratelimit-policy", r#""p";q=100;w=100"#), ("ratelimit", state)]);
+    let fields =
+        |state| line(200, &[("ratelimit-policy", r#""p";q=100;w=100"#), ("ratelimit", state)]);
     let states = [r#""p";r=80;t=100"#, r#""p";r=20;t=30"#, r#""p";r=0;t=10"#, r#""p";r=99;t=100"#];
     let server = Server::new(states.map(fields));
     let client = server.client(PoliteLayer::new());

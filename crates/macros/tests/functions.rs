@@ -24,7 +24,10 @@ async fn an_async_function_is_limited_by_key() {
     }
     let denied = twice_a_day("alice").await.unwrap_err();
     assert_eq!(denied.decision().unwrap().reason(), Reason::LimitExceeded);
-    assert!(denied.to_string().starts_with(r#""async" denied this call: try again in "#), "{denied}");
+    assert!(
+        denied.to_string().starts_with(r#""async" denied this call: try again in "#),
+        "{denied}"
+    );
     assert_eq!(twice_a_day("bob").await.unwrap(), 3);
     // Futures of limited functions can be spawned.
     tokio::spawn(twice_a_day("carol")).await.unwrap().unwrap();

@@ -12,7 +12,11 @@ use std::time::Duration;
 use tidegate::{Limiter, NotReady, Patience, Store};
 
 /// Handles all of `jobs`, each by a task of its own; says how many were too late for the line.
-pub(crate) async fn work<S: Store + 'static>(limiter: Arc<Limiter<S>>, jobs: u32, call: fn(u32)) -> usize {
+pub(crate) async fn work<S: Store + 'static>(
+    limiter: Arc<Limiter<S>>,
+    jobs: u32,
+    call: fn(u32),
+) -> usize {
     let mut tasks = tokio::task::JoinSet::new();
     for job in 0..jobs {
         let limiter = Arc::clone(&limiter);

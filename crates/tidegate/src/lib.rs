@@ -77,16 +77,16 @@ pub use tidegate_core::{
     Span, Timestamp, Verdict,
 };
 pub use tidegate_policy::{
-    AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, OwnedKey, Plan, Policy,
-    PolicyError,
+    AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, OwnedKey, Plan,
+    Policy, PolicyError,
 };
 
 /// Configuration files: reading, checking, explaining and importing them.
 pub mod config {
     pub use tidegate_policy::{
         Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed, Domain, Explained,
-        KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy, Precision, Problem, Problems,
-        Settings, Source, import, json_schema,
+        KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy, Precision, Problem,
+        Problems, Settings, Source, import, json_schema,
     };
 }
 

@@ -72,9 +72,9 @@ impl<S: Store> Limiter<S> {
     pub fn try_check_n<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Option<Decision> {
         let mut is_answered = false;
         let decision = Decision::settled(self.policy.rules(), Source::Store, |out| {
-            let answer = self.policy.with_charges(key, cost, |charges| {
-                self.gate.store().settle_at_once(charges, out)
-            });
+            let answer = self
+                .policy
+                .with_charges(key, cost, |charges| self.gate.store().settle_at_once(charges, out));
             is_answered = answer.is_some();
             answer.unwrap_or_default()
         });

@@ -19,8 +19,7 @@ use tidegate_tower::RateLimitLayer;
 pub(crate) fn app(redis: &str, deadline: Duration) -> Result<Router, Box<dyn Error>> {
     let config: RedisConfig = redis.parse()?;
     // Whoever knows the secret finds the same counters.
-    let store =
-        RedisStore::builder(config).secret("of this deployment").deadline(deadline).build();
+    let store = RedisStore::builder(config).secret("of this deployment").deadline(deadline).build();
     let limiter = Limiter::builder()
         .name("shared")
         .limit("10/day")
@@ -39,7 +38,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let redis = arguments.next().unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:3000".to_owned());
     let listener = tokio::net::TcpListener::bind(address).await?;
-    let app = app(&redis, Duration::from_millis(10))?.into_make_service_with_connect_info::<SocketAddr>();
+    let app =
+        app(&redis, Duration::from_millis(10))?.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, app).await?;
     Ok(())
 }

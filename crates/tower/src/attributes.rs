@@ -24,11 +24,7 @@ pub(crate) fn attributes(
     plan.attributes().filter_map(|name| Some((name.into(), value(name)?))).collect()
 }
 
-fn as_policies_see_it<'a>(
-    plan: &Plan,
-    head: RequestHead<'a>,
-    config: &Config,
-) -> HttpRequest<'a> {
+fn as_policies_see_it<'a>(plan: &Plan, head: RequestHead<'a>, config: &Config) -> HttpRequest<'a> {
     let (uri, headers) = (head.uri(), head.headers());
     let client = match plan.settings().trusted_proxies() {
         [] => config.key.client(head, &config.warnings),

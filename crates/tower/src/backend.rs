@@ -1,6 +1,5 @@
 //! Who decides: the limiter of one policy, or of a plan.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use crate::attributes::attributes;
 use crate::config::Config;
 
 /// A limiter without its type.
-pub(crate) trait Backend: Send + Sync + fmt::Debug {
+pub(crate) trait Backend: Send + Sync {
     /// What to ask about a request; `None` if nothing limits it.
     fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question>;
 
@@ -66,7 +65,7 @@ impl Outcome {
 }
 
 /// By a key.
-impl<S: Store + fmt::Debug + 'static> Backend for Limiter<S> {
+impl<S: Store + 'static> Backend for Limiter<S> {
     fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question> {
         let key = config.key.of(head, &config.warnings)?;
         Some(Question { subject: Subject::Key(key), cost: config.cost_of(head) })
@@ -97,7 +96,7 @@ impl<S: Store + fmt::Debug + 'static> Backend for Limiter<S> {
 }
 
 /// By attributes.
-impl<S: Store + fmt::Debug + 'static> Backend for PlanLimiter<S> {
+impl<S: Store + 'static> Backend for PlanLimiter<S> {
     fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question> {
         let attributes = attributes(&self.plan(), head, config);
         Some(Question { subject: Subject::Attributes(attributes), cost: config.cost_of(head) })
@@ -160,14 +159,14 @@ pub(crate) mod sealed {
 
 macro_rules! into_backend {
     ($($limiter:ident),*) => {$(
-        impl<S: Store + fmt::Debug + 'static> sealed::IntoBackend for $limiter<S> {
+        impl<S: Store + 'static> sealed::IntoBackend for $limiter<S> {
             #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
             fn into_backend(self) -> Arc<dyn Backend> {
                 Arc::new(self)
             }
         }
 
-        impl<S: Store + fmt::Debug + 'static> sealed::IntoBackend for Arc<$limiter<S>> {
+        impl<S: Store + 'static> sealed::IntoBackend for Arc<$limiter<S>> {
             #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
             fn into_backend(self) -> Arc<dyn Backend> {
                 self

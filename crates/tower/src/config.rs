@@ -107,7 +107,6 @@ impl Config {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
-            .field("backend", &self.backend)
             .field("key", &self.key)
             .field("is_shadow", &self.is_shadow)
             .finish_non_exhaustive()

@@ -106,16 +106,31 @@ async fn a_route_layer_limits_by_template_and_leaves_404s_alone() {
 
 #[tokio::test]
 async fn handlers_see_the_decision() {
-    let app = Router::new()
-        .route("/", get(|Decided(decision): Decided| async move { decision.remaining().unwrap().to_string() }))
-        .route("/plain", get(|request: axum::extract::Request| async move {
-            request.extensions().get::<Decision>().unwrap().limit().unwrap().to_string()
-        }))
-        .route("/skipped", get(|decided: Option<Decided>| async move { decided.is_some().to_string() }))
-        .layer(RateLimitLayer::new("9/day").unwrap().skip(|head| head.uri().path() == "/skipped"));
+    let app =
+        Router::new()
+            .route(
+                "/",
+                get(|Decided(decision): Decided| async move {
+                    decision.remaining().unwrap().to_string()
+                }),
+            )
+            .route(
+                "/plain",
+                get(|request: axum::extract::Request| async move {
+                    request.extensions().get::<Decision>().unwrap().limit().unwrap().to_string()
+                }),
+            )
+            .route(
+                "/skipped",
+                get(|decided: Option<Decided>| async move { decided.is_some().to_string() }),
+            )
+            .layer(
+                RateLimitLayer::new("9/day").unwrap().skip(|head| head.uri().path() == "/skipped"),
+            );
     let text = async |path: &str| {
         let response = app.clone().oneshot(from("::1", path)).await.unwrap();
-        String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+        String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec())
+            .unwrap()
     };
     assert_eq!((text("/").await, text("/plain").await), ("8".to_owned(), "9".to_owned()));
     assert_eq!(text("/skipped").await, "false");
@@ -126,7 +141,9 @@ async fn handlers_see_the_decision() {
 #[tokio::test]
 async fn costs_are_taken_whole_or_not_at_all() {
     let layer = RateLimitLayer::new("10/day").unwrap().cost(|head| {
-        head.header("x-cost").and_then(|cost| std::str::from_utf8(cost).ok()?.parse().ok()).unwrap_or(1)
+        head.header("x-cost")
+            .and_then(|cost| std::str::from_utf8(cost).ok()?.parse().ok())
+            .unwrap_or(1)
     });
     let app = hello(layer);
     let costing = |cost: &str| {
@@ -193,10 +210,13 @@ async fn fields_can_be_left_out_and_two_layers_both_speak() {
 async fn only_failures_count_and_nobody_gets_more_tries_by_hurrying() {
     let (limiter, _clock) = limiter("3/minute");
     let app = Router::new()
-        .route("/login", post(|password: String| async move {
-            tokio::task::yield_now().await;
-            if password == "right" { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
-        }))
+        .route(
+            "/login",
+            post(|password: String| async move {
+                tokio::task::yield_now().await;
+                if password == "right" { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
+            }),
+        )
         .layer(RateLimitLayer::limiter(limiter).count_failures());
     let attempt = |password: &'static str| {
         let mut request = from("203.0.113.9", "/login").map(|_| axum::body::Body::from(password));
@@ -221,7 +241,9 @@ async fn only_failures_count_and_nobody_gets_more_tries_by_hurrying() {
 #[tokio::test]
 async fn readiness_of_the_inner_service_is_respected() {
     // Panics when it is called without having been ready, as a semaphore's permit would.
-    let inner = tower::service_fn(|_: Request<String>| async { Ok::<_, std::convert::Infallible>(Response::new(String::new())) });
+    let inner = tower::service_fn(|_: Request<String>| async {
+        Ok::<_, std::convert::Infallible>(Response::new(String::new()))
+    });
     let strict = support::Strict::new(inner);
     let plan = "policies: [{ name: all, key: [], limits: [2/day] }]";
     let source = tidegate::config::Source::new("test", plan).unwrap();
@@ -231,7 +253,13 @@ async fn readiness_of_the_inner_service_is_respected() {
         let mut answers = Vec::new();
         for _ in 0..4 {
             let ready = service.ready().await.unwrap();
-            answers.push(tower::Service::call(ready, Request::new(String::new())).await.unwrap().status().as_u16());
+            answers.push(
+                tower::Service::call(ready, Request::new(String::new()))
+                    .await
+                    .unwrap()
+                    .status()
+                    .as_u16(),
+            );
         }
         assert_eq!(answers, [200, 200, 429, 429]);
     }

@@ -25,7 +25,10 @@ async fn tiers_have_their_limits() {
     };
     let anonymous = || get_from("203.0.113.9");
     assert_eq!(statuses(&app, [(); 4].map(|()| anonymous())).await, [200, 200, 200, 429]);
-    assert_eq!(statuses(&app, [(); 6].map(|()| as_user("bob"))).await, [200, 200, 200, 200, 200, 429]);
+    assert_eq!(
+        statuses(&app, [(); 6].map(|()| as_user("bob"))).await,
+        [200, 200, 200, 200, 200, 429]
+    );
     assert_eq!(statuses(&app, [(); 9].map(|()| as_user("pro"))).await, [200; 9]);
     assert_eq!(statuses(&app, [get_from("203.0.113.10")]).await, [200]);
 }

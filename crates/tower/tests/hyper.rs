@@ -37,7 +37,8 @@ async fn connections_share_a_limit() {
             let request = Request::get("/").header("host", "a").body(Empty::<Bytes>::new());
             let response = client.send_request(request.unwrap()).await.unwrap();
             answers.push(response.status().as_u16());
-            let length: usize = response.headers()["content-length"].to_str().unwrap().parse().unwrap();
+            let length: usize =
+                response.headers()["content-length"].to_str().unwrap().parse().unwrap();
             let body = response.into_body().collect().await.unwrap().to_bytes();
             assert_eq!(body.len(), length, "a denial has a length too");
         }

@@ -34,8 +34,12 @@ async fn every_notation_of_a_network_of_ipv6_is_one_key() {
     let app = once(Key::client_ip().trust_hops(1));
     assert_eq!(statuses(&app, [forwarded("10.0.0.1", "2001:db8::1")]).await, [200]);
     for same in [
-        "2001:DB8:0:0:ffff::", "[2001:db8::2]", "[2001:db8::3]:443", "2001:db8::4%eth0",
-        "2001:0db8:0000:0000:1:2:3:4", "6.6.6.6, 2001:db8::5",
+        "2001:DB8:0:0:ffff::",
+        "[2001:db8::2]",
+        "[2001:db8::3]:443",
+        "2001:db8::4%eth0",
+        "2001:0db8:0000:0000:1:2:3:4",
+        "6.6.6.6, 2001:db8::5",
     ] {
         assert_eq!(statuses(&app, [forwarded("10.0.0.1", same)]).await, [429], "{same}");
     }

@@ -10,7 +10,7 @@ use tidegate_store::{MemoryStore, Store, StoreError, Verdicts};
 
 /// Keeps the counters of all functions with `#[rate_limit]` in `store`. Once, before the first call
 /// of any of them.
-pub fn use_store<S: Store + fmt::Debug + 'static>(store: S) -> Result<(), AlreadyInUse> {
+pub fn use_store<S: Store + 'static>(store: S) -> Result<(), AlreadyInUse> {
     STORE.set(Arc::new(AnyStore(Box::new(store)))).map_err(|_| AlreadyInUse)
 }
 
@@ -26,8 +26,13 @@ pub(super) fn of_this_process() -> Arc<AnyStore> {
 static STORE: OnceLock<Arc<AnyStore>> = OnceLock::new();
 
 /// A store whose type is chosen at run time.
-#[derive(Debug)]
 pub(crate) struct AnyStore(Box<dyn ErasedStore>);
+
+impl fmt::Debug for AnyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnyStore")
+    }
+}
 
 impl Store for AnyStore {
     async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
@@ -54,7 +59,7 @@ impl Store for AnyStore {
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// [`Store`], with futures that have a size.
-trait ErasedStore: Send + Sync + fmt::Debug {
+trait ErasedStore: Send + Sync {
     fn settle<'a>(&'a self, charges: &'a [Charge<'a>], out: &'a mut Verdicts) -> Answer<'a, bool>;
     fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool>;
     fn refund<'a>(&'a self, charge: &'a Charge<'a>) -> Answer<'a, ()>;
@@ -62,7 +67,7 @@ trait ErasedStore: Send + Sync + fmt::Debug {
     fn shared_secret(&self) -> Option<[u8; 16]>;
 }
 
-impl<S: Store + fmt::Debug> ErasedStore for S {
+impl<S: Store> ErasedStore for S {
     fn settle<'a>(&'a self, charges: &'a [Charge<'a>], out: &'a mut Verdicts) -> Answer<'a, bool> {
         Box::pin(Store::settle(self, charges, out))
     }

@@ -33,7 +33,10 @@ pub(crate) fn get_from(peer: &str) -> Request<Body> {
 }
 
 /// One after the other.
-pub(crate) async fn statuses<const N: usize>(app: &Router, requests: [Request<Body>; N]) -> [u16; N] {
+pub(crate) async fn statuses<const N: usize>(
+    app: &Router,
+    requests: [Request<Body>; N],
+) -> [u16; N] {
     let mut statuses = [0; N];
     for (status, request) in statuses.iter_mut().zip(requests) {
         *status = app.clone().oneshot(request).await.unwrap().status().as_u16();

@@ -71,10 +71,12 @@ impl Schemas {
 }
 
 fn headers() -> Value {
-    let header = |kind: &str, description: &str| json!({
-        "description": description,
-        "schema": { "type": kind },
-    });
+    let header = |kind: &str, description: &str| {
+        json!({
+            "description": description,
+            "schema": { "type": kind },
+        })
+    };
     json!({
         "RateLimit-Policy": header("string", "The tightest limit: `\"name\";q=quota;w=seconds`."),
         "RateLimit": header("string", "How it stands: `\"name\";r=remaining;t=seconds`."),
@@ -125,7 +127,8 @@ mod tests {
         let document: Value = serde_json::from_str(&openapi()).unwrap();
         let paths = document["paths"].as_object().unwrap().values();
         let operations = paths.flat_map(|path| path.as_object().unwrap().values());
-        let mut names: Vec<_> = operations.map(|one| one["operationId"].as_str().unwrap()).collect();
+        let mut names: Vec<_> =
+            operations.map(|one| one["operationId"].as_str().unwrap()).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

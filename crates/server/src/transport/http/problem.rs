@@ -52,10 +52,7 @@ impl Refusal {
     }
 
     pub(super) fn no_such_path(path: &str) -> Self {
-        Self::new(
-            StatusCode::NOT_FOUND,
-            format!("no path {:?}: expected {PATHS}", brief(path)),
-        )
+        Self::new(StatusCode::NOT_FOUND, format!("no path {:?}: expected {PATHS}", brief(path)))
     }
 
     pub(super) fn wrong_method(method: &Method, path: &str, allow: &str) -> Self {
