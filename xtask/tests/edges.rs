@@ -12,13 +12,28 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-store", &["tidegate-core"]),
     ("tidegate-store-redis", &["tidegate-core", "tidegate-store"]),
     ("tidegate-testkit", &[]),
-    ("tidegate", &["tidegate-core", "tidegate-policy", "tidegate-store", "tidegate-store-redis"]),
+    ("tidegate-macros", &["tidegate-core"]),
+    (
+        "tidegate",
+        &[
+            "tidegate-core",
+            "tidegate-macros",
+            "tidegate-policy",
+            "tidegate-store",
+            "tidegate-store-redis",
+        ],
+    ),
     ("tidegate-wire", &[]),
     ("tidegate-http", &["tidegate", "tidegate-wire"]),
+    ("tidegate-tower", &["tidegate", "tidegate-http"]),
+    ("tidegate-client", &["tidegate"]),
     ("tidegate-server", &["tidegate", "tidegate-http", "tidegate-wire"]),
     ("tidegate-cli", &["tidegate", "tidegate-server", "tidegate-wire"]),
     ("tidegate-conformance", &["tidegate-core", "tidegate-store"]),
-    ("tidegate-bench", &["tidegate", "tidegate-server", "tidegate-testkit", "tidegate-wire"]),
+    (
+        "tidegate-bench",
+        &["tidegate", "tidegate-server", "tidegate-testkit", "tidegate-tower", "tidegate-wire"],
+    ),
     ("xtask", &["tidegate-conformance", "tidegate-core", "tidegate-policy", "tidegate-wire"]),
 ];
 
@@ -26,7 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("tidegate-policy", &["tokio", "hyper", "http"]),
     ("tidegate-store", &["tokio", "hyper", "http", "serde"]),
-    ("tidegate", &["hyper", "http", "prost", "serde"]),
+    ("tidegate", &["hyper", "http", "prost"]),
 ];
 
 /// The direct dependencies of each crate of the workspace, without those of its tests.

@@ -15,6 +15,7 @@ mod server_memory;
 mod speed;
 mod stopwatch;
 mod table;
+mod tower;
 mod workload;
 
 use clap::{Parser, Subcommand};
@@ -85,6 +86,15 @@ enum Benchmark {
     /// One of the servers that `grpc` compares, until it is killed.
     #[command(hide = true)]
     GrpcServer { contestant: String, limit: String },
+    /// What a layer adds to a request, beside tower_governor.
+    Tower {
+        /// Rounds of which the median is taken.
+        #[arg(long, default_value_t = 15)]
+        rounds: usize,
+        /// Requests in a round.
+        #[arg(long, default_value_t = 200_000)]
+        requests: usize,
+    },
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
     MemoryOf { contestant: String, keys: usize },
@@ -120,5 +130,6 @@ fn main() -> anyhow::Result<()> {
         Benchmark::Memory { server, keys } => server_memory::measure(server, keys),
         Benchmark::Grpc { rounds, calls } => grpc::compare(rounds, calls),
         Benchmark::GrpcServer { contestant, limit } => grpc::serve(&contestant, &limit),
+        Benchmark::Tower { rounds, requests } => tower::compare(rounds, requests),
     }
 }

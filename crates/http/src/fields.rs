@@ -10,20 +10,58 @@ use crate::{Answer, Said};
 
 /// Says when to try again, and how the tightest limit stands if any was asked.
 pub fn describe(answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
-    let retry_after = answer.decision().retry_after().map(retry_after_secs);
-    if let Some(secs) = retry_after {
+    Fields::of(answer).insert_into(headers);
+}
+
+/// The fields of an answer, for a response that is not there yet.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
+    retry_after: Option<u64>,
+    policy: Option<HeaderValue>,
+    state: Option<HeaderValue>,
+}
+
+impl Fields {
+    /// When to try again, and how the tightest limit stands if any was asked.
+    pub fn of(answer: &Answer<'_, '_>) -> Self {
+        let retry_after = answer.decision().retry_after().map(retry_after_secs);
+        let Some(Said { policy, rule, verdict }) = answer.tightest() else {
+            return Self { retry_after, ..Self::default() };
+        };
+        // Both fields in one allocation.
+        let mut text = BytesMut::with_capacity(2 * (policy.len() + QUOTES_AND_NUMBERS));
+        write_quota(&mut text, policy, &rule.limit);
+        let quota = text.split();
+        // Whoever heeds `t` must not come back before `Retry-After`.
+        let t = retry_after.unwrap_or_else(|| verdict.reset_after.as_secs_ceil());
+        write_quoted(&mut text, policy);
+        let _ = write!(text, ";r={};t={}", integer(verdict.remaining), integer(t));
+        Self { retry_after, policy: value(quota), state: value(text) }
+    }
+
+    /// In place of what is there.
+    pub fn insert_into(self, headers: &mut HeaderMap) {
+        let Self { retry_after, policy, state } = self;
+        insert_retry_after(retry_after, headers);
+        for (name, value) in [(RATELIMIT_POLICY, policy), (RATELIMIT, state)] {
+            value.map(|value| headers.insert(name, value));
+        }
+    }
+
+    /// Beside what others have said of their limits: both fields are lists.
+    pub fn append_to(self, headers: &mut HeaderMap) {
+        let Self { retry_after, policy, state } = self;
+        insert_retry_after(retry_after, headers);
+        for (name, value) in [(RATELIMIT_POLICY, policy), (RATELIMIT, state)] {
+            value.map(|value| headers.append(name, value));
+        }
+    }
+}
+
+fn insert_retry_after(secs: Option<u64>, headers: &mut HeaderMap) {
+    if let Some(secs) = secs {
         headers.insert(RETRY_AFTER, secs.into());
     }
-    let Some(Said { policy, rule, verdict }) = answer.tightest() else { return };
-    // Both fields in one allocation.
-    let mut text = BytesMut::with_capacity(2 * (policy.len() + QUOTES_AND_NUMBERS));
-    write_quota(&mut text, policy, &rule.limit);
-    insert(headers, RATELIMIT_POLICY, text.split());
-    // Whoever heeds `t` must not come back before `Retry-After`.
-    let t = retry_after.unwrap_or_else(|| verdict.reset_after.as_secs_ceil());
-    write_quoted(&mut text, policy);
-    let _ = write!(text, ";r={};t={}", integer(verdict.remaining), integer(t));
-    insert(headers, RATELIMIT, text);
 }
 
 /// Whole seconds, up: zero would invite the client back at once.
@@ -43,11 +81,9 @@ fn write_quota(text: &mut impl Write, name: &str, limit: &Limit) {
     }
 }
 
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: BytesMut) {
-    // Quoting leaves only printable ASCII, so this does not fail.
-    if let Ok(value) = HeaderValue::from_maybe_shared(value.freeze()) {
-        headers.insert(name, value);
-    }
+/// Quoting leaves only printable ASCII, so this does not fail.
+fn value(text: BytesMut) -> Option<HeaderValue> {
+    HeaderValue::from_maybe_shared(text.freeze()).ok()
 }
 
 /// A string of RFC 9651. It can hold printable ASCII only; other bytes are percent-encoded.

@@ -29,7 +29,7 @@ mod request;
 pub use answer::{Answer, Said};
 pub use client_ip::ClientIp;
 pub use denial::{body, denial, json};
-pub use fields::describe;
+pub use fields::{Fields, describe};
 pub use legacy::describe_legacy;
 pub use query::query_value;
 pub use request::HttpRequest;

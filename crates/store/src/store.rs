@@ -32,6 +32,13 @@ pub trait Store: Send + Sync {
         out: &mut Verdicts,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
+    /// [`settle`](Store::settle) for whoever cannot wait. `None` where the answer takes a while:
+    /// then nothing was done, and `settle` is to be asked.
+    fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
+        let _ = (charges, out);
+        None
+    }
+
     /// Gives a charge's cost back.
     fn refund(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -86,6 +93,10 @@ pub trait LocalStore: Store {
 impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
     async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
         (**self).settle(charges, out).await
+    }
+
+    fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
+        (**self).settle_at_once(charges, out)
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {

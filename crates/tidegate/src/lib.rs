@@ -44,6 +44,8 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+#[cfg(feature = "macros")]
+pub mod attribute;
 mod builder;
 mod decision;
 mod deny_cache;
@@ -53,10 +55,14 @@ mod histogram;
 mod limiter;
 mod planned;
 mod resolver;
+#[cfg(feature = "serde")]
+mod serial;
 mod trouble;
 mod vitals;
 mod wait;
 
+#[cfg(feature = "macros")]
+pub use attribute::Denied;
 pub use builder::{BuildError, LimitSpec, LimiterBuilder};
 pub use decision::{Decision, Reason, Source};
 pub use histogram::{Durations, Histogram};
@@ -66,14 +72,17 @@ pub use resolver::{KeyResolver, Resolved};
 pub use vitals::StoreReport;
 pub use wait::{NotReady, Patience};
 
+#[cfg(feature = "macros")]
+pub use tidegate_macros::rate_limit;
+
 pub use tidegate_core::algorithm;
 pub use tidegate_core::{
     AlgorithmKind, Calendar, Charge, Cost, CostTooLarge, Fingerprint, Limit, MAX_COUNT, Quota,
     QuotaError, Rule, Span, Timestamp, Verdict,
 };
 pub use tidegate_policy::{
-    AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, Plan, Policy,
-    PolicyError,
+    AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, OwnedKey, Plan,
+    Policy, PolicyError,
 };
 
 /// Configuration files: reading, checking, explaining and importing them.

@@ -66,6 +66,21 @@ impl<S: Store> Limiter<S> {
         self.settle(&charges).await
     }
 
+    /// [`check_n`](Limiter::check_n) for whoever cannot wait. `None` where the store is at the other
+    /// end of a wire: then nothing was asked.
+    #[inline]
+    pub fn try_check_n<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Option<Decision> {
+        let mut is_answered = false;
+        let decision = Decision::settled(self.policy.rules(), Source::Store, |out| {
+            let answer = self
+                .policy
+                .with_charges(key, cost, |charges| self.gate.store().settle_at_once(charges, out));
+            is_answered = answer.is_some();
+            answer.unwrap_or_default()
+        });
+        is_answered.then_some(decision)
+    }
+
     /// How does `key` stand? Takes nothing.
     pub async fn peek<K: Key + Sync + ?Sized>(&self, key: &K) -> Decision {
         self.check_n(key, Cost::PEEK).await
@@ -167,16 +182,56 @@ pub trait RateLimiter: Send + Sync {
         key: &K,
         cost: Cost,
     ) -> impl Future<Output = Decision> + Send;
+
+    /// [`decide`](RateLimiter::decide) for whoever cannot wait. `None` where the answer takes a
+    /// while: then nothing was asked.
+    fn try_decide<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Option<Decision> {
+        let _ = (key, cost);
+        None
+    }
+
+    /// Gives back what a decision took, because it was not used after all. One that cannot do that
+    /// keeps it.
+    fn give_back<K: Key + Sync + ?Sized>(
+        &self,
+        key: &K,
+        cost: Cost,
+    ) -> impl Future<Output = ()> + Send {
+        let _ = (key, cost);
+        std::future::ready(())
+    }
 }
 
 impl<S: Store> RateLimiter for Limiter<S> {
     async fn decide<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
         self.check_n(key, cost).await
     }
-}
 
-impl<L: RateLimiter + ?Sized> RateLimiter for std::sync::Arc<L> {
-    async fn decide<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
-        (**self).decide(key, cost).await
+    fn try_decide<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Option<Decision> {
+        self.try_check_n(key, cost)
+    }
+
+    async fn give_back<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) {
+        self.refund(key, cost).await;
     }
 }
+
+macro_rules! lent_limiters {
+    ($($type:ty),*) => {$(
+        impl<L: RateLimiter + ?Sized> RateLimiter for $type {
+            async fn decide<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
+                (**self).decide(key, cost).await
+            }
+
+            fn try_decide<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Option<Decision> {
+                (**self).try_decide(key, cost)
+            }
+
+            async fn give_back<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) {
+                (**self).give_back(key, cost).await;
+            }
+        }
+    )*};
+}
+
+lent_limiters!(&L, std::sync::Arc<L>);

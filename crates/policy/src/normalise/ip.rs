@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use crate::Key;
+
 /// An address in one form: IPv4 within IPv6 is IPv4, by its bits and not by its notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address(IpAddr);
@@ -27,6 +29,18 @@ impl Address {
         Some(Self(address.to_canonical()))
     }
 
+    /// The network that it is in: an IPv6 address keeps its first `prefix` bits, an IPv4 address all
+    /// of them.
+    #[must_use]
+    pub fn truncated(self, prefix: u8) -> Self {
+        match self.0 {
+            IpAddr::V4(_) => self,
+            IpAddr::V6(address) => {
+                Self(Ipv6Addr::from_bits(mask(address.to_bits(), prefix, 128)).into())
+            }
+        }
+    }
+
     /// The octets that count, and then which kind they are: a text that has the same bytes stays
     /// another key.
     pub(crate) fn each_part(self, prefix: u8, part: &mut impl FnMut(&[u8])) {
@@ -40,6 +54,24 @@ impl Address {
                 part(b"ip6");
             }
         }
+    }
+}
+
+/// Whoever has one IPv6 address has all that share its first 64 bits, so these are one key. The same
+/// address as text is another one.
+///
+/// ```
+/// use tidegate_policy::{Address, KeyHasher};
+///
+/// let hasher = KeyHasher::random();
+/// let key = |text: &str| Address::read(text.as_bytes()).map(|it| hasher.fingerprint(&it));
+/// assert_eq!(key("2001:db8::1"), key("[2001:DB8:0:0:ffff::]:443"));
+/// assert_eq!(key("203.0.113.9"), key("::ffff:203.0.113.9"));
+/// assert_ne!(key("2001:db8:0:1::1"), key("2001:db8::1"));
+/// ```
+impl Key for Address {
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        Self::each_part(*self, super::DEFAULT_PREFIX, &mut part);
     }
 }
 

@@ -223,6 +223,11 @@ impl<C: Clock> Store for MemoryStore<C> {
         Ok(self.settle_now(charges, out))
     }
 
+    #[inline]
+    fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
+        Some(self.settle_now(charges, out))
+    }
+
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         self.refund_now(charge);
         Ok(())

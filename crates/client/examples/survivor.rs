@@ -1,0 +1,58 @@
+//! A client that survives a limited server: all its calls succeed, by waiting when told to.
+//!
+//! ```console
+//! $ cargo run -p tidegate-client --example survivor
+//! ```
+
+use std::error::Error;
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::routing::get;
+use http::{Request, Response};
+use reqwest::{Body, Client};
+use tidegate_client::{Event, PoliteLayer};
+use tidegate_tower::RateLimitLayer;
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+/// A server that takes ten calls in a second, and then refuses.
+pub(crate) async fn start_server() -> Result<SocketAddr, Box<dyn Error>> {
+    let app = Router::new().route("/", get(|| async { "hello" }));
+    let app = app.layer(RateLimitLayer::new("10/second burst 10")?);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let service = app.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    Ok(address)
+}
+
+/// reqwest, as a service of http requests.
+pub(crate) fn http_client()
+-> impl Service<Request<Body>, Response = Response<Body>, Error = reqwest::Error, Future: Send> + Clone
+{
+    let client = Client::new();
+    service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        async move { Ok(client.execute(request.try_into()?).await?.into()) }
+    })
+}
+
+/// Makes so many calls, one after the other. How often it was told to wait is printed.
+pub(crate) async fn call(address: SocketAddr, calls: u32) -> Result<u32, Box<dyn Error>> {
+    let polite = PoliteLayer::new().observer(|event: &Event| println!("{event:?}"));
+    let client = polite.layer(http_client());
+    let mut answered = 0;
+    for _ in 0..calls {
+        let request = Request::get(format!("http://{address}/")).body(Body::default())?;
+        let response = client.clone().oneshot(request).await?;
+        answered += u32::from(response.status() == 200);
+    }
+    Ok(answered)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let answered = call(start_server().await?, 25).await?;
+    println!("{answered} of 25 calls were answered");
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! How long to wait when nobody says so, and how much longer when somebody does.
+
+use std::time::Duration;
+
+/// Exponential backoff with full jitter: before retry number n, a random time up to
+/// `base * 2^n`, and never more than `cap`.
+///
+/// A wait that the server asks for is kept to the full, and the jitter comes on top: a quarter of
+/// it, or what backoff would be, whichever is more.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_client::{Backoff, PoliteLayer};
+///
+/// let backoff = Backoff { base: Duration::from_millis(50), ..Backoff::default() };
+/// let layer = PoliteLayer::new().backoff(backoff);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The longest first wait; 100 milliseconds unless said.
+    pub base: Duration,
+    /// The longest that jitter makes a wait; 30 seconds unless said.
+    pub cap: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { base: Duration::from_millis(100), cap: Duration::from_secs(30) }
+    }
+}
+
+impl Backoff {
+    fn ceiling(&self, attempt: u32) -> Duration {
+        self.base.saturating_mul(1_u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(self.cap)
+    }
+}
+
+/// The dice, under a backoff.
+#[derive(Debug)]
+pub(crate) struct Jitter {
+    random: fastrand::Rng,
+    backoff: Backoff,
+    attempt: u32,
+}
+
+impl Jitter {
+    pub(crate) fn new(seed: Option<u64>, backoff: Backoff) -> Self {
+        let random = seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        Self { random, backoff, attempt: 0 }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self::new(Some(seed), Backoff::default())
+    }
+
+    /// For so many attempts already.
+    pub(crate) fn attempt(&mut self, attempt: u32) -> &mut Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// The wait when nobody says how long.
+    pub(crate) fn unasked(&mut self) -> Duration {
+        let ceiling = self.backoff.ceiling(self.attempt);
+        self.up_to(ceiling)
+    }
+
+    /// What to add to a wait that somebody asked for.
+    pub(crate) fn beyond(&mut self, told: Duration) -> Duration {
+        let spread = self.backoff.ceiling(self.attempt).max(told / 4);
+        self.up_to(spread.min(self.backoff.cap))
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.random.u64(0..bound.max(1))
+    }
+
+    fn up_to(&mut self, most: Duration) -> Duration {
+        let micros = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
+        Duration::from_micros(self.random.u64(0..=micros))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ceilings_double_up_to_the_cap() {
+        let backoff = Backoff::default();
+        let millis: Vec<_> = (0..4).map(|n| backoff.ceiling(n).as_millis()).collect();
+        assert_eq!(millis, [100, 200, 400, 800]);
+        assert_eq!(backoff.ceiling(40), backoff.cap);
+        assert_eq!(backoff.ceiling(u32::MAX), backoff.cap);
+    }
+
+    #[test]
+    fn jitter_is_full_and_even() {
+        let mut jitter = Jitter::seeded(7);
+        let mut tenths = [0_u32; 10];
+        for _ in 0..10_000 {
+            let wait = jitter.attempt(3).unasked().as_millis() as usize;
+            tenths[(wait * 10 / 801).min(9)] += 1;
+        }
+        assert!(tenths.iter().all(|count| (850..1_150).contains(count)), "{tenths:?}");
+    }
+
+    #[test]
+    fn a_wait_that_was_asked_for_gets_a_quarter_more() {
+        let mut jitter = Jitter::seeded(7);
+        let most = (0..1_000).map(|_| jitter.beyond(Duration::from_secs(40))).max().unwrap();
+        assert!(most > Duration::from_secs(9) && most <= Duration::from_secs(10), "{most:?}");
+        let most = (0..1_000).map(|_| jitter.beyond(Duration::ZERO)).max().unwrap();
+        assert!(most > Duration::from_millis(90) && most <= Duration::from_millis(100), "{most:?}");
+    }
+}

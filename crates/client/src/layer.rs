@@ -1,0 +1,171 @@
+//! The layer: how polite.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::request::Parts;
+use tower_layer::Layer;
+
+use crate::shared::{Rules, Shared};
+use crate::{Backoff, Budget, ClonedBodies, EmptyBodies, Observer, Polite, Replay, Throttle};
+
+/// Makes a client polite: it waits when it is told to, paces itself before it is refused, and
+/// retries what may be retried.
+///
+/// Everything that the layer makes shares what servers have said. Time is tokio's.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use http::{Request, Response};
+/// use tidegate_client::PoliteLayer;
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // A server that is busy at first.
+/// let start = tokio::time::Instant::now();
+/// let server = service_fn(move |_: Request<String>| async move {
+///     let is_busy = start.elapsed().as_secs() < 7;
+///     let response = Response::builder().status(if is_busy { 429 } else { 200 });
+///     Ok::<_, Infallible>(response.header("retry-after", "7").body(()).unwrap())
+/// });
+///
+/// let client = PoliteLayer::new().layer(server);
+/// let response = client.oneshot(Request::new(String::new())).await?;
+/// assert_eq!(response.status(), 200);
+/// assert!(start.elapsed().as_secs() >= 7);
+/// # Ok(())
+/// # }
+/// ```
+pub struct PoliteLayer<R = EmptyBodies> {
+    rules: Rules,
+    replay: R,
+    shared: Arc<Shared>,
+}
+
+impl PoliteLayer {
+    /// Polite as it should be: at most five retries, of requests that are safe to repeat and have no
+    /// body, and at most a minute of waiting for each call.
+    pub fn new() -> Self {
+        let rules = Rules::default();
+        Self { shared: Arc::new(Shared::new(&rules)), rules, replay: EmptyBodies }
+    }
+}
+
+impl Default for PoliteLayer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<R> PoliteLayer<R> {
+    /// How often a refused call is sent again; five times unless said.
+    #[must_use]
+    pub fn max_retries(self, max_retries: u32) -> Self {
+        self.with(|rules| rules.max_retries = max_retries)
+    }
+
+    /// How long a call may wait, all waits together; a minute unless said. One that would have to
+    /// wait for longer gives up at once: the refusal is passed on, or
+    /// [`PoliteError::TooEarly`](crate::PoliteError::TooEarly) if it was not even sent.
+    #[must_use]
+    pub fn max_wait(self, max_wait: Duration) -> Self {
+        self.with(|rules| rules.max_wait = max_wait)
+    }
+
+    /// How waits grow, and by how much they differ.
+    #[must_use]
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        self.with(|rules| rules.backoff = backoff)
+    }
+
+    /// How many retries there may be all in all; one for five calls unless said.
+    #[must_use]
+    pub fn budget(self, budget: Budget) -> Self {
+        self.with(|rules| rules.budget = Arc::new(budget))
+    }
+
+    /// Refuses calls here while the server refuses most; off unless said.
+    #[must_use]
+    pub fn throttle(self, throttle: Throttle) -> Self {
+        self.with(|rules| rules.throttle = Some(throttle))
+    }
+
+    /// Waits only when told to, and not to avoid being told.
+    #[must_use]
+    pub fn without_pacing(self) -> Self {
+        self.with(|rules| rules.paces = false)
+    }
+
+    /// Which requests share a limit; those to one host and port unless said.
+    #[must_use]
+    pub fn scope(self, scope: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
+        self.with(|rules| rules.scope = Arc::new(scope))
+    }
+
+    /// Which requests may be sent twice; unless said, those whose method is idempotent (GET, HEAD,
+    /// OPTIONS, TRACE, PUT, DELETE) and those with an `Idempotency-Key`.
+    #[must_use]
+    pub fn repeat_if(self, repeat: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+        self.with(|rules| rules.repeat_if = Arc::new(repeat))
+    }
+
+    /// Tells somebody what happens.
+    #[must_use]
+    pub fn observer(self, observer: impl Observer + 'static) -> Self {
+        self.with(|rules| rules.observer = Some(Arc::new(observer)))
+    }
+
+    /// Throws the same dice every time: for tests.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        self.with(|rules| rules.seed = Some(seed))
+    }
+
+    /// Repeats requests with a body too, by cloning it.
+    #[must_use]
+    pub fn clone_bodies(self) -> PoliteLayer<ClonedBodies> {
+        self.with_replay(ClonedBodies)
+    }
+
+    /// Makes the body of a retry by a function.
+    #[must_use]
+    pub fn replay<B, F>(self, replay: F) -> PoliteLayer<F>
+    where
+        F: Fn(&B) -> Option<B> + Clone + Send + Sync + 'static,
+        F: Replay<B>,
+    {
+        self.with_replay(replay)
+    }
+
+    fn with_replay<T>(self, replay: T) -> PoliteLayer<T> {
+        PoliteLayer { rules: self.rules, replay, shared: self.shared }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Rules)) -> Self {
+        change(&mut self.rules);
+        Self { shared: Arc::new(Shared::new(&self.rules)), ..self }
+    }
+}
+
+impl<S, R: Clone> Layer<S> for PoliteLayer<R> {
+    type Service = Polite<S, R>;
+
+    fn layer(&self, inner: S) -> Polite<S, R> {
+        Polite::new(inner, self.replay.clone(), Arc::clone(&self.shared))
+    }
+}
+
+impl<R: Clone> Clone for PoliteLayer<R> {
+    fn clone(&self) -> Self {
+        let (rules, shared) = (self.rules.clone(), Arc::clone(&self.shared));
+        Self { rules, replay: self.replay.clone(), shared }
+    }
+}
+
+impl<R> fmt::Debug for PoliteLayer<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PoliteLayer").field(&self.rules).finish()
+    }
+}

@@ -1,0 +1,61 @@
+//! The other side of a limit: a client that waits when it is told to, paces itself before it is
+//! refused, and backs off with jitter.
+//!
+//! ```
+//! use std::convert::Infallible;
+//! use http::{Request, Response};
+//! use tidegate_client::PoliteLayer;
+//! use tower::{Layer, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Any tower service of http requests: hyper's client, reqwest's, a test's.
+//! let http = service_fn(|request: Request<String>| async move {
+//!     Ok::<_, Infallible>(Response::new(format!("you asked for {}", request.uri())))
+//! });
+//!
+//! let client = PoliteLayer::new().layer(http);
+//! let response = client.oneshot(Request::get("/tides").body(String::new())?).await?;
+//! assert_eq!(response.body(), "you asked for /tides");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What it does, for each server that it talks to:
+//!
+//! - **It listens.** `Retry-After`, in seconds or as a date, of a 429 or a 503 holds for all requests
+//!   to that server, also for those that wait already. Nothing is sent earlier than told.
+//! - **It paces.** `RateLimit` and `RateLimit-Policy` say how much is left, for how long. Below half of
+//!   the quota, requests are spread over what is left of the window.
+//! - **It retries** what may be sent twice, with a random wait on top of what was told, so that not
+//!   everyone comes back at once; with exponential backoff where nothing was told. Within a number
+//!   of attempts, a time, and a [`Budget`].
+//! - **It refuses by itself**, if told to by a [`Throttle`], while the server refuses most.
+//!
+//! An [`Observer`] hears of all of it. [`examples/survivor.rs`] does it with reqwest.
+//!
+//! Timers are tokio's, so a test can pause them.
+//!
+//! [`examples/survivor.rs`]: https://github.com/tidegate/tidegate/blob/main/crates/client/examples/survivor.rs
+
+mod backoff;
+mod budget;
+mod error;
+mod field;
+mod layer;
+mod observer;
+mod pacer;
+mod replay;
+mod service;
+mod shared;
+mod throttle;
+mod told;
+
+pub use backoff::Backoff;
+pub use budget::Budget;
+pub use error::PoliteError;
+pub use layer::PoliteLayer;
+pub use observer::{Event, GiveUp, Observer};
+pub use replay::{ClonedBodies, EmptyBodies, Replay};
+pub use service::Polite;
+pub use throttle::Throttle;

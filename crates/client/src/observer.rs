@@ -1,0 +1,77 @@
+//! What a client tells about its waiting.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+/// Hears what a polite client does: for logs and metrics. Closures are observers.
+///
+/// ```
+/// use tidegate_client::{Event, PoliteLayer};
+///
+/// let layer = PoliteLayer::new().observer(|event: &Event| {
+///     if let Event::Retrying { wait, attempt } = event {
+///         println!("attempt {attempt} in {wait:?}");
+///     }
+/// });
+/// ```
+pub trait Observer: Send + Sync {
+    /// Something has happened. Called from within the call, so it should not take long.
+    fn observe(&self, event: &Event);
+}
+
+impl<F: Fn(&Event) + Send + Sync> Observer for F {
+    fn observe(&self, event: &Event) {
+        self(event);
+    }
+}
+
+/// What happened to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// It waits before it leaves, so that it is not refused.
+    Paced {
+        /// For how long.
+        wait: Duration,
+    },
+    /// The server has refused it.
+    Refused {
+        /// How.
+        status: StatusCode,
+        /// When to come back, if the server says so.
+        told: Option<Duration>,
+        /// Which attempt it was, from 1.
+        attempt: u32,
+    },
+    /// It will be sent again.
+    Retrying {
+        /// After how long.
+        wait: Duration,
+        /// Which attempt it will be.
+        attempt: u32,
+    },
+    /// The refusal is passed on.
+    GaveUp {
+        /// After which attempt.
+        attempt: u32,
+        /// Why.
+        why: GiveUp,
+    },
+    /// It is refused here, because the server refuses most of late.
+    Throttled,
+}
+
+/// Why a refused call is not sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GiveUp {
+    /// To send it twice might do it twice, or its body is gone.
+    NotRepeatable,
+    /// It has been sent as often as allowed.
+    Attempts,
+    /// It would have to wait for longer than allowed.
+    Wait,
+    /// There are no retries left in the [`Budget`](crate::Budget).
+    Budget,
+}

@@ -1,0 +1,54 @@
+//! Which requests may be sent again, and with what body.
+
+use http::Method;
+use http::request::Parts;
+use http_body::Body;
+
+/// Makes the body of a retry.
+///
+/// [`EmptyBodies`] repeats requests without a body, and [`ClonedBodies`] all whose body can be
+/// cloned. A closure does as well:
+///
+/// ```
+/// use tidegate_client::PoliteLayer;
+///
+/// let layer = PoliteLayer::new().replay(|body: &String| Some(body.clone()));
+/// ```
+pub trait Replay<B>: Clone + Send + Sync + 'static {
+    /// The same body once more; `None` if that cannot be.
+    fn replay(&self, body: &B) -> Option<B>;
+}
+
+impl<B, F: Fn(&B) -> Option<B> + Clone + Send + Sync + 'static> Replay<B> for F {
+    fn replay(&self, body: &B) -> Option<B> {
+        self(body)
+    }
+}
+
+/// Repeats requests whose body is empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EmptyBodies;
+
+impl<B: Body + Default> Replay<B> for EmptyBodies {
+    fn replay(&self, body: &B) -> Option<B> {
+        body.is_end_stream().then(B::default)
+    }
+}
+
+/// Repeats requests by cloning their bodies.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClonedBodies;
+
+impl<B: Clone> Replay<B> for ClonedBodies {
+    fn replay(&self, body: &B) -> Option<B> {
+        Some(body.clone())
+    }
+}
+
+/// Whether doing it twice is as good as doing it once: by its method, or because an
+/// `Idempotency-Key` lets the server know.
+pub(crate) fn is_idempotent(head: &Parts) -> bool {
+    let by_method =
+        [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE, Method::PUT, Method::DELETE];
+    by_method.contains(&head.method) || head.headers.contains_key("idempotency-key")
+}

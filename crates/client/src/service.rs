@@ -1,0 +1,216 @@
+//! The service: waits, sends, listens, and sends again.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use tokio::time::{Instant, sleep_until};
+use tower_service::Service;
+
+use crate::shared::Shared;
+use crate::told::Told;
+use crate::{Event, GiveUp, PoliteError, Replay};
+
+/// A polite client. Made by a [`PoliteLayer`](crate::PoliteLayer).
+///
+/// It is always ready: it waits in its calls, and readies the inner service when a request leaves.
+/// Otherwise a place that the inner service has reserved would be held through every wait.
+#[derive(Clone)]
+pub struct Polite<S, R> {
+    inner: S,
+    replay: R,
+    shared: Arc<Shared>,
+}
+
+impl<S, R> Polite<S, R> {
+    pub(crate) const fn new(inner: S, replay: R, shared: Arc<Shared>) -> Self {
+        Self { inner, replay, shared }
+    }
+
+    /// The inner service.
+    pub const fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The inner service, to change it.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// The inner service, without manners.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, R, B, O> Service<Request<B>> for Polite<S, R>
+where
+    S: Service<Request<B>, Response = Response<O>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    R: Replay<B>,
+    B: Send + 'static,
+    O: Send + 'static,
+{
+    type Response = Response<O>;
+    type Error = PoliteError<S::Error>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<O>, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (inner, replay) = (self.inner.clone(), self.replay.clone());
+        let (head, body) = request.into_parts();
+        let call = Call::new(Arc::clone(&self.shared), &head);
+        Box::pin(call.run(inner, replay, Request::from_parts(head, body)))
+    }
+}
+
+/// One call, with all its attempts.
+struct Call {
+    shared: Arc<Shared>,
+    scope: String,
+    may_repeat: bool,
+    /// How many have been made.
+    attempts: u32,
+    /// How much it may still wait.
+    patience: Duration,
+}
+
+impl Call {
+    fn new(shared: Arc<Shared>, head: &Parts) -> Self {
+        Self {
+            scope: (shared.rules.scope)(head),
+            may_repeat: (shared.rules.repeat_if)(head),
+            attempts: 0,
+            patience: shared.rules.max_wait,
+            shared,
+        }
+    }
+
+    async fn run<S, R, B, O>(
+        mut self,
+        mut inner: S,
+        replay: R,
+        request: Request<B>,
+    ) -> Result<Response<O>, PoliteError<S::Error>>
+    where
+        S: Service<Request<B>, Response = Response<O>>,
+        R: Replay<B>,
+    {
+        if self.shared.throttles(Instant::now()) {
+            self.shared.tell(Event::Throttled);
+            return Err(PoliteError::Throttled);
+        }
+        self.shared.rules.budget.deposit();
+        self.pace().await.map_err(PoliteError::TooEarly)?;
+        let mut next = request;
+        loop {
+            let again = self.again(&next, &replay);
+            poll_fn(|context| inner.poll_ready(context)).await.map_err(PoliteError::Service)?;
+            let response = inner.call(next).await.map_err(PoliteError::Service)?;
+            self.attempts += 1;
+            let told = Told::by(response.status(), response.headers());
+            self.shared.learn(&self.scope, &told, Instant::now());
+            if !told.is_refused {
+                return Ok(response);
+            }
+            match self.wait_to_retry(again, response.status(), &told).await {
+                Some(again) => next = again,
+                None => return Ok(response),
+            }
+        }
+    }
+
+    /// The request once more, if it may have to be sent once more.
+    fn again<B, R: Replay<B>>(&self, request: &Request<B>, replay: &R) -> Option<Request<B>> {
+        if !self.may_repeat || self.attempts >= self.shared.rules.max_retries {
+            return None;
+        }
+        let body = replay.replay(request.body())?;
+        let mut again = Request::new(body);
+        again.method_mut().clone_from(request.method());
+        again.uri_mut().clone_from(request.uri());
+        *again.version_mut() = request.version();
+        again.headers_mut().clone_from(request.headers());
+        again.extensions_mut().clone_from(request.extensions());
+        Some(again)
+    }
+
+    /// Waits for its turn, and again if meanwhile somebody was refused. If that takes too long, says
+    /// how long it would.
+    async fn pace(&mut self) -> Result<(), Duration> {
+        let mut now = Instant::now();
+        let mut start = self.shared.reserve(&self.scope, self.attempts, now);
+        while start > now {
+            let wait = start - now;
+            self.patience = self.patience.checked_sub(wait).ok_or(wait)?;
+            self.shared.tell(Event::Paced { wait });
+            sleep_until(start).await;
+            now = Instant::now();
+            if self.shared.blocked_until(&self.scope, now).is_none() {
+                break;
+            }
+            start = self.shared.reserve(&self.scope, self.attempts, now);
+        }
+        Ok(())
+    }
+
+    /// The request that is to be sent again, when the time for it has come.
+    async fn wait_to_retry<B>(
+        &mut self,
+        again: Option<Request<B>>,
+        status: StatusCode,
+        told: &Told,
+    ) -> Option<Request<B>> {
+        let attempt = self.attempts;
+        self.shared.tell(Event::Refused { status, told: told.retry_after, attempt });
+        let waited = match again {
+            None if attempt > self.shared.rules.max_retries => Err(GiveUp::Attempts),
+            None => Err(GiveUp::NotRepeatable),
+            Some(again) => self.back_off(status, told).await.map(|()| again),
+        };
+        match waited {
+            Ok(again) => Some(again),
+            Err(why) => {
+                self.shared.tell(Event::GaveUp { attempt, why });
+                None
+            }
+        }
+    }
+
+    /// Waits as long as told and a little more; or, if nothing was told, for longer each time.
+    async fn back_off(&mut self, status: StatusCode, told: &Told) -> Result<(), GiveUp> {
+        let is_invited = status == StatusCode::TOO_MANY_REQUESTS && told.retry_after.is_some();
+        if !is_invited && !self.shared.rules.budget.withdraw() {
+            return Err(GiveUp::Budget);
+        }
+        let (now, attempt) = (Instant::now(), self.attempts + 1);
+        let until = match told.retry_after {
+            Some(_) => self.shared.reserve(&self.scope, self.attempts, now),
+            None => now + self.shared.backoff(self.attempts - 1),
+        };
+        let wait = until - now;
+        self.patience = self.patience.checked_sub(wait).ok_or(GiveUp::Wait)?;
+        self.shared.tell(Event::Retrying { wait, attempt });
+        sleep_until(until).await;
+        // Others may have been refused since then, and told to wait for longer.
+        match self.shared.blocked_until(&self.scope, Instant::now()) {
+            Some(_) => self.pace().await.map_err(|_| GiveUp::Wait),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<S: fmt::Debug, R> fmt::Debug for Polite<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Polite").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,120 @@
+//! Refusing by oneself what the server would refuse: the adaptive throttle of the SRE book.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backoff::Jitter;
+
+/// Refuses some calls here, without sending them, while the server refuses many.
+///
+/// Of late, `requests` were made and `accepts` were not refused. A call is refused here by the chance
+/// `(requests - K * accepts) / (requests + 1)`: with K = 2, as soon as less than half pass. What is
+/// refused here counts as a request, so the chance rises until the server can breathe.
+///
+/// ```
+/// use tidegate_client::{PoliteLayer, Throttle};
+///
+/// let layer = PoliteLayer::new().throttle(Throttle::default());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throttle {
+    /// K in hundredths; 200 unless said. Less is stricter, 100 the strictest.
+    pub percent: u32,
+    /// How long a call is remembered; two minutes unless said.
+    pub window: Duration,
+}
+
+impl Default for Throttle {
+    fn default() -> Self {
+        Self { percent: 200, window: Duration::from_secs(120) }
+    }
+}
+
+/// What happened of late, in parts of the window.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    parts: [Part; PARTS],
+    /// When the first part began, and which part is the last one.
+    epoch: Option<Instant>,
+    turn: u128,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    requests: u64,
+    accepts: u64,
+}
+
+impl Recent {
+    /// Whether a call is to be refused here. Counts it.
+    pub(crate) fn refuses(&mut self, now: Instant, rule: &Throttle, jitter: &mut Jitter) -> bool {
+        self.turn_to(now, rule);
+        let requests: u64 = self.parts.iter().map(|part| part.requests).sum();
+        let accepts: u64 = self.parts.iter().map(|part| part.accepts).sum();
+        self.part().requests += 1;
+        let expected = accepts.saturating_mul(rule.percent.into());
+        let excess = requests.saturating_mul(100).saturating_sub(expected);
+        jitter.below(requests.saturating_add(1).saturating_mul(100)) < excess
+    }
+
+    /// A call was not refused.
+    pub(crate) fn accepted(&mut self, now: Instant, rule: &Throttle) {
+        self.turn_to(now, rule);
+        self.part().accepts += 1;
+    }
+
+    /// Forgets the parts that are over.
+    fn turn_to(&mut self, now: Instant, rule: &Throttle) {
+        let epoch = *self.epoch.get_or_insert(now);
+        let part = (rule.window / PARTS as u32).as_micros().max(1);
+        let turn = now.saturating_duration_since(epoch).as_micros() / part;
+        let passed = turn.saturating_sub(self.turn).min(PARTS as u128);
+        for _ in 0..passed {
+            self.turn += 1;
+            *self.part() = Part::default();
+        }
+        self.turn = self.turn.max(turn);
+    }
+
+    fn part(&mut self) -> &mut Part {
+        &mut self.parts[(self.turn % PARTS as u128) as usize]
+    }
+}
+
+const PARTS: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused_of(recent: &mut Recent, now: Instant, calls: u32, accepted: bool) -> u32 {
+        let (rule, mut jitter) = (Throttle::default(), Jitter::seeded(7));
+        let mut refused = 0;
+        for _ in 0..calls {
+            if recent.refuses(now, &rule, &mut jitter) {
+                refused += 1;
+            } else if accepted {
+                recent.accepted(now, &rule);
+            }
+        }
+        refused
+    }
+
+    #[test]
+    fn a_server_that_accepts_is_never_throttled() {
+        assert_eq!(refused_of(&mut Recent::default(), Instant::now(), 1_000, true), 0);
+    }
+
+    #[test]
+    fn one_that_refuses_is_left_alone_until_the_window_is_over() {
+        let (mut recent, now) = (Recent::default(), Instant::now());
+        let refused = refused_of(&mut recent, now, 1_000, false);
+        assert!(refused > 970, "{refused}");
+        // 100 accepted ones allow 200 requests; the thousand before still count.
+        let later = now + Duration::from_secs(60);
+        assert!(refused_of(&mut recent, later, 100, true) > 50);
+        let after = now + Duration::from_secs(300);
+        assert_eq!(refused_of(&mut recent, after, 100, true), 0);
+    }
+}

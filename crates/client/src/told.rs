@@ -1,0 +1,168 @@
+//! What a server says about its limits.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::header::{DATE, HeaderMap, RETRY_AFTER};
+use http::{HeaderName, StatusCode};
+use tidegate::{Clock, SystemClock};
+
+use crate::field::{Item, parse};
+
+/// What a response tells about limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Whether the request was refused for want of quota or capacity.
+    pub(crate) is_refused: bool,
+    /// When to come back, as `Retry-After` says it, or the limit that a refusal shows.
+    pub(crate) retry_after: Option<Duration>,
+    /// How the tightest limit stands.
+    pub(crate) standing: Option<Standing>,
+}
+
+/// The state of a limit: `remaining` for the next `reset`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) remaining: u64,
+    pub(crate) reset: Duration,
+    /// What a full quota holds.
+    pub(crate) quota: Option<u64>,
+    pub(crate) window: Option<Duration>,
+}
+
+impl Told {
+    pub(crate) fn by(status: StatusCode, headers: &HeaderMap) -> Self {
+        let is_refused =
+            matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        let standing = standing(headers);
+        let exhausted = standing.filter(|standing| is_refused && standing.remaining == 0);
+        let retry_after = retry_after(headers).or_else(|| exhausted.map(|it| it.reset));
+        Self { is_refused, retry_after, standing }
+    }
+}
+
+/// Seconds, or a date. A date is compared with the server's own clock if it shows it: ours may be
+/// wrong.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More than fits is for ever.
+        return Some(text.parse().map_or(Duration::MAX, Duration::from_secs));
+    }
+    let at = httpdate::parse_http_date(text).ok()?;
+    let shown =
+        headers.get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+    let now = shown.or_else(|| UNIX_EPOCH.checked_add(since_epoch()))?;
+    Some(SystemTime::duration_since(&at, now).unwrap_or_default())
+}
+
+fn since_epoch() -> Duration {
+    Duration::from_micros(SystemClock::new().now().as_micros())
+}
+
+/// Of several limits, the one that leaves the least room.
+fn standing(headers: &HeaderMap) -> Option<Standing> {
+    let policies = items(headers, &RATELIMIT_POLICY);
+    let standings = items(headers, &RATELIMIT).into_iter().filter_map(|item| {
+        let policy = policies.iter().find(|policy| policy.name == item.name);
+        let unit = policy.and_then(|policy| policy.unit.as_deref());
+        if unit.is_some_and(|unit| unit != "requests" && unit != "request") {
+            return None;
+        }
+        Some(Standing {
+            remaining: item.number("r")?,
+            reset: Duration::from_secs(item.number("t")?),
+            quota: policy.and_then(|policy| policy.number("q")),
+            window: policy.and_then(|policy| policy.number("w")).map(Duration::from_secs),
+        })
+    });
+    standings.max_by_key(Standing::gap)
+}
+
+impl Standing {
+    /// How far apart requests are if what is left is to last.
+    pub(crate) fn gap(&self) -> Duration {
+        let parts = u32::try_from(self.remaining.max(1)).unwrap_or(u32::MAX);
+        self.reset.checked_div(parts).unwrap_or(self.reset)
+    }
+}
+
+fn items(headers: &HeaderMap, name: &HeaderName) -> Vec<Item> {
+    let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
+    lines.filter_map(parse).flatten().collect()
+}
+
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(status: u16, fields: &[(&'static str, &str)]) -> Told {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, value.parse().unwrap());
+        }
+        Told::by(StatusCode::from_u16(status).unwrap(), &headers)
+    }
+
+    fn wait(fields: &[(&'static str, &str)]) -> Option<u64> {
+        told(429, fields).retry_after.map(|wait| wait.as_secs())
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        assert_eq!(wait(&[("retry-after", "120")]), Some(120));
+        assert_eq!(wait(&[("retry-after", " 0 ")]), Some(0));
+        assert_eq!(wait(&[("retry-after", "99999999999999999999")]), Some(u64::MAX));
+        for text in ["", "-1", "1.5", "soon", "1e3"] {
+            assert_eq!(wait(&[("retry-after", text)]), None, "{text}");
+        }
+        let now = ("date", "Sun, 06 Nov 1994 08:49:07 GMT");
+        for at in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+        ] {
+            assert_eq!(wait(&[("retry-after", at), now]), Some(30), "{at}");
+        }
+        // A date that is over, by the server's clock and by ours.
+        assert_eq!(wait(&[("retry-after", "Sun, 06 Nov 1994 08:49:00 GMT"), now]), Some(0));
+        assert_eq!(wait(&[("retry-after", "Sun, 06 Nov 1994 08:49:00 GMT")]), Some(0));
+        assert!(wait(&[("retry-after", "Fri, 01 Jan 2100 00:00:00 GMT")]) > Some(1_000_000));
+    }
+
+    #[test]
+    fn the_limit_that_leaves_least_counts() {
+        let told = told(
+            200,
+            &[
+                ("ratelimit-policy", r#""burst";q=100;w=60, "daily";q=1000;w=86400"#),
+                ("ratelimit", r#""burst";r=50;t=30"#),
+                ("ratelimit", r#""daily";r=12;t=36000"#),
+            ],
+        );
+        assert!(!told.is_refused);
+        let daily = Standing {
+            remaining: 12,
+            reset: Duration::from_secs(36_000),
+            quota: Some(1_000),
+            window: Some(Duration::from_secs(86_400)),
+        };
+        assert_eq!(told.standing, Some(daily));
+        assert_eq!(daily.gap(), Duration::from_secs(3_000));
+    }
+
+    #[test]
+    fn a_refusal_without_retry_after_shows_its_limit() {
+        assert_eq!(wait(&[("ratelimit", r#""a";r=0;t=7"#)]), Some(7));
+        assert_eq!(wait(&[("ratelimit", r#""a";r=1;t=7"#)]), None);
+        assert_eq!(wait(&[("ratelimit", r#""a";r=0;t=7"#), ("retry-after", "9")]), Some(9));
+    }
+
+    #[test]
+    fn other_units_than_requests_are_not_ours() {
+        let policy = ("ratelimit-policy", r#""a";q=100;qu="content-bytes""#);
+        assert_eq!(told(200, &[policy, ("ratelimit", r#""a";r=0;t=7"#)]).standing, None);
+    }
+}

@@ -1,0 +1,229 @@
+//! One client and a server that says what the test wants.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use tidegate_client::{Budget, Event, GiveUp, PoliteError, PoliteLayer, Replay, Throttle};
+use tokio::time::Instant;
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+/// A status, and header fields.
+type Script = (u16, Vec<(&'static str, &'static str)>);
+
+/// Answers by a script, the last line for ever, and remembers when and what it was asked.
+#[derive(Clone)]
+struct Server {
+    script: Arc<Mutex<VecDeque<Script>>>,
+    asked: Arc<Mutex<Vec<(Duration, String)>>>,
+    start: Instant,
+}
+
+impl Server {
+    fn new(script: impl IntoIterator<Item = Script>) -> Self {
+        let script = Arc::new(Mutex::new(script.into_iter().collect()));
+        Self { script, asked: Arc::default(), start: Instant::now() }
+    }
+
+    fn answer(&self, request: Request<String>) -> Response<()> {
+        self.asked.lock().unwrap().push((self.start.elapsed(), request.into_body()));
+        let mut script = self.script.lock().unwrap();
+        let (status, fields) =
+            if script.len() > 1 { script.pop_front().unwrap() } else { script[0].clone() };
+        let mut response = Response::builder().status(status);
+        for (name, value) in fields {
+            response = response.header(name, value);
+        }
+        response.body(()).unwrap()
+    }
+
+    fn client<R: Replay<String>>(&self, layer: PoliteLayer<R>) -> Client {
+        let server = self.clone();
+        let service = service_fn(move |request| {
+            let response = server.answer(request);
+            async move { Ok::<_, Infallible>(response) }
+        });
+        let polite = layer.seed(7).layer(service);
+        Client(tower::util::BoxCloneSyncService::new(polite))
+    }
+
+    /// When it was asked, in milliseconds.
+    fn times(&self) -> Vec<u128> {
+        self.asked.lock().unwrap().iter().map(|(at, _)| at.as_millis()).collect()
+    }
+}
+
+#[derive(Clone)]
+struct Client(
+    tower::util::BoxCloneSyncService<Request<String>, Response<()>, PoliteError<Infallible>>,
+);
+
+impl Client {
+    async fn send(&self, method: Method, body: &str) -> Result<u16, PoliteError<Infallible>> {
+        let request = Request::builder().method(method).uri("http://a/");
+        let request = request.body(body.to_owned()).unwrap();
+        Ok(self.0.clone().ready().await?.call(request).await?.status().as_u16())
+    }
+
+    async fn get(&self) -> Result<u16, PoliteError<Infallible>> {
+        self.send(Method::GET, "").await
+    }
+}
+
+fn line(status: u16, fields: &[(&'static str, &'static str)]) -> Script {
+    (status, fields.to_vec())
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_waits_as_long_as_told_and_a_little_more() {
+    let server = Server::new([line(429, &[("retry-after", "20")]), line(200, &[])]);
+    assert_eq!(server.client(PoliteLayer::new()).get().await, Ok(200));
+    let times = server.times();
+    assert!(times[0] == 0 && (20_000..=25_001).contains(&times[1]), "{times:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_call_is_told_holds_for_all() {
+    let server = Server::new([line(429, &[("retry-after", "20")]), line(200, &[])]);
+    let client = server.client(PoliteLayer::new());
+    let mut calls = tokio::task::JoinSet::new();
+    for wait in [0, 1, 5, 19] {
+        let client = client.clone();
+        calls.spawn(async move {
+            tokio::time::sleep(Duration::from_secs(wait)).await;
+            client.get().await
+        });
+    }
+    assert!(calls.join_all().await.into_iter().all(|answer| answer == Ok(200)));
+    assert!(server.times()[1..].iter().all(|time| *time >= 20_000), "{:?}", server.times());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_advice_it_waits_for_longer_each_time() {
+    let server = Server::new([line(503, &[])]);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&events);
+    let layer =
+        PoliteLayer::new().observer(move |event: &Event| heard.lock().unwrap().push(*event));
+    assert_eq!(server.client(layer).get().await, Ok(503));
+    assert_eq!(server.times().len(), 6);
+    let events = events.lock().unwrap();
+    let waits = events.iter().filter_map(|event| match event {
+        Event::Retrying { wait, .. } => Some(wait.as_millis()),
+        _ => None,
+    });
+    for (wait, most) in waits.zip([100, 200, 400, 800, 1_600]) {
+        assert!(wait <= most, "{wait} of {most}");
+    }
+    assert_eq!(events.last(), Some(&Event::GaveUp { attempt: 6, why: GiveUp::Attempts }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_may_happen_twice_is_sent_twice() {
+    for (method, times) in [
+        (Method::GET, 2),
+        (Method::HEAD, 2),
+        (Method::PUT, 2),
+        (Method::DELETE, 2),
+        (Method::POST, 1),
+        (Method::PATCH, 1),
+    ] {
+        let server = Server::new([line(429, &[("retry-after", "1")]), line(200, &[])]);
+        let status = server.client(PoliteLayer::new()).send(method.clone(), "").await.unwrap();
+        assert_eq!((server.times().len(), status == 200), (times, times == 2), "{method}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_are_repeated_where_that_is_possible() {
+    let script = || [line(429, &[("retry-after", "1")]), line(200, &[])];
+    let server = Server::new(script());
+    assert_eq!(server.client(PoliteLayer::new()).send(Method::PUT, "text").await, Ok(429));
+    let server = Server::new(script());
+    let client = server.client(PoliteLayer::new().clone_bodies());
+    assert_eq!(client.send(Method::PUT, "text").await, Ok(200));
+    assert!(server.asked.lock().unwrap().iter().all(|(_, body)| body == "text"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_too_long_is_not_begun() {
+    let server = Server::new([line(429, &[("retry-after", "3600")])]);
+    let client = server.client(PoliteLayer::new());
+    let start = Instant::now();
+    assert_eq!(client.get().await, Ok(429));
+    // The next one is not even sent.
+    let Err(PoliteError::TooEarly(wait)) = client.get().await else { panic!("was sent") };
+    assert!(wait >= Duration::from_secs(3_600));
+    assert_eq!((server.times().len(), start.elapsed()), (1, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_bounds_uninvited_retries_of_all_calls() {
+    let server = Server::new([line(503, &[])]);
+    let client = server.client(PoliteLayer::new().budget(Budget::new(50, 3)));
+    for _ in 0..10 {
+        assert_eq!(client.get().await, Ok(503));
+    }
+    // Ten calls, three retries to begin with, and one for every two calls.
+    assert!((15..=18).contains(&server.times().len()), "{:?}", server.times());
+    let server = Server::new([line(429, &[("retry-after", "1")])]);
+    let client = server.client(PoliteLayer::new().budget(Budget::new(0, 0)).max_retries(3));
+    assert_eq!(client.get().await, Ok(429));
+    assert_eq!(server.times().len(), 4, "invited ones are free");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_slows_down_before_it_is_refused() {
+    let fields =
+        |state| line(200, &[("ratelimit-policy", r#""p";q=100;w=100"#), ("ratelimit", state)]);
+    let states = [r#""p";r=80;t=100"#, r#""p";r=20;t=30"#, r#""p";r=0;t=10"#, r#""p";r=99;t=100"#];
+    let server = Server::new(states.map(fields));
+    let client = server.client(PoliteLayer::new());
+    for _ in 0..5 {
+        assert_eq!(client.get().await, Ok(200));
+    }
+    let times = server.times();
+    // 80 are plenty; 20 for 30 s are one a second, as the policy is; 0 is the end of the window.
+    assert_eq!(times[..3], [0, 0, 1_000]);
+    assert!((11_000..=13_501).contains(&times[3]), "{times:?}");
+    assert_eq!(times[4], times[3]);
+
+    let server = Server::new(states.map(fields));
+    let client = server.client(PoliteLayer::new().without_pacing());
+    for _ in 0..5 {
+        assert_eq!(client.get().await, Ok(200));
+    }
+    assert_eq!(server.times(), [0; 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hosts_are_apart_unless_said() {
+    let server = Server::new([line(429, &[("retry-after", "50")]), line(200, &[])]);
+    let request = |host: &str| Request::get(format!("http://{host}/")).body(String::new()).unwrap();
+    let service = server.client(PoliteLayer::new().max_retries(0)).0;
+    assert_eq!(service.clone().oneshot(request("a")).await.unwrap().status(), 429);
+    assert_eq!(service.clone().oneshot(request("b")).await.unwrap().status(), 200);
+    assert_eq!(server.times(), [0, 0]);
+    let server = Server::new([line(429, &[("retry-after", "50")]), line(200, &[])]);
+    let layer = PoliteLayer::new().max_retries(0).scope(|_| "all".to_owned());
+    let service = server.client(layer).0;
+    let _ = service.clone().oneshot(request("a")).await.unwrap();
+    let _ = service.oneshot(request("b")).await.unwrap();
+    assert!(server.times()[1] >= 50_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_most_is_spared() {
+    let server = Server::new([line(503, &[])]);
+    let layer = PoliteLayer::new().max_retries(0).throttle(Throttle::default());
+    let client = server.client(layer);
+    let mut throttled = 0;
+    for _ in 0..200 {
+        throttled += u32::from(client.get().await == Err(PoliteError::Throttled));
+    }
+    assert!(throttled > 180 && server.times().len() < 20, "{throttled}");
+}

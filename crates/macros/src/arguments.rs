@@ -1,0 +1,188 @@
+//! What stands in the brackets.
+
+use proc_macro2::Span;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Error, Expr, Ident, LitStr, Result, Token, bracketed, token};
+use tidegate_core::{AlgorithmKind, Limit, Quota};
+
+use crate::key::KeyExpression;
+
+/// `name = "...", quota = "...", ...`: each at most once, in any order.
+#[derive(Default)]
+pub(crate) struct Arguments {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) key: Option<KeyExpression>,
+    pub(crate) scope: Scope,
+    pub(crate) on_denied: OnDenied,
+    pub(crate) source: Source,
+}
+
+/// Where the limit is.
+pub(crate) enum Source {
+    /// In the attribute; the counters are this process's.
+    Here { quotas: Vec<LitStr>, algorithm: Option<AlgorithmKind>, fail: Fail },
+    /// In a limiter that the program has.
+    Limiter(Expr),
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self::Here { quotas: Vec::new(), algorithm: None, fail: Fail::Local }
+    }
+}
+
+/// Arguments that are one word of a few; the first is what holds unless said.
+macro_rules! choices {
+    ($($(#[$doc:meta])* $name:ident { $first:literal => $one:ident $(, $word:literal => $variant:ident)* $(,)? })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq)]
+        pub(crate) enum $name { #[default] $one $(, $variant)* }
+
+        impl Parse for $name {
+            fn parse(input: ParseStream<'_>) -> Result<Self> {
+                let word: Ident = input.parse()?;
+                match word.to_string().as_str() {
+                    $first => Ok(Self::$one),
+                    $($word => Ok(Self::$variant),)*
+                    other => {
+                        let expected = [$first $(, $word)*].join(", ");
+                        Err(Error::new(word.span(), format!("`{other}`: expected one of {expected}")))
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+choices! {
+    /// Whom the limit counts.
+    Scope { "global" => Global, "user" => User, "ip" => Ip }
+    /// What a call does that may not happen now.
+    OnDenied { "error" => Error, "wait" => Wait }
+    /// What a call does when the store does not answer.
+    Fail { "local" => Local, "open" => Open, "closed" => Closed }
+}
+
+impl Parse for Arguments {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let mut read = Reading::default();
+        while !input.is_empty() {
+            let argument: Ident = input.parse()?;
+            input.parse::<Token![=]>()?;
+            read.argument(&argument, input)?;
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        read.finish()
+    }
+}
+
+/// As it was written, before it is known what goes together.
+#[derive(Default)]
+struct Reading {
+    arguments: Arguments,
+    seen: Vec<Ident>,
+    quotas: Vec<LitStr>,
+    algorithm: Option<AlgorithmKind>,
+    fail: Fail,
+    limiter: Option<Expr>,
+}
+
+impl Reading {
+    fn argument(&mut self, argument: &Ident, input: ParseStream<'_>) -> Result<()> {
+        if self.place_of(&argument.to_string()).is_some() {
+            return Err(Error::new(argument.span(), format!("`{argument}` is there twice")));
+        }
+        match argument.to_string().as_str() {
+            "name" => self.arguments.name = Some(name(input)?),
+            "quota" => self.quotas = quotas(input)?,
+            "algorithm" => self.algorithm = Some(algorithm(input)?),
+            "key" => self.arguments.key = Some(input.parse()?),
+            "scope" => self.arguments.scope = input.parse()?,
+            "on_denied" => self.arguments.on_denied = input.parse()?,
+            "fail" => self.fail = input.parse()?,
+            "limiter" => self.limiter = Some(input.parse()?),
+            other => {
+                let message = format!("unknown argument `{other}`: expected one of {KNOWN}");
+                return Err(Error::new(argument.span(), message));
+            }
+        }
+        self.seen.push(argument.clone());
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Arguments> {
+        let missing = |what: &str| Error::new(Span::call_site(), what);
+        self.arguments.source = match self.limiter.take() {
+            Some(limiter) => {
+                for unused in ["quota", "algorithm", "fail"] {
+                    if let Some(place) = self.place_of(unused) {
+                        let message = format!("`{unused}` is the limiter's own: leave one out");
+                        return Err(Error::new(place, message));
+                    }
+                }
+                Source::Limiter(limiter)
+            }
+            None if self.quotas.is_empty() => return Err(missing(NO_QUOTA)),
+            None if self.arguments.name.is_none() => return Err(missing(NO_NAME)),
+            None => {
+                self.check_limits()?;
+                Source::Here { quotas: self.quotas, algorithm: self.algorithm, fail: self.fail }
+            }
+        };
+        Ok(self.arguments)
+    }
+
+    /// The algorithm may have something against a quota that is one.
+    fn check_limits(&self) -> Result<()> {
+        for quota in &self.quotas {
+            let refused = |error| Error::new(quota.span(), error);
+            let parsed: Quota = quota.value().parse().map_err(refused)?;
+            let algorithm = self.algorithm.unwrap_or(AlgorithmKind::for_quota(&parsed));
+            Limit::new(algorithm, &parsed).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    fn place_of(&self, argument: &str) -> Option<Span> {
+        self.seen.iter().find(|seen| *seen == argument).map(Ident::span)
+    }
+}
+
+fn name(input: ParseStream<'_>) -> Result<LitStr> {
+    let name: LitStr = input.parse()?;
+    let length = name.value().len();
+    if (1..=MAX_NAME).contains(&length) {
+        return Ok(name);
+    }
+    let message = format!("a name of {length} bytes: expected 1 to {MAX_NAME}");
+    Err(Error::new(name.span(), message))
+}
+
+fn quotas(input: ParseStream<'_>) -> Result<Vec<LitStr>> {
+    if !input.peek(token::Bracket) {
+        return Ok(vec![input.parse()?]);
+    }
+    let list;
+    let bracket = bracketed!(list in input);
+    let quotas = Punctuated::<LitStr, Token![,]>::parse_terminated(&list)?;
+    if (1..=MAX_LIMITS).contains(&quotas.len()) {
+        return Ok(quotas.into_iter().collect());
+    }
+    let message = format!("{} quotas: expected 1 to {MAX_LIMITS}", quotas.len());
+    Err(Error::new(bracket.span.join(), message))
+}
+
+fn algorithm(input: ParseStream<'_>) -> Result<AlgorithmKind> {
+    let name: LitStr = input.parse()?;
+    name.value().parse().map_err(|error| Error::new(name.span(), error))
+}
+
+const KNOWN: &str = "name, quota, algorithm, key, scope, on_denied, fail, limiter";
+const NO_QUOTA: &str = "no limit: expected quota = \"100/minute\", or limiter = ...";
+const NO_NAME: &str = "no name: expected name = \"...\", which tells its counters from others'";
+/// As many as a policy may have.
+const MAX_LIMITS: usize = 32;
+const MAX_NAME: usize = 128;

@@ -1,0 +1,165 @@
+//! From a function to one that asks first.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Attribute, Error, ItemFn, Result, ReturnType, Signature};
+use tidegate_core::AlgorithmKind;
+
+use crate::arguments::{Arguments, Fail, OnDenied, Scope, Source};
+
+/// The function, with a preamble that returns early when a limit denies.
+pub(crate) fn expand(arguments: Arguments, mut function: ItemFn) -> Result<TokenStream> {
+    let returned = can_deny(&function.sig)?;
+    let mut all = vec![arguments];
+    for attribute in take_siblings(&mut function.attrs) {
+        all.push(attribute.parse_args()?);
+    }
+    let limits = all.iter().enumerate().map(|(index, one)| Limit::new(index, one, &function.sig));
+    let limits = limits.collect::<Result<Vec<_>>>()?;
+    let set_up = limits.iter().map(|limit| &limit.set_up);
+    let asks = (0..limits.len()).map(|turn| ask(&limits, turn, returned));
+    let ItemFn { attrs, vis, sig, block } = &function;
+    let statements = &block.stmts;
+    Ok(quote! {
+        #(#attrs)*
+        #vis #sig {
+            {
+                #(#set_up)*
+                #(#asks)*
+            }
+            #(#statements)*
+        }
+    })
+}
+
+/// Asks the limit whose turn it is. If it denies, those before it get back what they gave.
+fn ask(limits: &[Limit], turn: usize, returned: Span) -> TokenStream {
+    let enter = &limits[turn].enter;
+    let leave = limits[..turn].iter().map(|limit| &limit.leave);
+    let denied = Ident::new("denied", Span::mixed_site());
+    let error = quote_spanned! {returned=>
+        ::tidegate::attribute::FromDenied::from_denied(#denied)
+    };
+    quote! {
+        if let ::core::result::Result::Err(#denied) = #enter {
+            #(#leave)*
+            return #error;
+        }
+    }
+}
+
+/// What one attribute becomes.
+struct Limit {
+    set_up: TokenStream,
+    enter: TokenStream,
+    leave: TokenStream,
+}
+
+impl Limit {
+    fn new(index: usize, arguments: &Arguments, function: &Signature) -> Result<Self> {
+        let name = match &arguments.name {
+            Some(name) => name.to_token_stream(),
+            None => function.ident.to_string().into_token_stream(),
+        };
+        let key_expression = key(arguments, function, &name)?;
+        let key = Ident::new(&format!("key_{index}"), Span::mixed_site());
+        let (now, wait) = match function.asyncness {
+            Some(_) => ("", quote!(.await)),
+            None => ("_now", quote!()),
+        };
+        let verb = if arguments.on_denied == OnDenied::Wait { "queue" } else { "enter" };
+        let (enter, leave) = (format_ident!("{verb}{now}"), format_ident!("leave{now}"));
+        Ok(match &arguments.source {
+            Source::Here { quotas, algorithm, fail } => {
+                let limited = format_ident!("__TIDEGATE_{index}");
+                let (algorithm, fail) = (algorithm_tokens(*algorithm), fail_tokens(*fail));
+                Self {
+                    set_up: quote! {
+                        static #limited: ::tidegate::attribute::Limited =
+                            ::tidegate::attribute::Limited::new(
+                                #name, &[#(#quotas),*], #algorithm, #fail,
+                            );
+                        let #key = #key_expression;
+                    },
+                    enter: quote!(#limited.#enter(&#key)#wait),
+                    leave: quote!(#limited.#leave(&#key)#wait;),
+                }
+            }
+            Source::Limiter(expression) => {
+                let limiter = Ident::new(&format!("limiter_{index}"), Span::mixed_site());
+                Self {
+                    set_up: quote! {
+                        let #limiter = &#expression;
+                        let #key = #key_expression;
+                    },
+                    enter: quote!(::tidegate::attribute::#enter(#limiter, #name, &#key)#wait),
+                    leave: quote!(::tidegate::attribute::#leave(#limiter, &#key)#wait;),
+                }
+            }
+        })
+    }
+}
+
+/// An optional key: `None` exempts the call.
+fn key(arguments: &Arguments, function: &Signature, name: &TokenStream) -> Result<TokenStream> {
+    let own = arguments.key.as_ref().map(|key| key.within(function)).transpose()?;
+    let some = quote!(::core::option::Option::Some);
+    let scope = match arguments.scope {
+        Scope::Global => {
+            let everybody = own.unwrap_or_else(|| quote!(""));
+            return Ok(quote!(#some(#everybody)));
+        }
+        Scope::User => quote!(User),
+        Scope::Ip => quote!(Ip),
+    };
+    let caller = Ident::new("caller", Span::mixed_site());
+    let together = own.map_or_else(|| quote!(#caller), |own| quote!((#caller, #own)));
+    Ok(quote! {
+        match ::tidegate::attribute::resolve(::tidegate::attribute::Scope::#scope, #name) {
+            #some(#caller) => #some(#together),
+            ::core::option::Option::None => ::core::option::Option::None,
+        }
+    })
+}
+
+fn algorithm_tokens(algorithm: Option<AlgorithmKind>) -> TokenStream {
+    match algorithm {
+        Some(kind) => {
+            let variant = format_ident!("{kind:?}");
+            quote!(::core::option::Option::Some(::tidegate::AlgorithmKind::#variant))
+        }
+        None => quote!(::core::option::Option::None),
+    }
+}
+
+fn fail_tokens(fail: Fail) -> TokenStream {
+    let variant = match fail {
+        Fail::Local => quote!(Local),
+        Fail::Open => quote!(Open),
+        Fail::Closed => quote!(Closed),
+    };
+    quote!(::tidegate::OnStoreError::#variant)
+}
+
+/// Where the function says what it returns; whether that holds a denial is for the compiler to find.
+fn can_deny(function: &Signature) -> Result<Span> {
+    if let Some(token) = &function.constness {
+        return Err(Error::new(token.span, "a const function cannot ask a limiter"));
+    }
+    match &function.output {
+        ReturnType::Type(_, returned) => Ok(returned.span()),
+        ReturnType::Default => Err(Error::new(function.ident.span(), RETURNS_NOTHING)),
+    }
+}
+
+/// Other limits of the same function: they are one question.
+fn take_siblings(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
+    let is_ours = |attribute: &mut Attribute| {
+        attribute.path().segments.last().is_some_and(|last| last.ident == "rate_limit")
+    };
+    attributes.extract_if(.., is_ours).collect()
+}
+
+const RETURNS_NOTHING: &str = "this function returns nothing, so it has no place for a denial; \
+     expected a Result<_, E> where E: From<tidegate::Denied>";

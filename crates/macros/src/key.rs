@@ -1,0 +1,80 @@
+//! `|user, to| (user.id, to)`: who is counted, over the arguments of the function.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::visit::{self, Visit};
+use syn::{Error, Expr, FnArg, Ident, PatIdent, Result, Signature, Token};
+
+/// Looks like a closure, and sees the arguments that it names by reference.
+pub(crate) struct KeyExpression {
+    arguments: Vec<Ident>,
+    expression: Expr,
+}
+
+impl Parse for KeyExpression {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if input.peek(Token![||]) {
+            input.parse::<Token![||]>()?;
+            return Ok(Self { arguments: Vec::new(), expression: input.parse()? });
+        }
+        let bar = |input: ParseStream<'_>| input.parse::<Token![|]>();
+        bar(input).map_err(|error| Error::new(error.span(), "expected |argument| expression"))?;
+        let mut arguments = Punctuated::<Ident, Token![,]>::new();
+        while !input.peek(Token![|]) {
+            arguments.push_value(input.call(Ident::parse_any)?);
+            if !input.peek(Token![|]) {
+                arguments.push_punct(input.parse()?);
+            }
+        }
+        bar(input)?;
+        Ok(Self { arguments: arguments.into_iter().collect(), expression: input.parse()? })
+    }
+}
+
+impl KeyExpression {
+    /// As an expression within the function.
+    pub(crate) fn within(&self, function: &Signature) -> Result<TokenStream> {
+        let known = arguments_of(function);
+        for argument in &self.arguments {
+            if !known.contains(argument) {
+                return Err(no_such_argument(argument, &known));
+            }
+        }
+        let borrowed = self.arguments.iter().filter(|argument| *argument != "self");
+        let names: Vec<_> = borrowed.collect();
+        let expression = &self.expression;
+        Ok(quote!({ #(let #names = &#names;)* #expression }))
+    }
+}
+
+fn no_such_argument(argument: &Ident, known: &[Ident]) -> Error {
+    let known: Vec<_> = known.iter().map(ToString::to_string).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    let message = format!("`{argument}` is no argument of this function; it has {known}");
+    Error::new(argument.span(), message)
+}
+
+/// All names that the arguments bind, also within patterns.
+fn arguments_of(function: &Signature) -> Vec<Ident> {
+    let mut names = Names::default();
+    for argument in &function.inputs {
+        match argument {
+            FnArg::Receiver(receiver) => names.0.push(receiver.self_token.into()),
+            FnArg::Typed(typed) => names.visit_pat(&typed.pat),
+        }
+    }
+    names.0
+}
+
+#[derive(Default)]
+struct Names(Vec<Ident>);
+
+impl Visit<'_> for Names {
+    fn visit_pat_ident(&mut self, pattern: &PatIdent) {
+        self.0.push(pattern.ident.clone());
+        visit::visit_pat_ident(self, pattern);
+    }
+}

@@ -1,0 +1,182 @@
+//! Functions with limits, called.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use tidegate::{
+    Clock, Decision, Denied, Limiter, MemoryStore, NotReady, Patience, RateLimiter, Reason, Source,
+    Timestamp, rate_limit,
+};
+use tokio::time::Instant;
+
+#[rate_limit(name = "async", quota = "2/day", key = |user| user)]
+async fn twice_a_day(user: &str) -> Result<usize, Denied> {
+    tokio::task::yield_now().await;
+    Ok(user.len())
+}
+
+#[tokio::test]
+async fn an_async_function_is_limited_by_key() {
+    for _ in 0..2 {
+        assert_eq!(twice_a_day("alice").await.unwrap(), 5);
+    }
+    let denied = twice_a_day("alice").await.unwrap_err();
+    assert_eq!(denied.decision().unwrap().reason(), Reason::LimitExceeded);
+    assert!(
+        denied.to_string().starts_with(r#""async" denied this call: try again in "#),
+        "{denied}"
+    );
+    assert_eq!(twice_a_day("bob").await.unwrap(), 3);
+    // Futures of limited functions can be spawned.
+    tokio::spawn(twice_a_day("carol")).await.unwrap().unwrap();
+}
+
+#[rate_limit(name = "sync", quota = ["5/day", "2/hour"], key = |a, b| (*a, b.as_str()))]
+fn of_two(a: u32, b: String) -> Result<String, Box<dyn std::error::Error>> {
+    Ok(format!("{a}{b}"))
+}
+
+#[test]
+fn any_error_that_a_denial_becomes_will_do() {
+    let call = |a| of_two(a, "x".to_owned());
+    assert_eq!(call(1).unwrap(), "1x");
+    call(1).unwrap();
+    let error = call(1).unwrap_err();
+    assert_eq!(error.downcast_ref::<Denied>().unwrap().name(), "sync");
+    call(2).unwrap();
+}
+
+struct Service {
+    limiter: Limiter,
+    tenant: String,
+}
+
+impl Service {
+    #[rate_limit(limiter = self.limiter, key = |self, id| (&self.tenant, *id))]
+    async fn load<T: Default + Send>(&self, id: u64) -> Result<T, Denied> {
+        let _ = id;
+        Ok(T::default())
+    }
+
+    #[rate_limit(limiter = &self.limiter, key = |x, y| (*x, *y))]
+    fn sum(&mut self, (x, y): (i64, i64)) -> Result<i64, Denied> {
+        Ok(x + y)
+    }
+}
+
+#[tokio::test]
+async fn methods_may_bring_their_limiter() {
+    let limiter = Limiter::builder().name("service").limit("1/day").build().unwrap();
+    let mut service = Service { limiter, tenant: "t".to_owned() };
+    assert_eq!(service.load::<String>(7).await.unwrap(), "");
+    // One limit, whatever the function is instantiated with.
+    assert_eq!(service.load::<u8>(7).await.unwrap_err().name(), "load");
+    assert_eq!(service.load::<u8>(8).await.unwrap(), 0);
+    assert_eq!(service.sum((1, 2)).unwrap(), 3);
+    assert!(service.sum((1, 2)).is_err());
+    assert!(!service.limiter.check_now(&("t", 7_u64)).is_allowed());
+}
+
+#[rate_limit(name = "each", quota = "3/day", key = |user| user)]
+#[rate_limit(name = "all", quota = "4/day")]
+async fn twice_limited(user: u64) -> Result<(), Denied> {
+    let _ = user;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_taken_is_given_back_when_a_later_limit_denies() {
+    for _ in 0..3 {
+        twice_limited(1).await.unwrap();
+    }
+    assert_eq!(twice_limited(1).await.unwrap_err().name(), "each");
+    twice_limited(2).await.unwrap();
+    for _ in 0..5 {
+        // Were these to count, the first limit would deny from the third on.
+        assert_eq!(twice_limited(2).await.unwrap_err().name(), "all");
+    }
+}
+
+#[rate_limit(name = "nobody asked", quota = "1/day", scope = ip)]
+fn by_address() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[test]
+fn without_a_resolver_everybody_shares_a_counter() {
+    by_address().unwrap();
+    assert!(by_address().is_err());
+}
+
+/// Tokio's time, which a test can stop.
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_secs(1_000) + self.0.elapsed().into()
+    }
+}
+
+#[rate_limit(limiter = limiter, on_denied = wait)]
+async fn in_line(limiter: &Limiter<MemoryStore<TokioClock>>) -> Result<Instant, Denied> {
+    Ok(Instant::now())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_may_wait_in_line() {
+    let store = MemoryStore::builder().clock(TokioClock(Instant::now())).build();
+    let patience = Patience { max_wait: Duration::from_millis(250), max_queue: 10 };
+    let limiter = Limiter::builder().limit("10/second burst 1").patience(patience);
+    let limiter = Arc::new(limiter.store(store).build().unwrap());
+    let start = Instant::now();
+    for turn in 0..3 {
+        let waited = in_line(&limiter).await.unwrap() - start;
+        let due = Duration::from_millis(100 * turn);
+        assert!(waited >= due && waited < due + Duration::from_millis(20), "{waited:?}");
+    }
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let limiter = Arc::clone(&limiter);
+        tasks.spawn(async move { in_line(&limiter).await });
+    }
+    let results = tasks.join_all().await;
+    let late: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    assert_eq!(late.len(), 2);
+    assert!(late.iter().all(|denied| matches!(denied.why_not_ready(), Some(NotReady::TooLong(_)))));
+}
+
+#[rate_limit(name = "a thread in line", quota = "100/second burst 1", on_denied = wait)]
+fn blocking() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_thread_may_wait_too_even_the_only_one_of_a_runtime() {
+    for _ in 0..3 {
+        blocking().unwrap();
+    }
+}
+
+/// A limiter that is not ours, and has to think about it.
+struct Slow;
+
+impl RateLimiter for Slow {
+    async fn decide<K: tidegate::Key + Sync + ?Sized>(&self, _: &K, _: tidegate::Cost) -> Decision {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Decision::unsettled(false, Source::None)
+    }
+}
+
+static SLOW: LazyLock<Arc<Slow>> = LazyLock::new(|| Arc::new(Slow));
+
+#[rate_limit(name = "slow", limiter = *SLOW)]
+fn ask_slowly() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[test]
+fn limiters_are_replaceable() {
+    assert_eq!(ask_slowly().unwrap_err().decision().unwrap().reason(), Reason::NoPolicy);
+}

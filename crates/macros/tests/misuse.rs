@@ -1,0 +1,6 @@
+//! Mistakes are shown where they are.
+
+#[test]
+fn errors_point_at_the_token() {
+    trybuild::TestCases::new().compile_fail("tests/misuse/*.rs");
+}

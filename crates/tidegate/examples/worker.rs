@@ -1,0 +1,41 @@
+//! A worker that smooths its calls: a fragile service gets one every 20 milliseconds, whatever
+//! comes in.
+//!
+//! ```console
+//! $ cargo run -p tidegate --example worker
+//! ```
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{Limiter, NotReady, Patience, Store};
+
+/// Handles all of `jobs`, each by a task of its own; says how many were too late for the line.
+pub(crate) async fn work<S: Store + 'static>(
+    limiter: Arc<Limiter<S>>,
+    jobs: u32,
+    call: fn(u32),
+) -> usize {
+    let mut tasks = tokio::task::JoinSet::new();
+    for job in 0..jobs {
+        let limiter = Arc::clone(&limiter);
+        tasks.spawn(async move {
+            limiter.until_ready("fragile-service").await?;
+            call(job);
+            Ok::<_, NotReady>(())
+        });
+    }
+    tasks.join_all().await.into_iter().filter(Result::is_err).count()
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let limiter = Limiter::builder()
+        .limit("50/second burst 1")
+        .patience(Patience { max_wait: Duration::from_millis(500), max_queue: 100 })
+        .build()?;
+    let late = work(Arc::new(limiter), 40, |job| println!("job {job}")).await;
+    println!("{late} jobs would have waited for longer than half a second");
+    Ok(())
+}

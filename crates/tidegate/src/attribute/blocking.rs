@@ -1,0 +1,49 @@
+//! Waiting where there is no `await`.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use tokio::runtime::{Builder, Handle};
+
+/// Runs a future to its end on this thread, wherever the thread is.
+///
+/// Timers and connections are those of a runtime in the background and never of the caller's: if
+/// the caller is that runtime's only thread, nothing would move while it stands here. `None` if the
+/// system has no thread left for it.
+pub(super) fn wait<F: Future>(future: F) -> Option<F::Output> {
+    let _context = background()?.enter();
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return Some(output),
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// A runtime with a thread of its own.
+fn background() -> Option<&'static Handle> {
+    static BACKGROUND: OnceLock<Option<Handle>> = OnceLock::new();
+    BACKGROUND.get_or_init(start).as_ref()
+}
+
+fn start() -> Option<Handle> {
+    let runtime = Builder::new_current_thread().enable_all().build().ok()?;
+    let handle = runtime.handle().clone();
+    let run = move || runtime.block_on(std::future::pending::<()>());
+    thread::Builder::new().name("tidegate".to_owned()).spawn(run).ok()?;
+    Some(handle)
+}

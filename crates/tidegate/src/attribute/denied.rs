@@ -1,0 +1,143 @@
+//! What a call that was refused returns.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use crate::{BuildError, Decision, NotReady, Reason};
+
+/// A call of a limited function that did not happen.
+///
+/// A function that carries `#[rate_limit]` returns a `Result` whose error can be made from this:
+/// this type itself, `Box<dyn Error>`, or one of your own.
+///
+/// ```
+/// use tidegate::{Denied, rate_limit};
+///
+/// #[derive(Debug)]
+/// enum MailError { TooMany(Denied), NoSuchUser }
+///
+/// impl From<Denied> for MailError {
+///     fn from(denied: Denied) -> Self {
+///         Self::TooMany(denied)
+///     }
+/// }
+///
+/// #[rate_limit(name = "resets", quota = "1/hour", key = |user| user)]
+/// fn reset_password(user: u64) -> Result<(), MailError> {
+///     if user == 0 { Err(MailError::NoSuchUser) } else { Ok(()) }
+/// }
+///
+/// assert!(reset_password(7).is_ok());
+/// assert!(matches!(reset_password(7), Err(MailError::TooMany(denied)) if denied.name() == "resets"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Denied(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    name: &'static str,
+    why: Why,
+}
+
+#[derive(Clone, Debug)]
+enum Why {
+    Decision(Decision),
+    NotReady(NotReady),
+    /// The attribute checks what it is given, so this does not happen.
+    NoLimiter(BuildError),
+}
+
+impl Denied {
+    fn new(name: &'static str, why: Why) -> Self {
+        Self(Box::new(Inner { name, why }))
+    }
+
+    pub(super) fn unless_allowed(name: &'static str, decision: Decision) -> Result<(), Self> {
+        if decision.is_allowed() { Ok(()) } else { Err(Self::new(name, Why::Decision(decision))) }
+    }
+
+    pub(super) fn not_ready(name: &'static str, not_ready: NotReady) -> Self {
+        Self::new(name, Why::NotReady(not_ready))
+    }
+
+    pub(super) fn no_limiter(name: &'static str, error: BuildError) -> Self {
+        Self::new(name, Why::NoLimiter(error))
+    }
+
+    /// The name of the limit that denied.
+    pub const fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// The decision, unless the call gave up waiting in line.
+    pub const fn decision(&self) -> Option<&Decision> {
+        match &self.0.why {
+            Why::Decision(decision) => Some(decision),
+            Why::NotReady(_) | Why::NoLimiter(_) => None,
+        }
+    }
+
+    /// Why the call did not wait any longer, where it was to wait.
+    pub const fn why_not_ready(&self) -> Option<&NotReady> {
+        match &self.0.why {
+            Why::NotReady(not_ready) => Some(not_ready),
+            Why::Decision(_) | Why::NoLimiter(_) => None,
+        }
+    }
+
+    /// When to try again; `None` where that is not known, or does not help.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.decision()?.retry_after().map(Into::into)
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} denied this call: ", self.name())?;
+        match &self.0.why {
+            Why::Decision(decision) => match (decision.reason(), decision.retry_after()) {
+                (Reason::LimitExceeded, Some(wait)) => write!(f, "try again in {wait}"),
+                (reason, Some(wait)) => write!(f, "{reason}, try again in {wait}"),
+                (reason, None) => write!(f, "{reason}"),
+            },
+            Why::NotReady(not_ready) => not_ready.fmt(f),
+            Why::NoLimiter(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for Denied {}
+
+/// What a limited function may return: something that a denial can be made into.
+///
+/// There is no way for an `Option` or `()`: a refusal that nobody sees is a bug that nobody finds.
+///
+/// ```compile_fail,E0277
+/// #[tidegate::rate_limit(name = "a", quota = "5/second")]
+/// fn limited() -> Option<u64> { None }
+/// ```
+///
+/// Nor for an error that knows nothing of denials:
+///
+/// ```compile_fail,E0277
+/// struct MyError;
+///
+/// #[tidegate::rate_limit(name = "a", quota = "5/second")]
+/// fn limited() -> Result<(), MyError> { Ok(()) }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a function with #[rate_limit] cannot return `{Self}`",
+    label = "has no place for a denial",
+    note = "return a Result<_, E> where E: From<tidegate::Denied>"
+)]
+pub trait FromDenied {
+    /// The denial, as the function returns it.
+    fn from_denied(denied: Denied) -> Self;
+}
+
+impl<T, E: From<Denied>> FromDenied for Result<T, E> {
+    fn from_denied(denied: Denied) -> Self {
+        Err(denied.into())
+    }
+}

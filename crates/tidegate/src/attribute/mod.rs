@@ -1,0 +1,133 @@
+//! What stands behind `#[rate_limit]`: limits on functions, by an attribute.
+//!
+//! ```
+//! use tidegate::{Denied, rate_limit};
+//!
+//! #[rate_limit(name = "mails", quota = "2/day", key = |to| to)]
+//! async fn send_mail(to: &str, text: &str) -> Result<usize, Denied> {
+//!     Ok(text.len())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! assert!(send_mail("alice", "hello").await.is_ok());
+//! assert!(send_mail("alice", "hello").await.is_ok());
+//! let denied = send_mail("alice", "hello").await.unwrap_err();
+//! assert!(denied.retry_after().is_some());
+//! assert!(send_mail("bob", "hello").await.is_ok());
+//! # }
+//! ```
+//!
+//! | argument | means |
+//! |---|---|
+//! | `name = "mails"` | tells its counters from others'. Functions that share a name and a window share their counters |
+//! | `quota = "100/minute"` | also `["5/second", "100/minute"]`: all must pass. Read when the program is compiled |
+//! | `algorithm = "sliding-log"` | as in a configuration file; chosen by the quota unless said |
+//! | `key = \|to\| to` | who is counted: an expression over the function's arguments, which it sees by reference |
+//! | `scope = global` | everybody together; the default |
+//! | `scope = user`, `scope = ip` | whoever calls, as the [resolver](resolve_with) of this process knows them. With a `key`: both together |
+//! | `on_denied = error` | the call returns an error that is made [from](From) a [`Denied`]; the default |
+//! | `on_denied = wait` | the call waits in line, as [`until_ready`](crate::Limiter::until_ready) does, and returns an error when that takes too long |
+//! | `fail = local`, `open`, `closed` | what to do [when the store does not answer](crate::OnStoreError) |
+//! | `limiter = &self.limiter` | another limiter than this process's: any [`RateLimiter`]. It has its own quota, name and failure mode |
+//!
+//! The attribute may be repeated. Limits are asked from top to bottom, and what was taken is given
+//! back when a later one denies.
+//!
+//! # Where the counters are
+//!
+//! In this process's memory, or in whatever store [`use_store`] was given before the first call:
+//!
+//! ```
+//! use tidegate::{MemoryStore, attribute};
+//!
+//! // A RedisStore, in a program that has siblings.
+//! attribute::use_store(MemoryStore::builder().max_keys(10_000).build())?;
+//! # Ok::<(), attribute::AlreadyInUse>(())
+//! ```
+//!
+//! # Functions that are not async
+//!
+//! They ask a store in memory without waiting. With a store at the other end of a wire the thread
+//! waits for its answer, for as long as the store's deadline at most; with `on_denied = wait` it
+//! waits for its turn. Neither belongs on a thread that runs async tasks.
+
+mod blocking;
+mod denied;
+mod limited;
+mod scope;
+mod store;
+
+pub use denied::{Denied, FromDenied};
+pub use limited::Limited;
+pub use scope::{Call, Scope, resolve, resolve_with};
+pub use store::{AlreadyInUse, use_store};
+
+use std::time::Duration;
+
+use tidegate_core::Cost;
+use tidegate_policy::Key;
+
+use crate::{Decision, NotReady, RateLimiter, Source};
+
+/// Asks a limiter of one's own. The attribute writes this.
+#[doc(hidden)]
+pub async fn enter<L: RateLimiter, K: Key + Sync>(
+    limiter: &L,
+    name: &'static str,
+    key: &Option<K>,
+) -> Result<(), Denied> {
+    let Some(key) = key else { return Ok(()) };
+    Denied::unless_allowed(name, limiter.decide(key, Cost::ONE).await)
+}
+
+/// The same in a function that is not async.
+#[doc(hidden)]
+pub fn enter_now<L: RateLimiter, K: Key + Sync>(
+    limiter: &L,
+    name: &'static str,
+    key: &Option<K>,
+) -> Result<(), Denied> {
+    let Some(key) = key else { return Ok(()) };
+    let decision = limiter
+        .try_decide(key, Cost::ONE)
+        .or_else(|| blocking::wait(limiter.decide(key, Cost::ONE)))
+        .unwrap_or_else(|| Decision::unsettled(false, Source::Fallback));
+    Denied::unless_allowed(name, decision)
+}
+
+/// Gives back what [`enter`] took. The attribute writes this.
+#[doc(hidden)]
+pub async fn leave<L: RateLimiter, K: Key + Sync>(limiter: &L, key: &Option<K>) {
+    if let Some(key) = key {
+        limiter.give_back(key, Cost::ONE).await;
+    }
+}
+
+/// The same in a function that is not async.
+#[doc(hidden)]
+pub fn leave_now<L: RateLimiter, K: Key + Sync>(limiter: &L, key: &Option<K>) {
+    let _ = blocking::wait(leave(limiter, key));
+}
+
+/// Waits in the line of a limiter of one's own. The attribute writes this.
+#[doc(hidden)]
+pub async fn queue<S: crate::Store, K: Key + Sync>(
+    limiter: &crate::Limiter<S>,
+    name: &'static str,
+    key: &Option<K>,
+) -> Result<(), Denied> {
+    let Some(key) = key else { return Ok(()) };
+    limiter.until_ready(key).await.map_err(|not_ready| Denied::not_ready(name, not_ready))
+}
+
+/// The same in a function that is not async.
+#[doc(hidden)]
+pub fn queue_now<S: crate::Store, K: Key + Sync>(
+    limiter: &crate::Limiter<S>,
+    name: &'static str,
+    key: &Option<K>,
+) -> Result<(), Denied> {
+    blocking::wait(queue(limiter, name, key))
+        .unwrap_or_else(|| Err(Denied::not_ready(name, NotReady::TooLong(Duration::ZERO))))
+}

@@ -1,0 +1,178 @@
+//! Who decides: the limiter of one policy, or of a plan.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use tidegate::{Cost, Decision, Limiter, OwnedKey, PlanLimiter, Store};
+use tidegate_http::{Answer, Fields};
+
+use crate::RequestHead;
+use crate::attributes::attributes;
+use crate::config::Config;
+
+/// A limiter without its type.
+pub(crate) trait Backend: Send + Sync {
+    /// What to ask about a request; `None` if nothing limits it.
+    fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question>;
+
+    /// The answer, where that takes no waiting.
+    fn decide_now(&self, question: &Question) -> Option<Outcome>;
+
+    /// The answer, and the question back.
+    fn decide(self: Arc<Self>, question: Question) -> Boxed<(Outcome, Question)>;
+
+    /// Gives back what an allowing answer took.
+    fn refund(self: Arc<Self>, question: Question) -> Boxed<()>;
+}
+
+pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Who asks, and for how much.
+#[derive(Debug)]
+pub(crate) struct Question {
+    subject: Subject,
+    cost: Cost,
+}
+
+#[derive(Debug)]
+enum Subject {
+    Key(OwnedKey),
+    Attributes(Vec<(Box<str>, Vec<u8>)>),
+}
+
+/// A decision, and what to tell the client of it.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) decision: Decision,
+    pub(crate) fields: Fields,
+    /// What to answer instead of the service, if it is a denial.
+    pub(crate) denial: Option<Box<Response<Bytes>>>,
+}
+
+impl Outcome {
+    fn of(answer: &Answer<'_, '_>) -> (Fields, Option<Box<Response<Bytes>>>) {
+        let is_denied = !answer.decision().is_allowed();
+        (Fields::of(answer), is_denied.then(|| Box::new(tidegate_http::denial(answer))))
+    }
+
+    fn of_policy(limiter: &Limiter<impl Store>, decision: Decision) -> Self {
+        let (fields, denial) = Self::of(&Answer::of_policy(limiter.policy(), &decision));
+        Self { decision, fields, denial }
+    }
+}
+
+/// By a key.
+impl<S: Store + 'static> Backend for Limiter<S> {
+    fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question> {
+        let key = config.key.of(head, &config.warnings)?;
+        Some(Question { subject: Subject::Key(key), cost: config.cost_of(head) })
+    }
+
+    fn decide_now(&self, question: &Question) -> Option<Outcome> {
+        let decision = self.try_check_n(question.key()?, question.cost)?;
+        Some(Outcome::of_policy(self, decision))
+    }
+
+    fn decide(self: Arc<Self>, question: Question) -> Boxed<(Outcome, Question)> {
+        Box::pin(async move {
+            let decision = match question.key() {
+                Some(key) => self.check_n(key, question.cost).await,
+                None => Decision::unsettled(true, tidegate::Source::None),
+            };
+            (Outcome::of_policy(&self, decision), question)
+        })
+    }
+
+    fn refund(self: Arc<Self>, question: Question) -> Boxed<()> {
+        Box::pin(async move {
+            if let Some(key) = question.key() {
+                Self::refund(&self, key, question.cost).await;
+            }
+        })
+    }
+}
+
+/// By attributes.
+impl<S: Store + 'static> Backend for PlanLimiter<S> {
+    fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question> {
+        let attributes = attributes(&self.plan(), head, config);
+        Some(Question { subject: Subject::Attributes(attributes), cost: config.cost_of(head) })
+    }
+
+    fn decide_now(&self, _: &Question) -> Option<Outcome> {
+        None
+    }
+
+    fn decide(self: Arc<Self>, question: Question) -> Boxed<(Outcome, Question)> {
+        Box::pin(async move {
+            let plan = self.plan();
+            let owed = plan.charges(question.attributes(), question.cost);
+            let decision = self.settle(&owed).await;
+            let (fields, denial) = Outcome::of(&Answer::of_owed(&owed, &decision));
+            (Outcome { decision, fields, denial }, question)
+        })
+    }
+
+    fn refund(self: Arc<Self>, question: Question) -> Boxed<()> {
+        Box::pin(async move {
+            let plan = self.plan();
+            let owed = plan.charges(question.attributes(), question.cost);
+            // A store that does not answer gives nothing back, and nobody waits for that.
+            let _ = Self::refund(&self, &owed).await;
+        })
+    }
+}
+
+impl Question {
+    const fn key(&self) -> Option<&OwnedKey> {
+        match &self.subject {
+            Subject::Key(key) => Some(key),
+            Subject::Attributes(_) => None,
+        }
+    }
+
+    fn attributes(&self) -> &[(Box<str>, Vec<u8>)] {
+        match &self.subject {
+            Subject::Attributes(attributes) => attributes,
+            Subject::Key(_) => &[],
+        }
+    }
+}
+
+/// What [`RateLimitLayer::limiter`](crate::RateLimitLayer::limiter) takes: a [`Limiter`], a
+/// [`PlanLimiter`], or an [`Arc`] of one.
+pub trait IntoBackend: sealed::IntoBackend {}
+
+impl<T: sealed::IntoBackend> IntoBackend for T {}
+
+pub(crate) mod sealed {
+    use super::*;
+
+    pub trait IntoBackend {
+        #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
+        fn into_backend(self) -> Arc<dyn Backend>;
+    }
+}
+
+macro_rules! into_backend {
+    ($($limiter:ident),*) => {$(
+        impl<S: Store + 'static> sealed::IntoBackend for $limiter<S> {
+            #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
+            fn into_backend(self) -> Arc<dyn Backend> {
+                Arc::new(self)
+            }
+        }
+
+        impl<S: Store + 'static> sealed::IntoBackend for Arc<$limiter<S>> {
+            #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
+            fn into_backend(self) -> Arc<dyn Backend> {
+                self
+            }
+        }
+    )*};
+}
+
+into_backend!(Limiter, PlanLimiter);

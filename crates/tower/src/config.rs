@@ -1,0 +1,114 @@
+//! What a layer was told, and what its services do accordingly.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use tidegate::{Cost, Decision, MAX_COUNT};
+use tidegate_http::Fields;
+
+use crate::backend::{Backend, Outcome};
+use crate::warning::Warnings;
+use crate::{Denial, Key, RequestHead, ResponseHead};
+
+pub(crate) type CostOf = Arc<dyn Fn(RequestHead<'_>) -> u64 + Send + Sync>;
+pub(crate) type Skip = Arc<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>;
+pub(crate) type CountIf = Arc<dyn Fn(ResponseHead<'_>) -> bool + Send + Sync>;
+pub(crate) type OnDenied = Arc<dyn Fn(Denial<'_>) -> Response<Bytes> + Send + Sync>;
+pub(crate) type Observe = Arc<dyn Fn(RequestHead<'_>, &Decision) + Send + Sync>;
+
+/// Shared by a layer, its clones and its services.
+#[derive(Clone)]
+pub(crate) struct Config {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) key: Key,
+    pub(crate) attributes: Vec<(Box<str>, Key)>,
+    pub(crate) cost: Option<CostOf>,
+    pub(crate) skip: Option<Skip>,
+    pub(crate) count_if: Option<CountIf>,
+    pub(crate) on_denied: Option<OnDenied>,
+    pub(crate) observe: Option<Observe>,
+    pub(crate) is_shadow: bool,
+    pub(crate) has_fields: bool,
+    pub(crate) warnings: Arc<Warnings>,
+}
+
+impl Config {
+    pub(crate) fn new(backend: Arc<dyn Backend>) -> Self {
+        Self {
+            backend,
+            key: Key::client_ip(),
+            attributes: Vec::new(),
+            cost: None,
+            skip: None,
+            count_if: None,
+            on_denied: None,
+            observe: None,
+            is_shadow: false,
+            has_fields: true,
+            warnings: Arc::default(),
+        }
+    }
+
+    pub(crate) fn skips(&self, head: RequestHead<'_>) -> bool {
+        self.skip.as_ref().is_some_and(|skip| skip(head))
+    }
+
+    /// A cost past all limits fits none of them.
+    pub(crate) fn cost_of(&self, head: RequestHead<'_>) -> Cost {
+        let Some(cost) = &self.cost else { return Cost::ONE };
+        let most = || Cost::new(MAX_COUNT).map_or(Cost::ONE, |most| most.plus(Cost::ONE));
+        Cost::new(cost(head)).unwrap_or_else(|_| most())
+    }
+
+    /// Lets a request through, with its decision, and says what to tell the client later; or is the
+    /// answer itself.
+    pub(crate) fn admit<B>(
+        &self,
+        outcome: Outcome,
+        request: &mut Request<B>,
+    ) -> Result<Option<Fields>, Response<Bytes>> {
+        let Outcome { decision, fields, denial } = outcome;
+        let fields = Some(fields).filter(|_| self.has_fields && !self.is_shadow);
+        let head = RequestHead::of(request);
+        if let Some(observe) = &self.observe {
+            observe(head, &decision);
+        }
+        match denial {
+            Some(response) if !self.is_shadow => {
+                let denial = Denial::new(head, &decision, *response);
+                Err(self.deny(denial, fields))
+            }
+            _ => {
+                request.extensions_mut().insert(decision);
+                Ok(fields)
+            }
+        }
+    }
+
+    fn deny(&self, denial: Denial<'_>, fields: Option<Fields>) -> Response<Bytes> {
+        let mut response = match &self.on_denied {
+            Some(on_denied) => on_denied(denial),
+            None => denial.into_response(),
+        };
+        if let Some(fields) = fields {
+            fields.insert_into(response.headers_mut());
+        }
+        response
+    }
+
+    /// Whether what a request took is to be given back, now that its response is there.
+    pub(crate) fn gives_back(&self, response: ResponseHead<'_>) -> bool {
+        self.count_if.as_ref().is_some_and(|counts| !counts(response))
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("key", &self.key)
+            .field("is_shadow", &self.is_shadow)
+            .finish_non_exhaustive()
+    }
+}

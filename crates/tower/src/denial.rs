@@ -1,0 +1,53 @@
+//! What a client hears whose request may not happen.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::Response;
+use http::header::CONTENT_TYPE;
+use tidegate::Decision;
+
+use crate::{RequestHead, grpc};
+
+/// A request that is about to be denied.
+pub struct Denial<'a> {
+    head: RequestHead<'a>,
+    decision: &'a Decision,
+    response: Response<Bytes>,
+}
+
+impl<'a> Denial<'a> {
+    pub(crate) const fn new(
+        head: RequestHead<'a>,
+        decision: &'a Decision,
+        response: Response<Bytes>,
+    ) -> Self {
+        Self { head, decision, response }
+    }
+
+    /// The request.
+    pub const fn head(&self) -> RequestHead<'a> {
+        self.head
+    }
+
+    /// Why, and for how long.
+    pub const fn decision(&self) -> &'a Decision {
+        self.decision
+    }
+
+    /// What is sent unless said otherwise: 429 with an `application/problem+json`; to a gRPC call
+    /// `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo`.
+    pub fn into_response(self) -> Response<Bytes> {
+        if self.head.is_grpc() {
+            grpc::denial(self.decision, self.head.headers().get(CONTENT_TYPE))
+        } else {
+            self.response
+        }
+    }
+}
+
+impl fmt::Debug for Denial<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Denial").field("decision", self.decision).finish_non_exhaustive()
+    }
+}

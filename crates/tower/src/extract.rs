@@ -1,0 +1,44 @@
+//! The decision, for handlers.
+
+use std::convert::Infallible;
+
+use axum::extract::{FromRequestParts, OptionalFromRequestParts};
+use http::StatusCode;
+use http::request::Parts;
+use tidegate::Decision;
+
+/// The decision about a request, as an extractor for axum's handlers. It is also in the request's
+/// extensions, as a plain [`Decision`].
+///
+/// ```
+/// use tidegate_tower::Decided;
+///
+/// async fn hello(Decided(decision): Decided) -> String {
+///     format!("{:?} more", decision.remaining())
+/// }
+/// ```
+///
+/// A handler that is not behind a layer answers 500; `Option<Decided>` is `None` there, and for
+/// requests that the layer does not limit.
+#[derive(Clone, Debug)]
+pub struct Decided(pub Decision);
+
+impl<S: Send + Sync> FromRequestParts<S> for Decided {
+    type Rejection = (StatusCode, &'static str);
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        found(parts).ok_or((StatusCode::INTERNAL_SERVER_ERROR, "no layer has limited this request"))
+    }
+}
+
+impl<S: Send + Sync> OptionalFromRequestParts<S> for Decided {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Infallible> {
+        Ok(found(parts))
+    }
+}
+
+fn found(parts: &Parts) -> Option<Decided> {
+    parts.extensions.get().cloned().map(Decided)
+}

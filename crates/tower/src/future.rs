@@ -1,0 +1,192 @@
+//! What a limited service answers with.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tidegate_http::Fields;
+use tower_service::Service;
+
+use crate::backend::{Boxed, Outcome, Question};
+use crate::config::Config;
+use crate::{ResponseBody, ResponseHead};
+
+pin_project! {
+    /// The response of a [`RateLimit`](crate::RateLimit).
+    pub struct ResponseFuture<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        #[pin]
+        state: State<S, B, S::Future, S::Response>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<S, B, F, R> {
+        /// The store is being asked.
+        Deciding { asking: Asking<S, B> },
+        /// The inner service is at work.
+        Calling { #[pin] future: F, ticket: Ticket },
+        /// What the request took is being given back.
+        Refunding { refund: Boxed<()>, response: Option<R>, fields: Option<Fields> },
+        /// It may not happen.
+        Denied { denial: Option<Response<Bytes>> },
+    }
+}
+
+/// A request that waits for the decision about it.
+struct Asking<S, B> {
+    deciding: Boxed<(Outcome, Question)>,
+    /// The service, which was ready, and the request. Taken when the decision is there.
+    next: Option<(S, Request<B>)>,
+    config: Arc<Config>,
+}
+
+/// What is left to do when the inner service has answered.
+#[derive(Default)]
+struct Ticket {
+    fields: Option<Fields>,
+    /// Where only some responses count, what to give back for the others.
+    refund: Option<Box<(Question, Arc<Config>)>>,
+}
+
+impl Ticket {
+    fn new(fields: Option<Fields>, question: Question, config: &Arc<Config>) -> Self {
+        let refund = config.count_if.is_some();
+        Self { fields, refund: refund.then(|| Box::new((question, Arc::clone(config)))) }
+    }
+
+    /// Gives back what does not count.
+    fn refund<R>(&mut self, response: &Response<R>) -> Option<Boxed<()>> {
+        let (question, config) = *self.refund.take()?;
+        let gives_back = config.gives_back(ResponseHead::of(response));
+        gives_back.then(|| Arc::clone(&config.backend).refund(question))
+    }
+}
+
+impl<S, B> ResponseFuture<S, B>
+where
+    S: Service<Request<B>>,
+{
+    const fn new(state: State<S, B, S::Future, S::Response>) -> Self {
+        Self { state }
+    }
+
+    /// Nothing limits it.
+    pub(crate) fn passing(future: S::Future) -> Self {
+        Self::new(State::Calling { future, ticket: Ticket::default() })
+    }
+
+    pub(crate) fn calling(
+        future: S::Future,
+        fields: Option<Fields>,
+        question: Question,
+        config: &Arc<Config>,
+    ) -> Self {
+        Self::new(State::Calling { future, ticket: Ticket::new(fields, question, config) })
+    }
+
+    pub(crate) const fn denied(denial: Response<Bytes>) -> Self {
+        Self::new(State::Denied { denial: Some(denial) })
+    }
+
+    pub(crate) fn deciding(
+        ready: S,
+        request: Request<B>,
+        question: Question,
+        config: Arc<Config>,
+    ) -> Self {
+        let deciding = Arc::clone(&config.backend).decide(question);
+        let next = Some((ready, request));
+        Self::new(State::Deciding { asking: Asking { deciding, next, config } })
+    }
+}
+
+impl<S, B> Asking<S, B> {
+    /// Calls the service, or has the denial.
+    fn poll<F, R>(&mut self, context: &mut Context<'_>) -> Poll<Option<State<S, B, F, R>>>
+    where
+        S: Service<Request<B>, Future = F>,
+    {
+        let (outcome, question) = ready!(self.deciding.as_mut().poll(context));
+        let Some((mut inner, mut request)) = self.next.take() else { return Poll::Ready(None) };
+        Poll::Ready(Some(match self.config.admit(outcome, &mut request) {
+            Ok(fields) => State::Calling {
+                future: inner.call(request),
+                ticket: Ticket::new(fields, question, &self.config),
+            },
+            Err(denial) => State::Denied { denial: Some(denial) },
+        }))
+    }
+}
+
+impl<S, B, R> Future for ResponseFuture<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: Body<Data = Bytes>,
+{
+    type Output = Result<Response<ResponseBody<R>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            let next = match state.as_mut().project() {
+                StateProjection::Deciding { asking } => ready!(asking.poll(context)),
+                StateProjection::Calling { future, ticket } => {
+                    let response = ready!(future.poll(context))?;
+                    let refund = ticket.refund(&response);
+                    let fields = ticket.fields.take();
+                    match refund {
+                        None => return Poll::Ready(Ok(described(response, fields))),
+                        Some(refund) => {
+                            Some(State::Refunding { refund, response: Some(response), fields })
+                        }
+                    }
+                }
+                StateProjection::Refunding { refund, response, fields } => {
+                    ready!(refund.as_mut().poll(context));
+                    match response.take() {
+                        Some(response) => {
+                            return Poll::Ready(Ok(described(response, fields.take())));
+                        }
+                        None => None,
+                    }
+                }
+                StateProjection::Denied { denial } => match denial.take() {
+                    Some(denial) => return Poll::Ready(Ok(denial.map(ResponseBody::denial))),
+                    None => None,
+                },
+            };
+            match next {
+                Some(next) => state.set(next),
+                // Polled again after its end, which only a broken executor does.
+                None => return Poll::Pending,
+            }
+        }
+    }
+}
+
+fn described<R>(response: Response<R>, fields: Option<Fields>) -> Response<ResponseBody<R>> {
+    let mut response = response.map(ResponseBody::inner);
+    if let Some(fields) = fields {
+        fields.append_to(response.headers_mut());
+    }
+    response
+}
+
+impl<S, B> fmt::Debug for ResponseFuture<S, B>
+where
+    S: Service<Request<B>>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,153 @@
+//! The common cases, one after the other.
+//!
+//! # Who is counted
+//!
+//! By address, unless said. Behind a proxy the address that connects is the proxy's, so say how many
+//! of them there are; what clients write into `X-Forwarded-For` themselves changes nothing:
+//!
+//! ```
+//! use tidegate_tower::{Key, RateLimitLayer};
+//!
+//! let layer = RateLimitLayer::new("100/minute")?.by(Key::client_ip().trust_hops(1));
+//! # Ok::<(), tidegate::BuildError>(())
+//! ```
+//!
+//! Behind authentication, by whoever was authenticated. The layer that authenticates puts the user
+//! into the request's extensions; requests without one are counted by address.
+//!
+//! ```
+//! use tidegate_tower::{Key, RateLimitLayer};
+//!
+//! #[derive(Clone)]
+//! struct UserId(u64);
+//!
+//! let layer = RateLimitLayer::new("100/minute")?
+//!     .by(Key::extension(|user: &UserId| user.0).trust_hops(1));
+//! # Ok::<(), tidegate::BuildError>(())
+//! ```
+//!
+//! [`Key`] has the others: headers, API keys, path templates, functions, and several together.
+//!
+//! # Where the layer goes
+//!
+//! In axum, the last `.layer()` is the first to see a request: put authentication behind the limit by
+//! address, and before the limit by user. `.route_layer()` sees only requests that match a route, and
+//! knows which:
+//!
+//! ```
+//! # #[cfg(feature = "axum")]
+//! # fn main() -> Result<(), tidegate::BuildError> {
+//! use axum::{Router, routing::get};
+//! use tidegate_tower::{Key, RateLimitLayer};
+//!
+//! let each_route = Key::all([Key::client_ip(), Key::path_template()]);
+//! let app: Router = Router::new()
+//!     .route("/users/{id}", get(|| async { "a user" }))
+//!     .route("/search", get(|| async { "results" }))
+//!     .route_layer(RateLimitLayer::new("10/second burst 20")?.by(each_route));
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "axum"))]
+//! # fn main() {}
+//! ```
+//!
+//! For addresses, serve with `into_make_service_with_connect_info::<SocketAddr>()` and turn on the
+//! feature `axum`. In tonic it is the feature `tonic`, and nothing else; over TLS, and anywhere else,
+//! put a [`Peer`](crate::Peer) into the extensions.
+//!
+//! # Several limits, another algorithm, Redis
+//!
+//! The limiter has all of it. Put it into an `Arc` to keep a hand on it, for resets say:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tidegate::{AlgorithmKind, Limiter};
+//! use tidegate_tower::{Key, RateLimitLayer};
+//!
+//! let limiter = Arc::new(
+//!     Limiter::builder()
+//!         .name("uploads")
+//!         .algorithm(AlgorithmKind::SlidingLog)
+//!         .limits(["5/minute", "100/day"])
+//!         .build()?,
+//! );
+//! let layer = RateLimitLayer::limiter(Arc::clone(&limiter)).by(Key::header("x-account"));
+//! limiter.reset_now("account 42");
+//! # Ok::<(), tidegate::BuildError>(())
+//! ```
+//!
+//! With the feature `redis`, `.store(RedisStore::builder(config).build())` shares the counters with
+//! other processes; what happens when Redis does not answer is the limiter's `on_store_error`.
+//!
+//! # Tiers and policies
+//!
+//! A policy file has tiers, overrides, blocks and conditions on anything. The layer tells it what a
+//! request is like; what it cannot know, you add:
+//!
+//! ```
+//! use tidegate::config::Source;
+//! use tidegate::{MemoryStore, PlanLimiter};
+//! use tidegate_tower::{Key, RateLimitLayer};
+//!
+//! #[derive(Clone)]
+//! struct User { id: u64, plan: &'static str }
+//!
+//! let text = "
+//! policies:
+//!   - name: per-user
+//!     key: [user]
+//!     limits: [100/minute]
+//!     tiers: [{ when: { plan: pro }, limits: [10000/day] }]
+//! ";
+//! let limiter = PlanLimiter::load(&Source::new("limits.yaml", text)?, MemoryStore::new())?;
+//! let layer = RateLimitLayer::limiter(limiter)
+//!     .attribute("user", Key::extension(|user: &User| user.id.to_string()))
+//!     .attribute("plan", Key::extension(|user: &User| user.plan));
+//! # Ok::<(), tidegate::config::Problems>(())
+//! ```
+//!
+//! A file that names `trusted_proxies` is taken at its word for the `ip`; otherwise
+//! [`by`](crate::RateLimitLayer::by) says whom to trust.
+//!
+//! # Passwords
+//!
+//! Count what fails, so that who knows the password is not in the way of themselves:
+//!
+//! ```
+//! use tidegate_tower::RateLimitLayer;
+//!
+//! let layer = RateLimitLayer::new("5/minute")?.count_failures();
+//! # Ok::<(), tidegate::BuildError>(())
+//! ```
+//!
+//! # Before it is enforced
+//!
+//! A shadow counts and denies nothing. Watch what it would have done:
+//!
+//! ```
+//! use tidegate_tower::RateLimitLayer;
+//!
+//! let layer = RateLimitLayer::new("100/minute")?.shadow().observe(|head, decision| {
+//!     if !decision.is_allowed() {
+//!         println!("{} would have been denied", head.uri().path());
+//!     }
+//! });
+//! # Ok::<(), tidegate::BuildError>(())
+//! ```
+//!
+//! # Tests
+//!
+//! Time is the store's. A test moves it:
+//!
+//! ```
+//! use tidegate::{Limiter, ManualClock, MemoryStore, Span};
+//! use tidegate_tower::RateLimitLayer;
+//!
+//! let clock = ManualClock::default();
+//! let store = MemoryStore::builder().clock(clock.clone()).build();
+//! let layer = RateLimitLayer::limiter(Limiter::builder().limit("1/minute").store(store).build()?);
+//! // ... one request passes, and the next does not ...
+//! clock.advance(Span::from_secs(120));
+//! // ... and the next one does.
+//! # Ok::<(), tidegate::BuildError>(())
+//! ```

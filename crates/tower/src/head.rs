@@ -1,0 +1,145 @@
+//! What requests and responses say before their bodies.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+
+use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use tidegate_http::HttpRequest;
+
+/// A request without its body: what keys, costs and conditions may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestHead<'a> {
+    method: &'a Method,
+    uri: &'a Uri,
+    headers: &'a HeaderMap,
+    extensions: &'a Extensions,
+}
+
+impl<'a> RequestHead<'a> {
+    /// Of a request.
+    pub fn of<B>(request: &'a Request<B>) -> Self {
+        Self {
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            extensions: request.extensions(),
+        }
+    }
+
+    /// The method.
+    pub const fn method(&self) -> &'a Method {
+        self.method
+    }
+
+    /// The target.
+    pub const fn uri(&self) -> &'a Uri {
+        self.uri
+    }
+
+    /// All fields.
+    pub const fn headers(&self) -> &'a HeaderMap {
+        self.headers
+    }
+
+    /// The first field of this name.
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        self.headers.get(name).map(HeaderValue::as_bytes)
+    }
+
+    /// What other layers have put there.
+    pub const fn extensions(&self) -> &'a Extensions {
+        self.extensions
+    }
+
+    /// Who connected, where the server says so: a [`Peer`], `axum::extract::ConnectInfo` (feature
+    /// `axum`), tonic's `TcpConnectInfo` (feature `tonic`), or a bare [`SocketAddr`] in the
+    /// extensions. It may be a proxy.
+    pub fn peer(&self) -> Option<IpAddr> {
+        let extensions = self.extensions;
+        let peer = extensions.get().map(|Peer(ip)| *ip);
+        #[cfg(feature = "axum")]
+        let peer = peer.or_else(|| {
+            let info: &axum::extract::ConnectInfo<SocketAddr> = extensions.get()?;
+            Some(info.0.ip())
+        });
+        #[cfg(feature = "tonic")]
+        let peer = peer.or_else(|| {
+            let info: &tonic::transport::server::TcpConnectInfo = extensions.get()?;
+            Some(info.remote_addr()?.ip())
+        });
+        peer.or_else(|| extensions.get().map(SocketAddr::ip))
+    }
+
+    /// The token of `Authorization: Bearer`, else `X-API-Key`.
+    pub(crate) fn api_key(&self) -> Option<Cow<'a, [u8]>> {
+        let headers = self.headers;
+        let (method, scheme, host, target, client) = (None, None, None, None, None);
+        let request = HttpRequest { method, scheme, host, target, client, headers };
+        request.attribute("api_key")
+    }
+
+    /// The template of the route, where axum says it.
+    pub(crate) fn route(&self) -> Option<&'a str> {
+        #[cfg(feature = "axum")]
+        return self.extensions.get().map(axum::extract::MatchedPath::as_str);
+        #[cfg(not(feature = "axum"))]
+        None
+    }
+
+    pub(crate) fn is_grpc(&self) -> bool {
+        self.header("content-type").is_some_and(|kind| kind.starts_with(b"application/grpc"))
+    }
+}
+
+/// Who connected: an extension for requests of a server that says it in no way we know.
+///
+/// ```
+/// use tidegate_tower::{Peer, RequestHead};
+///
+/// let mut request = http::Request::new(());
+/// request.extensions_mut().insert(Peer("203.0.113.9".parse()?));
+/// assert_eq!(RequestHead::of(&request).peer(), "203.0.113.9".parse().ok());
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Peer(pub IpAddr);
+
+/// A response without its body.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseHead<'a> {
+    status: StatusCode,
+    headers: &'a HeaderMap,
+    extensions: &'a Extensions,
+}
+
+impl<'a> ResponseHead<'a> {
+    pub(crate) fn of<B>(response: &'a Response<B>) -> Self {
+        Self {
+            status: response.status(),
+            headers: response.headers(),
+            extensions: response.extensions(),
+        }
+    }
+
+    /// The status.
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// All fields.
+    pub const fn headers(&self) -> &'a HeaderMap {
+        self.headers
+    }
+
+    /// What the handler has put there.
+    pub const fn extensions(&self) -> &'a Extensions {
+        self.extensions
+    }
+
+    /// Whether it says that something went wrong: a status of 400 or more, or a gRPC status other
+    /// than OK that comes without a body.
+    pub fn is_failure(&self) -> bool {
+        let status = self.headers.get("grpc-status");
+        self.status.as_u16() >= 400 || status.is_some_and(|status| status != "0")
+    }
+}

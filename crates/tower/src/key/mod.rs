@@ -1,0 +1,221 @@
+//! Keys: who is counted.
+
+mod find;
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::HeaderName;
+use tidegate::{Network, OwnedKey};
+use tidegate_http::ClientIp;
+
+use crate::RequestHead;
+
+/// What tells one caller from another.
+///
+/// ```
+/// use tidegate_tower::Key;
+///
+/// #[derive(Clone)]
+/// struct UserId(u64);
+///
+/// let by_address = Key::client_ip().trust_hops(1);
+/// let by_user = Key::extension(|user: &UserId| user.0);
+/// let by_both = Key::all([by_user, Key::header("x-tenant")]).trust_hops(1);
+/// ```
+///
+/// # Requests that do not say who they are
+///
+/// A request without the header or the extension is counted by its client's address, so that leaving
+/// something out is no way around a limit, and nobody suffers for what others leave out. Choose
+/// otherwise by [`or`](Key::or), [`or_shared`](Key::or_shared) or [`or_unlimited`](Key::or_unlimited).
+///
+/// Where not even an address is known (see [`RequestHead::peer`]), all such requests share one
+/// counter, and that is said once.
+///
+/// # Who writes it
+///
+/// A header says what the client wants it to say. Until something has checked it, a client with
+/// many of them has many counters: limit by address before authentication, and by an extension or a
+/// checked header behind it.
+#[derive(Clone)]
+pub struct Key {
+    source: Source,
+    address: AddressOf,
+    absent: Absent,
+}
+
+#[derive(Clone)]
+enum Source {
+    ClientIp,
+    /// `None` is no name of a header, and no request has it.
+    Header(Option<HeaderName>),
+    ApiKey,
+    #[cfg(feature = "axum")]
+    PathTemplate,
+    Everybody,
+    Function(Function),
+    All(Vec<Key>),
+}
+
+type Function = Arc<dyn Fn(RequestHead<'_>) -> Option<OwnedKey> + Send + Sync>;
+
+/// How the client's address is found, and how much of it counts.
+#[derive(Clone, Debug)]
+struct AddressOf {
+    /// `None` until somebody says who is trusted, if anybody.
+    client: Option<ClientIp>,
+    ipv6_prefix: u8,
+}
+
+/// What a request without the key is counted by.
+#[derive(Clone)]
+enum Absent {
+    Address,
+    Other(Box<Key>),
+    Shared,
+    Unlimited,
+}
+
+impl Key {
+    /// The client's address. An IPv6 client is its network of 64 bits, and every notation of an
+    /// address is one key.
+    ///
+    /// Nobody is trusted unless said: the client is who connects. Behind a proxy that is the proxy,
+    /// for everyone: see [`trust_hops`](Key::trust_hops).
+    pub const fn client_ip() -> Self {
+        Self::new(Source::ClientIp)
+    }
+
+    /// The first header of this name. A text that is no name is never found.
+    pub fn header(name: &str) -> Self {
+        Self::new(Source::Header(name.parse().ok()))
+    }
+
+    /// The token of `Authorization: Bearer`, else `X-API-Key`.
+    pub const fn api_key() -> Self {
+        Self::new(Source::ApiKey)
+    }
+
+    /// The template of the route, such as `/users/{id}`: one counter for all that it matches. Use
+    /// the layer in `route_layer`, where the route is known; requests elsewhere share a counter.
+    #[cfg(feature = "axum")]
+    pub fn path_template() -> Self {
+        Self { absent: Absent::Shared, ..Self::new(Source::PathTemplate) }
+    }
+
+    /// Something that an earlier layer has put into the request's extensions.
+    ///
+    /// ```
+    /// # use tidegate_tower::Key;
+    /// #[derive(Clone)]
+    /// struct User { id: u64, tenant: String }
+    ///
+    /// let by_user = Key::extension(|user: &User| (user.tenant.clone(), user.id));
+    /// ```
+    pub fn extension<T, K>(key: impl Fn(&T) -> K + Send + Sync + 'static) -> Self
+    where
+        T: Send + Sync + 'static,
+        K: tidegate::Key,
+    {
+        Self::from_fn(move |head| head.extensions().get().map(&key))
+    }
+
+    /// Whatever a function finds.
+    ///
+    /// ```
+    /// # use tidegate_tower::{Key, RequestHead};
+    /// let by_host = Key::from_fn(|head: RequestHead<'_>| Some(head.uri().host()?.to_owned()));
+    /// ```
+    pub fn from_fn<K, F>(key: F) -> Self
+    where
+        K: tidegate::Key,
+        F: Fn(RequestHead<'_>) -> Option<K> + Send + Sync + 'static,
+    {
+        Self::new(Source::Function(Arc::new(move |head| Some(OwnedKey::of(&key(head)?)))))
+    }
+
+    /// Everybody together: one counter.
+    pub const fn everybody() -> Self {
+        Self::new(Source::Everybody)
+    }
+
+    /// All of these together, as one key: each combination has its own counter.
+    pub fn all(keys: impl IntoIterator<Item = Self>) -> Self {
+        Self::new(Source::All(keys.into_iter().collect()))
+    }
+
+    const fn new(source: Source) -> Self {
+        let address = AddressOf { client: None, ipv6_prefix: 64 };
+        Self { source, address, absent: Absent::Address }
+    }
+
+    /// So many proxies stand before us, always, and each appends to `X-Forwarded-For`: wherever
+    /// this key needs the client's address, it is the one that the first of them wrote. What a
+    /// client writes there itself changes nothing. Zero says that there is no proxy.
+    #[must_use]
+    pub fn trust_hops(self, hops: usize) -> Self {
+        self.with_client(&ClientIp::behind_hops(hops))
+    }
+
+    /// Whoever connects from these networks is a proxy that appends to `X-Forwarded-For`.
+    #[must_use]
+    pub fn trust_proxies(self, networks: impl IntoIterator<Item = Network>) -> Self {
+        self.with_client(&ClientIp::behind_proxies(networks))
+    }
+
+    fn with_client(mut self, client: &ClientIp) -> Self {
+        self.each_address(&mut |address| address.client = Some(client.clone()));
+        self
+    }
+
+    /// How many bits of an IPv6 address count: 64 unless said, and no more than that.
+    #[must_use]
+    pub fn ipv6_prefix(mut self, bits: u8) -> Self {
+        self.each_address(&mut |address| address.ipv6_prefix = bits);
+        self
+    }
+
+    /// Counts a request that lacks this key by another one.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self { absent: Absent::Other(Box::new(other)), ..self }
+    }
+
+    /// One counter for all requests that lack this key.
+    #[must_use]
+    pub fn or_shared(self) -> Self {
+        Self { absent: Absent::Shared, ..self }
+    }
+
+    /// Requests that lack this key are not limited.
+    #[must_use]
+    pub fn or_unlimited(self) -> Self {
+        Self { absent: Absent::Unlimited, ..self }
+    }
+
+    fn each_address(&mut self, change: &mut impl FnMut(&mut AddressOf)) {
+        change(&mut self.address);
+        if let Source::All(keys) = &mut self.source {
+            keys.iter_mut().for_each(|key| key.each_address(change));
+        }
+        if let Absent::Other(other) = &mut self.absent {
+            other.each_address(change);
+        }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Source::ClientIp => f.debug_tuple("ClientIp").field(&self.address).finish(),
+            Source::Header(name) => f.debug_tuple("Header").field(name).finish(),
+            Source::ApiKey => f.write_str("ApiKey"),
+            #[cfg(feature = "axum")]
+            Source::PathTemplate => f.write_str("PathTemplate"),
+            Source::Everybody => f.write_str("Everybody"),
+            Source::Function(_) => f.write_str("Function"),
+            Source::All(keys) => f.debug_list().entries(keys).finish(),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The layer: what is limited, by what, and what happens then.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use tidegate::config::{Problems, Source};
+use tidegate::{BuildError, Decision, LimitSpec, Limiter, MemoryStore, PlanLimiter};
+use tower_layer::Layer;
+
+use crate::backend::IntoBackend;
+use crate::config::Config;
+use crate::{Denial, Key, RateLimit, RequestHead, ResponseHead};
+
+/// Limits the requests to a service.
+///
+/// ```
+/// use axum::{Router, routing::get};
+/// use tidegate_tower::{Key, RateLimitLayer};
+///
+/// # fn main() -> Result<(), tidegate::BuildError> {
+/// let limit = RateLimitLayer::new("100/minute burst 20")?.by(Key::client_ip().trust_hops(1));
+/// let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(limit);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Clones of a layer share their counters, and so do all services that it makes: for every route,
+/// connection and thread there is one limit. Limit by client address unless told [`by`](Self::by)
+/// what; allowed and denied responses carry `RateLimit` fields, and a denial is a 429 with a problem
+/// document, or RESOURCE_EXHAUSTED for gRPC.
+#[derive(Clone, Debug)]
+#[must_use = "a layer limits nothing until it is used"]
+pub struct RateLimitLayer {
+    config: Arc<Config>,
+}
+
+impl RateLimitLayer {
+    /// With this quota for each client, counted in this process: `100/minute`, `5 per 10s`,
+    /// `1000/1h burst 200`. The policy is called `default`, which clients see.
+    pub fn new(limit: impl Into<LimitSpec>) -> Result<Self, BuildError> {
+        Ok(Self::limiter(Limiter::builder().limit(limit).build()?))
+    }
+
+    /// With a limiter of your own: several limits, another algorithm, a name, a store in Redis; or a
+    /// [`PlanLimiter`], which decides by policies and [attributes](Self::attribute). In an [`Arc`],
+    /// others may use it too.
+    ///
+    /// ```
+    /// use tidegate::{AlgorithmKind, Limiter};
+    /// use tidegate_tower::RateLimitLayer;
+    ///
+    /// let logins = Limiter::builder()
+    ///     .name("login")
+    ///     .algorithm(AlgorithmKind::SlidingLog)
+    ///     .limits(["5/minute", "20/hour"])
+    ///     .build()?;
+    /// let layer = RateLimitLayer::limiter(logins);
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub fn limiter(limiter: impl IntoBackend) -> Self {
+        Self { config: Arc::new(Config::new(limiter.into_backend())) }
+    }
+
+    /// By the policies of a file, or everything that is wrong with it. Counted in this process;
+    /// for Redis, [load](PlanLimiter::load) the file with that store.
+    pub fn policy_file(path: impl AsRef<Path>) -> Result<Self, Problems> {
+        let source = Source::read(path.as_ref())?;
+        Ok(Self::limiter(PlanLimiter::load(&source, MemoryStore::new())?))
+    }
+
+    /// What tells callers apart; the client's address unless said. With policies, their own keys do
+    /// that, and this says how the address is found.
+    pub fn by(self, key: Key) -> Self {
+        self.with(|config| config.key = key)
+    }
+
+    /// Gives policies an attribute. Those of [`HttpRequest`](tidegate_http::HttpRequest) are there
+    /// already (`ip`, `method`, `path`, `host`, `api_key`, `header:x-any` and more), and in axum
+    /// `route`, the template of the path. One that is named here comes from here only; a request
+    /// that lacks it has none.
+    ///
+    /// ```no_run
+    /// use tidegate_tower::{Key, RateLimitLayer};
+    ///
+    /// #[derive(Clone)]
+    /// struct User { id: String, plan: &'static str }
+    ///
+    /// let layer = RateLimitLayer::policy_file("limits.yaml")?
+    ///     .attribute("user", Key::extension(|user: &User| user.id.clone()))
+    ///     .attribute("plan", Key::extension(|user: &User| user.plan));
+    /// # Ok::<(), tidegate::config::Problems>(())
+    /// ```
+    pub fn attribute(self, name: &str, value: Key) -> Self {
+        self.with(|config| config.attributes.push((name.into(), value)))
+    }
+
+    /// What a request costs; one unit unless said. Zero only looks. What is more than a limit holds
+    /// is denied for good.
+    pub fn cost(self, cost: impl Fn(RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
+        self.with(|config| config.cost = Some(Arc::new(cost)))
+    }
+
+    /// Requests that are not limited, nor counted.
+    pub fn skip(self, skip: impl Fn(RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.with(|config| config.skip = Some(Arc::new(skip)))
+    }
+
+    /// Counts only requests that fail (see [`ResponseHead::is_failure`]): wrong passwords, and not
+    /// logins.
+    pub fn count_failures(self) -> Self {
+        self.count_if(|response| response.is_failure())
+    }
+
+    /// Counts only requests with such a response.
+    ///
+    /// Every request pays before it happens and gets back its cost if it does not count: otherwise
+    /// whoever guesses a thousand passwords at once would get a thousand tries. One whose client
+    /// leaves before the response counts.
+    pub fn count_if(
+        self,
+        counts: impl Fn(ResponseHead<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|config| config.count_if = Some(Arc::new(counts)))
+    }
+
+    /// Another answer to requests that may not happen. `RateLimit` fields and `Retry-After` are
+    /// added to it.
+    ///
+    /// ```
+    /// use http::Response;
+    /// use tidegate_tower::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::new("5/minute")?.on_denied(|denial| {
+    ///     let wait = denial.decision().retry_after().map_or(0, |wait| wait.as_secs_ceil());
+    ///     let mut response = Response::new(format!("come back in {wait} s"));
+    ///     *response.status_mut() = http::StatusCode::TOO_MANY_REQUESTS;
+    ///     response
+    /// });
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub fn on_denied<T: Into<Bytes>>(
+        self,
+        answer: impl Fn(Denial<'_>) -> Response<T> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|config| {
+            config.on_denied = Some(Arc::new(move |denial| answer(denial).map(Into::into)));
+        })
+    }
+
+    /// Called with every decision: for metrics, or to see what [`shadow`](Self::shadow) would deny.
+    pub fn observe(
+        self,
+        observer: impl Fn(RequestHead<'_>, &Decision) + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|config| config.observe = Some(Arc::new(observer)))
+    }
+
+    /// Watches without limiting: everything is counted, nothing is denied, and clients are told
+    /// nothing. The [`Decision`] in the request's extensions says what would have happened.
+    pub fn shadow(self) -> Self {
+        self.with(|config| config.is_shadow = true)
+    }
+
+    /// Responses without `RateLimit` fields; a denial still has its `Retry-After`.
+    pub fn without_fields(self) -> Self {
+        self.with(|config| config.has_fields = false)
+    }
+
+    fn with(self, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Arc::unwrap_or_clone(self.config);
+        change(&mut config);
+        Self { config: Arc::new(config) }
+    }
+}
+
+impl<S> Layer<S> for RateLimitLayer {
+    type Service = RateLimit<S>;
+
+    fn layer(&self, inner: S) -> RateLimit<S> {
+        RateLimit::new(inner, Arc::clone(&self.config))
+    }
+}

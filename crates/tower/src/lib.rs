@@ -1,0 +1,62 @@
+//! One layer that limits, for axum, tonic, hyper and whatever else is a tower service of
+//! `http::Request`s.
+//!
+//! ```
+//! use axum::{Router, routing::get};
+//! use tidegate_tower::RateLimitLayer;
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let app = Router::new()
+//!         .route("/", get(|| async { "hello" }))
+//!         .layer(RateLimitLayer::new("100/minute burst 20")?);
+//!
+//!     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+//!     let app = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
+//!     # return Ok(drop(axum::serve(listener, app)));
+//!     axum::serve(listener, app).await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! - [`RateLimitLayer`] says what is limited: [`by`](RateLimitLayer::by) which [`Key`], at what
+//!   [`cost`](RateLimitLayer::cost), what to [`skip`](RateLimitLayer::skip), and what to say
+//!   [`on_denied`](RateLimitLayer::on_denied).
+//! - [`RateLimitLayer::limiter`] takes any limiter of `tidegate`, also one whose counters are in
+//!   Redis, and [`policy_file`](RateLimitLayer::policy_file) whole policies with tiers.
+//! - Handlers find the `Decision` in the request's extensions, and in axum by [`Decided`].
+//!
+//! The [`guide`] has the common cases, one after the other.
+//!
+//! # Features
+//!
+//! None is on by default, and none changes what a limit means. `axum`: addresses, path templates and
+//! the extractor. `tonic`: addresses. `redis`: tidegate's `RedisStore`. `tracing`: warnings as events,
+//! which go to standard error otherwise.
+
+mod attributes;
+mod backend;
+mod body;
+mod config;
+mod denial;
+#[cfg(feature = "axum")]
+mod extract;
+mod future;
+mod grpc;
+pub mod guide;
+mod head;
+mod key;
+mod layer;
+mod service;
+mod warning;
+
+pub use backend::IntoBackend;
+pub use body::ResponseBody;
+pub use denial::Denial;
+#[cfg(feature = "axum")]
+pub use extract::Decided;
+pub use future::ResponseFuture;
+pub use head::{Peer, RequestHead, ResponseHead};
+pub use key::Key;
+pub use layer::RateLimitLayer;
+pub use service::RateLimit;

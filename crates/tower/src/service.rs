@@ -1,0 +1,107 @@
+//! The service: asks first.
+
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use crate::backend::{Outcome, Question};
+use crate::config::Config;
+use crate::future::ResponseFuture;
+use crate::{RequestHead, ResponseBody};
+
+/// A service whose requests are limited. Made by a [`RateLimitLayer`](crate::RateLimitLayer).
+///
+/// Clones share their counters. It is ready whenever the inner service is: a denial needs no
+/// readiness, and takes none away.
+#[derive(Clone, Debug)]
+pub struct RateLimit<S> {
+    inner: S,
+    config: Arc<Config>,
+}
+
+impl<S> RateLimit<S> {
+    pub(crate) const fn new(inner: S, config: Arc<Config>) -> Self {
+        Self { inner, config }
+    }
+
+    /// The inner service.
+    pub const fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The inner service, to change it.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// The inner service, without its limits.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for RateLimit<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    R: Body<Data = Bytes>,
+{
+    type Response = Response<ResponseBody<R>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, B>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> ResponseFuture<S, B> {
+        let config = &self.config;
+        let head = RequestHead::of(&request);
+        if config.skips(head) {
+            return ResponseFuture::passing(self.inner.call(request));
+        }
+        let Some(question) = config.backend.question(head, config) else {
+            return ResponseFuture::passing(self.inner.call(request));
+        };
+        match config.backend.decide_now(&question) {
+            Some(outcome) => self.answer(outcome, question, request),
+            None => self.ask(question, request),
+        }
+    }
+}
+
+impl<S> RateLimit<S> {
+    /// The decision is there.
+    fn answer<B>(
+        &mut self,
+        outcome: Outcome,
+        question: Question,
+        mut request: Request<B>,
+    ) -> ResponseFuture<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        match self.config.admit(outcome, &mut request) {
+            Ok(fields) => {
+                let future = self.inner.call(request);
+                ResponseFuture::calling(future, fields, question, &self.config)
+            }
+            Err(denial) => ResponseFuture::denied(denial),
+        }
+    }
+
+    /// The decision takes a while.
+    fn ask<B>(&mut self, question: Question, request: Request<B>) -> ResponseFuture<S, B>
+    where
+        S: Service<Request<B>> + Clone,
+    {
+        // The one that was polled is the one that is ready; a clone of it need not be.
+        let clone = self.inner.clone();
+        let ready = mem::replace(&mut self.inner, clone);
+        ResponseFuture::deciding(ready, request, question, Arc::clone(&self.config))
+    }
+}

@@ -1,0 +1,66 @@
+//! What a developer should hear once, and not with every request.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::HeaderMap;
+
+/// What was said already.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings {
+    forwarded: AtomicBool,
+    no_address: AtomicBool,
+}
+
+impl Warnings {
+    /// Whoever stands behind a proxy and does not say so limits the proxy.
+    pub(crate) fn if_forwarded(&self, headers: &HeaderMap) {
+        // The flag first: it is cheaper than the header.
+        if !self.forwarded.load(Ordering::Relaxed) && headers.contains_key("x-forwarded-for") {
+            say_once(&self.forwarded, FORWARDED);
+        }
+    }
+
+    pub(crate) fn no_address(&self) {
+        say_once(&self.no_address, NO_ADDRESS);
+    }
+}
+
+fn say_once(said: &AtomicBool, text: &str) {
+    if !said.swap(true, Ordering::Relaxed) {
+        say(text);
+    }
+}
+
+#[cfg(feature = "tracing")]
+fn say(text: &str) {
+    tracing::warn!("{text}");
+}
+
+#[cfg(not(feature = "tracing"))]
+fn say(text: &str) {
+    use std::io::Write as _;
+
+    // Nobody listens on a closed standard error, which is no reason to fail.
+    let _ = writeln!(std::io::stderr(), "tidegate: {text}");
+}
+
+const FORWARDED: &str = "X-Forwarded-For arrives and no proxy is trusted: clients are counted by who \
+     connects. Behind a proxy, say Key::client_ip().trust_hops(1); without one, trust_hops(0)";
+const NO_ADDRESS: &str = "the server does not say who connects, so these requests share one counter. In \
+     axum, serve with into_make_service_with_connect_info::<SocketAddr>()";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_is_missed_once() {
+        let warnings = Warnings::default();
+        let mut headers = HeaderMap::new();
+        warnings.if_forwarded(&headers);
+        assert!(!warnings.forwarded.load(Ordering::Relaxed));
+        headers.insert("x-forwarded-for", "203.0.113.9".parse().unwrap());
+        warnings.if_forwarded(&headers);
+        assert!(warnings.forwarded.load(Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,190 @@
+//! Who is counted as whom.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+mod support;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use axum::routing::get;
+use proptest::prelude::*;
+use support::{from, get_from, limiter, statuses};
+use tidegate_tower::{Key, Peer, RateLimitLayer};
+
+/// An app in which each caller has one request.
+fn once(key: Key) -> Router {
+    let layer = RateLimitLayer::limiter(limiter("1/day").0).by(key);
+    Router::new().route("/", get(|| async { "hello" })).layer(layer)
+}
+
+fn with(mut request: Request<Body>, fields: &[(&'static str, &str)]) -> Request<Body> {
+    for (name, value) in fields {
+        request.headers_mut().append(*name, value.parse().unwrap());
+    }
+    request
+}
+
+fn forwarded(peer: &str, field: &str) -> Request<Body> {
+    with(get_from(peer), &[("x-forwarded-for", field)])
+}
+
+#[tokio::test]
+async fn every_notation_of_a_network_of_ipv6_is_one_key() {
+    let app = once(Key::client_ip().trust_hops(1));
+    assert_eq!(statuses(&app, [forwarded("10.0.0.1", "2001:db8::1")]).await, [200]);
+    for same in [
+        "2001:DB8:0:0:ffff::",
+        "[2001:db8::2]",
+        "[2001:db8::3]:443",
+        "2001:db8::4%eth0",
+        "2001:0db8:0000:0000:1:2:3:4",
+        "6.6.6.6, 2001:db8::5",
+    ] {
+        assert_eq!(statuses(&app, [forwarded("10.0.0.1", same)]).await, [429], "{same}");
+    }
+    let others = ["2001:db8:0:1::1", "203.0.113.9"].map(|other| forwarded("10.0.0.1", other));
+    assert_eq!(statuses(&app, others).await, [200, 200]);
+    let mapped = forwarded("10.0.0.1", "::ffff:203.0.113.9");
+    assert_eq!(statuses(&app, [mapped]).await, [429]);
+}
+
+#[tokio::test]
+async fn a_wider_network_can_be_one_key() {
+    let app = once(Key::client_ip().ipv6_prefix(48));
+    let [one, same, other] = ["2001:db8::1", "2001:db8:0:ff::1", "2001:db8:1::1"].map(get_from);
+    assert_eq!(statuses(&app, [one, same, other]).await, [200, 429, 200]);
+}
+
+#[tokio::test]
+async fn proxies_are_trusted_by_number_or_by_network() {
+    let app = once(Key::client_ip());
+    let requests = ["1.1.1.1", "2.2.2.2"].map(|field| forwarded("10.0.0.1", field));
+    assert_eq!(statuses(&app, requests).await, [200, 429]);
+    let app = once(Key::client_ip().trust_proxies(["10.0.0.0/8".parse().unwrap()]));
+    let requests = [
+        forwarded("10.0.0.1", "1.1.1.1"),
+        forwarded("10.0.0.1", "9.9.9.9, 1.1.1.1, 10.0.0.2"),
+        forwarded("203.0.113.9", "1.1.1.1"),
+        forwarded("203.0.113.9", "2.2.2.2"),
+    ];
+    assert_eq!(statuses(&app, requests).await, [200, 429, 200, 429]);
+}
+
+#[tokio::test]
+async fn without_the_header_it_is_the_address_that_counts() {
+    let app = once(Key::header("x-user"));
+    let alice = || with(get_from("10.0.0.1"), &[("x-user", "alice")]);
+    let bare = || get_from("10.0.0.1");
+    assert_eq!(statuses(&app, [alice(), alice(), bare(), bare()]).await, [200, 429, 200, 429]);
+    assert_eq!(statuses(&app, [get_from("10.0.0.2")]).await, [200]);
+    // Behind a proxy it is the address that the proxy says.
+    let app = once(Key::header("x-user").trust_hops(1));
+    let requests = ["1.1.1.1", "1.1.1.1", "2.2.2.2"].map(|field| forwarded("10.0.0.1", field));
+    assert_eq!(statuses(&app, requests).await, [200, 429, 200]);
+}
+
+#[tokio::test]
+async fn what_is_missing_may_be_something_else() {
+    let bare = || [get_from("10.0.0.1"), get_from("10.0.0.2"), get_from("10.0.0.2")];
+    assert_eq!(statuses(&once(Key::header("x-user").or_shared()), bare()).await, [200, 429, 429]);
+    assert_eq!(statuses(&once(Key::header("x-user").or_unlimited()), bare()).await, [200; 3]);
+    let app = once(Key::header("x-user").or(Key::header("x-tenant")));
+    let tenant = || with(get_from("10.0.0.3"), &[("x-tenant", "t")]);
+    assert_eq!(statuses(&app, [tenant(), tenant()]).await, [200, 429]);
+    assert_eq!(statuses(&app, bare()).await, [200, 200, 429]);
+    // No request has a header whose name is none.
+    assert_eq!(statuses(&once(Key::header("no name")), bare()).await, [200, 200, 429]);
+}
+
+#[tokio::test]
+async fn of_whom_nothing_is_known_share_a_counter() {
+    let app = once(Key::client_ip());
+    let unknown = || Request::get("/").body(Body::empty()).unwrap();
+    assert_eq!(statuses(&app, [unknown(), unknown(), get_from("::1")]).await, [200, 429, 200]);
+    let mut told = unknown();
+    told.extensions_mut().insert(Peer("::2".parse().unwrap()));
+    assert_eq!(statuses(&app, [told]).await, [429], "one network with ::1");
+}
+
+#[tokio::test]
+async fn api_keys_extensions_and_functions_are_keys() {
+    let app = once(Key::api_key());
+    let requests = [
+        with(get_from("::1"), &[("authorization", "Bearer t1")]),
+        with(get_from("::1"), &[("authorization", "bearer  t1 "), ("x-api-key", "k1")]),
+        with(get_from("::1"), &[("authorization", "Basic xyz"), ("x-api-key", "k1")]),
+        with(get_from("::1"), &[("x-api-key", "t1")]),
+    ];
+    assert_eq!(statuses(&app, requests).await, [200, 429, 200, 429]);
+
+    #[derive(Clone)]
+    struct User(u64);
+    let app = once(Key::extension(|user: &User| user.0));
+    let requests = [1, 1, 2].map(|id| {
+        let mut request = get_from("::1");
+        request.extensions_mut().insert(User(id));
+        request
+    });
+    assert_eq!(statuses(&app, requests).await, [200, 429, 200]);
+
+    let app = once(Key::from_fn(|head| Some(head.uri().query()?.to_owned())));
+    let requests = ["/?a", "/?a", "/?b", "/", "/"].map(|path| from("::1", path));
+    assert_eq!(statuses(&app, requests).await, [200, 429, 200, 200, 429]);
+}
+
+#[tokio::test]
+async fn several_keys_are_one_and_none_looks_like_another() {
+    let app = once(Key::all([Key::header("a"), Key::header("b"), Key::header("c")]));
+    let request = |fields: &[(&'static str, &str)]| with(get_from("32.33.34.35"), fields);
+    let requests = [
+        request(&[("a", "x"), ("b", "yz"), ("c", "")]),
+        request(&[("a", "xy"), ("b", "z"), ("c", "")]),
+        request(&[("a", "x"), ("b", "yz"), ("c", "")]),
+        // The address stands in for the third, or for the first: of the same bytes.
+        request(&[("a", " !\"#"), ("b", "ip4")]),
+        request(&[("b", " !\"#"), ("c", "ip4")]),
+    ];
+    assert_eq!(statuses(&app, requests).await, [200, 200, 429, 200, 200]);
+    let app = once(Key::all([Key::client_ip(), Key::header("a").or_unlimited()]));
+    assert_eq!(statuses(&app, [request(&[]), request(&[])]).await, [200, 200]);
+}
+
+#[tokio::test]
+async fn a_limiter_finds_what_the_layer_counts() {
+    let (limiter, _clock) = limiter("1/day");
+    let layer = RateLimitLayer::limiter(limiter.clone()).by(Key::header("x-user"));
+    let app = Router::new().route("/", get(|| async { "hello" })).layer(layer);
+    let alice = || with(get_from("::1"), &[("x-user", "alice")]);
+    assert_eq!(statuses(&app, [alice(), alice()]).await, [200, 429]);
+    limiter.reset_now("alice");
+    assert_eq!(statuses(&app, [alice()]).await, [200]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whatever a client writes into the field itself is to the left of what the proxy appends.
+    #[test]
+    fn a_spoofed_prefix_never_changes_the_key(
+        prefix in "[ -~]{0,60}",
+        lines in prop::collection::vec("[ -~]{0,30}", 0..3),
+        hops in 1_usize..3,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let keys = [
+            Key::client_ip().trust_hops(hops),
+            Key::client_ip().trust_proxies(["10.0.0.0/8".parse().unwrap()]),
+            Key::header("x-user").trust_hops(hops),
+        ];
+        for key in keys {
+            let app = once(key);
+            let inner = if hops == 2 { ", 10.0.0.2" } else { "" };
+            let honest = format!("203.0.113.9{inner}");
+            let spoofed = format!("{prefix}, {honest}");
+            let fields: Vec<_> = lines.iter().chain([&spoofed]).map(|line| ("x-forwarded-for", line.as_str())).collect();
+            let requests = [forwarded("10.0.0.1", &honest), with(get_from("10.0.0.1"), &fields)];
+            prop_assert_eq!(runtime.block_on(statuses(&app, requests)), [200, 429]);
+        }
+    }
+}
