@@ -77,6 +77,9 @@ impl Zipf {
 
     /// A rank, from 0.
     pub fn pick(&self, random: &mut Random) -> usize {
+        if self.sums.len() == 1 {
+            return 0;
+        }
         let at = random.unit() * self.total();
         self.sums.partition_point(|sum| *sum <= at).min(self.sums.len().saturating_sub(1))
     }

@@ -96,6 +96,13 @@ impl Chart {
         points.chain(self.marks.iter().map(|mark| mark.at)).fold(0.0, f64::max)
     }
 
+    /// The highest point of the series that a terminal draws, and of the marks.
+    pub(super) fn main_top(&self) -> f64 {
+        let main = self.main.and_then(|main| self.series.get(main));
+        let points = main.into_iter().flat_map(|series| &series.points).map(|(_, y)| *y);
+        points.chain(self.marks.iter().map(|mark| mark.at)).fold(0.0, f64::max)
+    }
+
     /// Heights to label, for charts that reach up to `top`.
     pub(super) fn y_ticks(&self, top: f64) -> Vec<f64> {
         let wanted = if top <= 4.0 && self.y == Scale::Number { top.max(1.0) } else { 4.0 };

@@ -3,29 +3,21 @@
 use std::fmt::Write as _;
 
 use super::table::{Cell, Table};
-use super::{Item, Report, plot};
+use super::{Chart, Item, Report, Section, plot};
 
 impl Report {
     /// For a terminal.
     pub fn text(&self) -> String {
         let mut out = String::new();
         wrap(&self.about, &mut out);
-        for section in &self.sections {
+        for section in self.sections.iter().filter(|section| is_shown(section)) {
             let _ = writeln!(out, "\n{}", section.heading);
             wrap(&section.text, &mut out);
             for item in &section.items {
                 out.push('\n');
                 match item {
                     Item::Table(table) => table.write(&mut out),
-                    Item::Charts(charts) => {
-                        let top = charts.iter().map(super::Chart::top).fold(0.0, f64::max);
-                        for (index, chart) in charts.iter().enumerate() {
-                            if index > 0 && chart.main.is_some() {
-                                out.push('\n');
-                            }
-                            plot::plot(chart, top, &mut out);
-                        }
-                    }
+                    Item::Charts(charts) => plots(charts, &mut out),
                     Item::Code(code) => out.push_str(code),
                     Item::Note(note) => wrap(note, &mut out),
                 }
@@ -36,6 +28,25 @@ impl Report {
             out = out.replace("\n\n\n", "\n\n");
         }
         out
+    }
+}
+
+/// Not where there is nothing but charts that a terminal does not draw.
+fn is_shown(section: &Section) -> bool {
+    section.items.iter().any(|item| match item {
+        Item::Charts(charts) => charts.iter().any(|chart| chart.main.is_some()),
+        _ => true,
+    })
+}
+
+fn plots(charts: &[Chart], out: &mut String) {
+    let top = charts.iter().map(Chart::main_top).fold(0.0, f64::max);
+    let drawn = charts.iter().filter(|chart| chart.main.is_some());
+    for (index, chart) in drawn.enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        plot::plot(chart, top, out);
     }
 }
 
