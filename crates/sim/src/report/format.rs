@@ -24,7 +24,7 @@ pub fn count(count: u64) -> String {
 /// ```
 /// use tidegate_sim::report::share;
 ///
-/// let shown = [0.0, 0.000_030_9, 0.0625, 0.2, 1.0].map(share);
+/// let shown = [0.0, 0.000_030_9, 0.063, 0.2, 1.0].map(share);
 /// assert_eq!(shown, ["0 %", "0.0031 %", "6.3 %", "20 %", "100 %"]);
 /// ```
 pub fn share(share: f64) -> String {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::chart::{Chart, Series};
+use super::format::clip;
 
 /// The chart, no wider than 80 columns: the main series large, the others as one line each.
 pub(super) fn plot(chart: &Chart, top: f64, out: &mut String) {
@@ -24,8 +25,9 @@ pub(super) fn plot(chart: &Chart, top: f64, out: &mut String) {
         };
         let cells: String =
             heights.iter().map(|height| cell(*height, floor, step, mark.is_some())).collect();
-        let name = mark.map_or("", |mark| &mark.label);
-        let _ = writeln!(out, "{text}│{cells} {name}");
+        let name = mark.map_or_else(String::new, |mark| clip(&mark.label, LABEL));
+        let line = format!("{text}│{cells} {name}");
+        let _ = writeln!(out, "{}", line.trim_end());
     }
     axis(chart, out);
     for series in chart.series.iter().filter(|series| !std::ptr::eq(*series, main)) {
@@ -91,10 +93,12 @@ fn sparkline(chart: &Chart, series: &Series, out: &mut String) {
             EIGHTHS.get(eighths as usize).copied().unwrap_or(' ')
         })
         .collect();
-    let _ = writeln!(out, "{:>MARGIN$}  {cells}", series.name);
+    let _ = writeln!(out, "{:>MARGIN$}  {}", series.name, cells.trim_end());
 }
 
-const COLUMNS: usize = 60;
+const COLUMNS: usize = 56;
 const ROWS: usize = 6;
 const MARGIN: usize = 9;
+/// What is left of 80 columns for the name of a mark.
+const LABEL: usize = 80 - COLUMNS - MARGIN - 3;
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
