@@ -1,12 +1,18 @@
 //! The command line: `tidegate`. One file a command.
 
+mod accuracy;
 mod check;
 mod client;
 mod explain;
 mod import;
 mod init;
 mod operate;
+mod output;
+mod progress;
+mod replay;
 mod serve;
+mod simulate;
+mod suggest;
 mod top;
 mod validate;
 
@@ -50,6 +56,18 @@ enum Command {
     /// Translates another limiter's configuration into ours
     #[command(after_help = EXIT_CODES)]
     Import(import::Import),
+    /// Shows what limits make of synthetic traffic, and how full their fullest window gets
+    #[command(after_help = EXIT_CODES)]
+    Simulate(simulate::Simulate),
+    /// Measures how often each algorithm is wrong, over millions of requests, and what it costs
+    #[command(after_help = EXIT_CODES)]
+    Accuracy(accuracy::Accuracy),
+    /// Says what a configuration would have denied of the requests in an access log
+    #[command(after_help = EXIT_CODES)]
+    Replay(replay::Replay),
+    /// Finds the smallest limit that denies no more of an access log than one tolerates
+    #[command(after_help = EXIT_CODES)]
+    Suggest(suggest::Suggest),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +79,10 @@ fn main() -> ExitCode {
         Command::Validate(validate) => validate.run(),
         Command::Explain(explain) => explain.run(),
         Command::Import(import) => import.run(),
+        Command::Simulate(simulate) => simulate.run(),
+        Command::Accuracy(accuracy) => accuracy.run(),
+        Command::Replay(replay) => replay.run(),
+        Command::Suggest(suggest) => suggest.run(),
     };
     match result {
         Ok(code) => code,
@@ -86,6 +108,6 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done; for a server: stopped by a signal, after the requests in flight were answered
   1  a configuration that is wrong: everything wrong with it is on standard error
-  2  error: a command line that makes no sense, an address that cannot be listened on, or
-     certificates that cannot be used; for a server also: stopped at once, by a second signal
+  2  error: a command line that makes no sense, an address that cannot be listened on,
+     a file that cannot be read or written, or certificates that cannot be used; for a server also: stopped at once, by a second signal
   3  denied, by `check`";

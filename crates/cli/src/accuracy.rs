@@ -1,0 +1,43 @@
+//! `tidegate accuracy`: how often algorithms are wrong, and what they cost.
+
+use std::process::ExitCode;
+
+use tidegate::Quota;
+use tidegate_sim::{Accuracy as Measurement, Arrivals};
+
+use crate::output::Output;
+use crate::progress::watched;
+
+/// What is measured.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Accuracy {
+    /// The limit of each source
+    #[arg(long, value_name = "QUOTA", default_value = "100/minute")]
+    limit: Quota,
+    /// Sources, in each of the two populations
+    #[arg(long, value_name = "N", default_value_t = 270_000,
+        value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    sources: u64,
+    /// Requests of all of them, in each population; at least three windows are measured
+    #[arg(long, value_name = "N", default_value_t = 100_000_000,
+        value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
+    requests: u64,
+    /// How requests of a source come: poisson, or in bursts (on-off)
+    #[arg(long, value_name = "NAME", default_value_t = Arrivals::Poisson)]
+    arrivals: Arrivals,
+    /// The same seed gives the same figures, on any machine
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Accuracy {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let Self { limit: quota, sources, requests, arrivals, seed, .. } = self;
+        let measurement = Measurement { quota, sources, requests, arrivals, seed };
+        let findings = watched("measuring", |progress| measurement.run(progress))?;
+        self.output.show(findings.report())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,61 @@
+//! Where findings go: the terminal, and files for those who would rather look than read.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use tidegate_sim::report::Report;
+
+use crate::print;
+
+/// How findings are shown.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Output {
+    /// Writes one HTML file that needs nothing else
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    html: Option<PathBuf>,
+    /// Writes the plot
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    svg: Option<PathBuf>,
+    /// Prints JSON instead of tables
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+impl Output {
+    /// Says what was found, everywhere it was asked for.
+    pub(crate) fn show(&self, mut report: Report) -> anyhow::Result<()> {
+        report.command = command();
+        if let Some(path) = &self.html {
+            write(path, &report.html())?;
+        }
+        if let Some(path) = &self.svg {
+            match report.svg() {
+                Some(svg) => write(path, &svg)?,
+                None => bail!("there is no plot to write to {}", path.display()),
+            }
+        }
+        match self.json {
+            true => print(&format!("{:#}\n", report.json())),
+            false => print(&report.text()),
+        }
+        Ok(())
+    }
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The command line, for whoever wants to see the same again.
+fn command() -> String {
+    let rest = std::env::args_os().skip(1).map(|argument| {
+        let argument = argument.to_string_lossy().into_owned();
+        let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,%@+".contains(char);
+        if !argument.is_empty() && argument.chars().all(is_plain) {
+            argument
+        } else {
+            format!("'{}'", argument.replace('\'', "'\\''"))
+        }
+    });
+    std::iter::once("tidegate".to_owned()).chain(rest).collect::<Vec<_>>().join(" ")
+}

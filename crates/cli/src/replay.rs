@@ -1,0 +1,102 @@
+//! `tidegate replay`: what a configuration would have done to the requests of a log.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use tidegate::Span;
+use tidegate::config::Source;
+use tidegate_sim::log::{Format, Generator, Input, LogError, LogReader};
+use tidegate_sim::{Replay as Replaying, ReplayError};
+
+use crate::output::Output;
+use crate::progress::watched;
+use crate::validate::wrong;
+
+/// What is replayed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Replay {
+    #[command(flatten)]
+    log: Log,
+    /// The configuration that is tried
+    #[arg(long, value_name = "FILE", required_unless_present = "generate")]
+    config: Option<PathBuf>,
+    /// The configuration of today, to see what would change
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// Instead, writes a log of about a day with this many lines to standard output
+    #[arg(long, value_name = "LINES", conflicts_with_all = ["config", "against", "files"])]
+    generate: Option<u64>,
+    /// Of the log that is written
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "generate")]
+    seed: u64,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// A log, and how it is read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Log {
+    /// Access logs, plain or gzip, one after the other; - is standard input
+    #[arg(value_name = "ACCESS_LOG")]
+    files: Vec<PathBuf>,
+    /// common (also combined), json or csv; as it looks unless said
+    #[arg(long, value_name = "NAME")]
+    format: Option<Format>,
+    /// How far lines may be out of order
+    #[arg(long, value_name = "SPAN", default_value_t = LogReader::DEFAULT_SLACK)]
+    reorder: Span,
+}
+
+impl Log {
+    pub(crate) fn open(&self) -> anyhow::Result<Vec<Input>> {
+        if self.files.is_empty() {
+            bail!("no log: expected a file, or - for standard input");
+        }
+        let open = |path: &PathBuf| match path.as_os_str() == "-" {
+            true => Ok(Input::stdin()),
+            false => Input::open(path),
+        };
+        Ok(self.files.iter().map(open).collect::<Result<_, LogError>>()?)
+    }
+
+    pub(crate) fn set_up(&self, reader: LogReader) -> LogReader {
+        reader.format(self.format).slack(self.reorder)
+    }
+}
+
+impl Replay {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(lines) = self.generate {
+            return self.generate(lines);
+        }
+        let Some(config) = &self.config else { bail!("no configuration: expected --config FILE") };
+        let replaying = match self.load(config) {
+            Ok(replaying) => replaying,
+            Err(ReplayError::Wrong(problems)) => return Ok(wrong(&problems)),
+            Err(error) => return Err(error.into()),
+        };
+        let inputs = self.log.open()?;
+        let replayed = watched("replaying", |progress| {
+            replaying.run(inputs, |reader| self.log.set_up(reader), progress)
+        })?;
+        self.output.show(replayed.report())?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn load(&self, config: &Path) -> Result<Replaying, ReplayError> {
+        let old = self.against.as_deref().map(Source::read).transpose()?;
+        Replaying::load(&Source::read(config)?, old.as_ref())
+    }
+
+    fn generate(&self, lines: u64) -> anyhow::Result<ExitCode> {
+        let format = self.log.format.unwrap_or(Format::Common);
+        let generator = Generator { lines, seed: self.seed, format };
+        match generator.write(&mut io::stdout().lock()) {
+            // Nobody wants more of it, as after `| head`.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+            done => done.map(|()| ExitCode::SUCCESS).context("cannot write the log"),
+        }
+    }
+}

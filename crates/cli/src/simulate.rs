@@ -1,0 +1,108 @@
+//! `tidegate simulate`: synthetic traffic against limits, in virtual time.
+
+#![allow(clippy::float_arithmetic, reason = "shares and rates of people are no decisions")]
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use tidegate::{AlgorithmKind, Quota, QuotaError, Span};
+use tidegate_sim::Simulation;
+use tidegate_sim::traffic::Model;
+
+use crate::output::Output;
+
+/// What is simulated.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Simulate {
+    /// The limits, all of which apply; the first is the one that is measured
+    #[arg(long, value_name = "QUOTA", default_value = "100/minute", value_delimiter = ',')]
+    limits: Vec<Quota>,
+    /// fixed-window, sliding-window, sliding-log, token-bucket, several of them, or all
+    #[arg(long, value_name = "NAME", default_value = "all", value_delimiter = ',')]
+    algorithm: Vec<String>,
+    /// burst-at-boundary, greedy, poisson, on-off, diurnal, zipf, crowd or crowd-jitter
+    #[arg(long, value_name = "NAME", default_value = "burst-at-boundary")]
+    traffic: Model,
+    /// How much comes, of all sources together, where the traffic has a rate
+    #[arg(long, value_name = "QUOTA")]
+    rate: Option<Quota>,
+    /// How many sources, or clients of a crowd
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    sources: Option<u32>,
+    /// For how long, in virtual time
+    #[arg(long = "for", value_name = "SPAN")]
+    span: Option<Span>,
+    /// The same seed gives the same traffic
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Simulate {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let simulation = self.simulation()?;
+        let mut outcomes = Vec::new();
+        for kind in algorithms(&self.algorithm)? {
+            match simulation.run(kind) {
+                Ok(outcome) => outcomes.push(outcome),
+                // Of all of them, those that take the quota.
+                Err(error) if self.algorithm == ["all"] => eprintln!("{kind} is left out: {error}"),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if outcomes.is_empty() {
+            bail!("no algorithm takes these limits");
+        }
+        self.output.show(simulation.report(&outcomes))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn simulation(&self) -> anyhow::Result<Simulation> {
+        let Some((quota, others)) = self.limits.split_first() else { bail!("no limits") };
+        let mut simulation = Simulation::new(*quota, self.traffic);
+        simulation.others = others.to_vec();
+        let setting = &mut simulation.setting;
+        setting.seed = self.seed;
+        setting.sources = self.sources.unwrap_or(setting.sources);
+        if let Some(span) = self.span {
+            if span.is_zero() || span > Quota::MAX_WINDOW {
+                bail!("{span} is no time to simulate: expected 1us to {}", Quota::MAX_WINDOW);
+            }
+            setting.span = span;
+        }
+        if let Some(rate) = self.rate {
+            setting.rate = rate.limit() as f64 * 1e6 / rate.window().as_micros() as f64;
+        }
+        let expected = simulation.expected();
+        if expected > MOST_REQUESTS {
+            bail!(
+                "that would be about {expected:.0} requests: expected at most {MOST_REQUESTS:.0}; \
+                 choose a smaller limit, a lower --rate or a shorter --for"
+            );
+        }
+        Ok(simulation)
+    }
+}
+
+/// By name, each once.
+fn algorithms(names: &[String]) -> Result<Vec<AlgorithmKind>, QuotaError> {
+    let mut kinds = Vec::new();
+    for name in names {
+        match name.as_str() {
+            "all" => kinds.extend_from_slice(AlgorithmKind::ALL),
+            name => kinds.push(name.parse()?),
+        }
+    }
+    let mut seen = Vec::new();
+    kinds.retain(|kind| {
+        !seen.contains(kind) && {
+            seen.push(*kind);
+            true
+        }
+    });
+    Ok(kinds)
+}
+
+/// Some seconds of work.
+const MOST_REQUESTS: f64 = 20e6;

@@ -1,0 +1,89 @@
+//! `tidegate suggest`: the smallest limit that hurts no more than one tolerates.
+
+#![allow(clippy::float_arithmetic, reason = "shares and rates of people are no decisions")]
+
+use std::process::ExitCode;
+
+use anyhow::{anyhow, bail};
+use tidegate::{AlgorithmKind, Span};
+use tidegate_sim::{Of, Suggest as Search, SuggestError};
+
+use crate::output::Output;
+use crate::print;
+use crate::progress::watched;
+use crate::replay::Log;
+use crate::validate::wrong;
+
+/// What is looked for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Suggest {
+    #[command(flatten)]
+    log: Log,
+    /// The attributes that tell callers apart
+    #[arg(long, value_name = "NAME", required = true, value_delimiter = ',')]
+    key: Vec<String>,
+    /// The window of the limit
+    #[arg(long, value_name = "SPAN", default_value = "minute")]
+    per: Span,
+    /// How much may be denied
+    #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
+    tolerate: f64,
+    /// Of what that is a share: requests, or keys of which any request is denied
+    #[arg(long, value_name = "WHAT", default_value_t = Of::Requests)]
+    of: Of,
+    /// Only of requests that match, such as path=/api/**
+    #[arg(long = "match", value_name = "NAME=PATTERN", value_parser = pair)]
+    matches: Vec<(String, String)>,
+    /// The algorithm of the suggested policy; the others are comments
+    #[arg(long, value_name = "NAME", default_value_t = AlgorithmKind::SlidingWindow)]
+    algorithm: AlgorithmKind,
+    /// Prints nothing but the configuration
+    #[arg(long, conflicts_with_all = ["json"])]
+    snippet: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Suggest {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let search = Search {
+            key: self.key,
+            matches: self.matches,
+            window: self.per,
+            tolerate: self.tolerate,
+            of: self.of,
+            algorithm: self.algorithm,
+        };
+        let inputs = self.log.open()?;
+        let found = watched("reading", |progress| {
+            search.run(inputs, |reader| self.log.set_up(reader), progress)
+        });
+        match found {
+            Ok(suggestion) if self.snippet => print(&suggestion.snippet()),
+            Ok(suggestion) => self.output.show(suggestion.report())?,
+            Err(SuggestError::Wrong(problems)) => return Ok(wrong(&problems)),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// `0.1%`, or `0.001`.
+fn share(text: &str) -> anyhow::Result<f64> {
+    let (number, unit) = match text.trim().strip_suffix('%') {
+        Some(number) => (number.trim_end(), 100.0),
+        None => (text.trim(), 1.0),
+    };
+    let share: f64 =
+        number.parse().map_err(|_| anyhow!("expected a share such as 0.1% or 0.001"))?;
+    let share = share / unit;
+    if !(0.0..=1.0).contains(&share) {
+        bail!("expected a share of 0% to 100%");
+    }
+    Ok(share)
+}
+
+fn pair(text: &str) -> anyhow::Result<(String, String)> {
+    let (name, value) = text.split_once('=').ok_or_else(|| anyhow!("expected NAME=PATTERN"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,175 @@
+//! The commands that see traffic before it comes.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A directory that goes away again.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let unique = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("tidegate-sim-{}-{}", unique.0, unique.1));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(arguments).output().unwrap()
+}
+
+/// What a command says when it succeeds.
+#[track_caller]
+fn said(line: &str) -> String {
+    let output = run(&line.split(' ').collect::<Vec<_>>());
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.stderr.is_empty(),
+        "nobody watches: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn refused(line: &str, code: i32, part: &str) {
+    let output = run(&line.split(' ').collect::<Vec<_>>());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{line}: {said}");
+    assert!(said.contains(part), "{line}: {said}");
+}
+
+fn row<'a>(text: &'a str, start: &str) -> Vec<&'a str> {
+    let line = text.lines().find(|line| line.starts_with(start));
+    line.unwrap_or_else(|| panic!("no {start:?} in\n{text}")).split_whitespace().collect()
+}
+
+#[test]
+fn the_table_of_bursts_at_a_boundary_comes_out_of_one_command() {
+    let text = said("simulate --limits 5/minute");
+    assert_eq!(row(&text, "59s"), ["59s", "5", "5", "5", "5", "5"]);
+    assert_eq!(row(&text, "1m1s"), ["1m1s", "5", "5", "0", "0", "0"]);
+    assert_eq!(row(&text, "total"), ["total", "10", "10", "5", "5", "5"]);
+    assert!(row(&text, "fixed-window").contains(&"2.00x"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn simulations_are_written_as_files_too() {
+    let scratch = Scratch::new();
+    let [html, svg] = ["a.html", "a.svg"].map(|name| scratch.0.join(name));
+    said(&format!("simulate --traffic poisson --html {} --svg {}", html.display(), svg.display()));
+    let (html, svg) = (read(&html), read(&svg));
+    assert!(
+        html.starts_with("<!doctype html>") && html.contains("tidegate simulate --traffic poisson")
+    );
+    assert!(svg.starts_with("<svg xmlns") && svg.contains("token-bucket"));
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn scripts_get_json() {
+    let json = said("simulate --limits 5/minute --algorithm fixed-window --json");
+    assert!(json.contains(r#""worst window": 10"#), "{json}");
+}
+
+#[test]
+fn the_trade_off_comes_out_of_one_command_and_again_the_same() {
+    let line = "accuracy --sources 90 --requests 40000 --seed 5";
+    let text = said(line);
+    assert_eq!(row(&text, "sliding-log")[..5], ["sliding-log", "0", "%", "0", "%"], "{text}");
+    assert!(text.contains("seed 5") && text.contains("Cloudflare"), "{text}");
+    let rest = |text: &str| text.split_once("Beside Cloudflare").map(|(_, rest)| rest.to_owned());
+    assert_eq!(rest(&text), rest(&said(line)));
+}
+
+#[test]
+fn a_generated_log_is_replayed_compared_and_limited() {
+    let scratch = Scratch::new();
+    let log = scratch.file("access.log", &said("replay --generate 20000 --seed 7"));
+    let new = scratch.file(
+        "new.yaml",
+        "policies: [{ name: login, match: { path: /login }, key: [ip], limits: [5/minute] }]",
+    );
+    let old = scratch.file("old.yaml", &read(&new).replace("5/minute", "50/minute"));
+    let (log, new, old) = (log.display(), new.display(), old.display());
+    let text = said(&format!("replay {log} --config {new} --against {old}"));
+    assert!(text.contains("Of 20,000 requests from 2024-12-31"), "{text}");
+    assert!(text.contains("203.0.113."), "the attack is found: {text}");
+    assert!(text.contains("denied, and today not"), "{text}");
+
+    let line = format!("suggest {log} --key ip --per minute --tolerate 1% --match path=/login");
+    let snippet = said(&format!("{line} --snippet"));
+    let suggested = scratch.file("suggested.yaml", &snippet);
+    let json = said(&format!("replay {log} --config {} --json", suggested.display()));
+    let json: Vec<&str> = json.lines().collect();
+    assert!(json.iter().any(|line| line.contains("\"denied\"")), "{json:?}");
+    assert!(said(&line).contains("Smallest limits"));
+}
+
+#[test]
+fn logs_come_by_a_pipe_and_bad_lines_are_no_end() {
+    let scratch = Scratch::new();
+    let config = scratch.file("a.yaml", "policies: [{ name: a, key: [ip], limits: [1/minute] }]");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["replay", "-", "--config"])
+        .arg(config)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let line = r#"1.1.1.1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.1" 200 1"#;
+    let mut stdin = child.stdin.take().unwrap();
+    write!(stdin, "{line}\nrubbish\n{line}\n").unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    assert!(text.contains("Of 2 requests") && text.contains("standard input:2:"), "{text}");
+}
+
+#[test]
+fn mistakes_are_named() {
+    let scratch = Scratch::new();
+    let log = scratch.file("a.log", "no log\n");
+    let bad = scratch.file("bad.yaml", "policies: [{ name: a, key: [ip], limits: [1/minit] }]");
+    let good = scratch.file("good.yaml", "policies: [{ name: a, key: [ip], limits: [1/minute] }]");
+    let (log, bad, good) = (log.display(), bad.display(), good.display());
+    refused("simulate --traffic rain", 2, "expected burst-at-boundary, greedy, poisson");
+    refused("simulate --algorithm leaky", 2, "unknown algorithm");
+    refused("simulate --limits many", 2, "expected a quota such as 100/minute");
+    refused("simulate --traffic poisson --rate 1000000/second", 2, "expected at most 20000000");
+    refused("accuracy --limit 5/minute --arrivals never", 2, "expected poisson or on-off");
+    refused(&format!("replay {log} --config {bad}"), 1, "unknown unit");
+    refused(&format!("replay {log} --config {good}"), 2, "cannot tell the format from \"no log\"");
+    refused(&format!("replay /no/such.log --config {good}"), 2, "cannot open /no/such.log");
+    refused(&format!("replay --config {good}"), 2, "no log: expected a file");
+    refused(&format!("replay {log}"), 2, "--config");
+    refused(&format!("suggest {log} --key ip --tolerate lots"), 2, "expected a share such as 0.1%");
+    refused(
+        &format!("suggest {log} --key ip --tolerate 200%"),
+        2,
+        "expected a share of 0% to 100%",
+    );
+}

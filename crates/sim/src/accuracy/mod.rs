@@ -1,0 +1,218 @@
+//! How often an algorithm is wrong, and what it costs: measured over a large population.
+//!
+//! A decision is *wrong* when it differs from the exact rule, applied to what the same algorithm
+//! admitted before: allowed although the window was full, or denied although it was not. That judges
+//! every decision by its own past, so that one mistake is not counted again in all that follow.
+//!
+//! The *estimate* is the sliding-window counter as Cloudflare measured it: every request is counted,
+//! whether it passes or not, and the estimated rate is compared with the real one.
+
+mod population;
+mod report;
+mod source;
+mod tally;
+
+pub use population::{Arrivals, Population};
+pub use tally::{AlgorithmTally, EstimateTally, Tally};
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use tidegate::{Quota, QuotaError};
+
+use self::source::Bench;
+use crate::Progress;
+
+/// What is measured.
+///
+/// ```
+/// use tidegate_sim::{Accuracy, Progress};
+///
+/// let quota = "100/minute".parse()?;
+/// let accuracy = Accuracy { sources: 100, requests: 50_000, ..Accuracy::new(quota) };
+/// let findings = accuracy.run(&Progress::default())?;
+/// assert!(findings.total(tidegate_sim::Population::Near).requests > 10_000);
+/// # Ok::<(), tidegate::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Accuracy {
+    /// The limit.
+    pub quota: Quota,
+    /// Sources, in each population.
+    pub sources: u64,
+    /// Requests of all of them together, about.
+    pub requests: u64,
+    /// How requests of a source come.
+    pub arrivals: Arrivals,
+    /// Of all that is random. The same seed gives the same figures, on any number of cores.
+    pub seed: u64,
+}
+
+impl Accuracy {
+    /// From as many sources as Cloudflare had, and a quarter of the requests.
+    pub const fn new(quota: Quota) -> Self {
+        Self {
+            quota,
+            sources: 270_000,
+            requests: 100_000_000,
+            arrivals: Arrivals::Poisson,
+            seed: 1,
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// What was asked.
+    pub asked: Accuracy,
+    /// By population, and within one by how fast sources are.
+    pub groups: Vec<Group>,
+}
+
+/// Sources of one kind.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The population they belong to.
+    pub population: Population,
+    /// How fast they are, as a multiple of the limit; `None` where each has its own rate.
+    pub rate: Option<f64>,
+    /// What came of it.
+    pub tally: Tally,
+}
+
+impl Findings {
+    /// All of a population.
+    pub fn total(&self, population: Population) -> Tally {
+        let groups = self.groups.iter().filter(|group| group.population == population);
+        groups.fold(Tally::default(), |sum, group| sum.merged(&group.tally))
+    }
+}
+
+impl Accuracy {
+    /// Measures, on all cores.
+    ///
+    /// # Errors
+    ///
+    /// When an algorithm does not take the quota.
+    pub fn run(&self, progress: &Progress) -> Result<Findings, QuotaError> {
+        let populations = [Population::Zipf, Population::Near];
+        progress.expect(self.sources.saturating_mul(populations.len() as u64));
+        let bench = Bench::new(self.quota)?;
+        let mut groups = Vec::new();
+        for population in populations {
+            let tallies = self.measure(population, &bench, progress);
+            let rates = population.rates();
+            let rate = |index: usize| rates.get(index).copied();
+            groups.extend(tallies.into_iter().enumerate().map(|(index, tally)| Group {
+                population,
+                rate: rate(index),
+                tally,
+            }));
+        }
+        Ok(Findings { asked: *self, groups })
+    }
+
+    /// A tally for each group. Sources do not know of each other, and sums do not depend on their
+    /// order, so it does not matter who measures which.
+    fn measure(&self, population: Population, bench: &Bench, progress: &Progress) -> Vec<Tally> {
+        let groups = population.rates().len().max(1);
+        let people = population.people(self);
+        let next = AtomicU64::new(0);
+        let work = || {
+            let mut bench = bench.clone();
+            let mut tallies = vec![Tally::default(); groups];
+            loop {
+                let first = next.fetch_add(BATCH, Ordering::Relaxed);
+                if first >= self.sources {
+                    return tallies;
+                }
+                let last = (first + BATCH).min(self.sources);
+                for number in first..last {
+                    bench.draw(&people, number);
+                    if let Some(tally) = tallies.get_mut(number as usize % groups) {
+                        bench.measure(tally);
+                    }
+                }
+                progress.add(last - first);
+            }
+        };
+        thread::scope(|scope| {
+            let cores = thread::available_parallelism().map_or(1, usize::from);
+            let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+            let parts = workers.into_iter().map(|worker| {
+                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            parts.fold(vec![Tally::default(); groups], |sums, part| {
+                sums.iter().zip(&part).map(|(sum, part)| sum.merged(part)).collect()
+            })
+        })
+    }
+}
+
+/// Sources that are taken at once.
+const BATCH: u64 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::AlgorithmKind;
+
+    fn findings(arrivals: Arrivals) -> Findings {
+        let quota = "100/minute".parse().unwrap();
+        let accuracy =
+            Accuracy { sources: 900, requests: 400_000, arrivals, ..Accuracy::new(quota) };
+        accuracy.run(&Progress::default()).unwrap()
+    }
+
+    fn of(tally: &Tally, kind: AlgorithmKind) -> AlgorithmTally {
+        tally.algorithms[kind as usize]
+    }
+
+    #[test]
+    fn the_exact_log_is_never_wrong_and_the_others_stay_within_their_bounds() {
+        for arrivals in [Arrivals::Poisson, Arrivals::OnOff] {
+            for group in findings(arrivals).groups {
+                let log = of(&group.tally, AlgorithmKind::SlidingLog);
+                assert_eq!((log.too_many, log.too_strict), (0, 0));
+                assert!(log.worst <= 100);
+                assert!(of(&group.tally, AlgorithmKind::SlidingWindow).worst < 200);
+                assert!(of(&group.tally, AlgorithmKind::FixedWindow).worst <= 200);
+                // A window that is full was filled within the last one, which is exact.
+                assert_eq!(of(&group.tally, AlgorithmKind::FixedWindow).too_strict, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn far_below_the_limit_nobody_is_ever_wrong() {
+        let findings = findings(Arrivals::Poisson);
+        let slow = findings.groups.iter().find(|group| group.rate == Some(0.25)).unwrap();
+        for tally in &slow.tally.algorithms {
+            assert_eq!((tally.too_many, tally.too_strict), (0, 0));
+        }
+        assert_eq!(slow.tally.estimate.wrongly_allowed + slow.tally.estimate.wrongly_denied, 0);
+    }
+
+    #[test]
+    fn as_many_requests_come_as_were_asked_for() {
+        let findings = findings(Arrivals::Poisson);
+        for population in [Population::Zipf, Population::Near] {
+            let total = findings.total(population);
+            assert!((380_000..500_000).contains(&total.requests), "{}", total.requests);
+            assert_eq!(total.sources, 900);
+        }
+    }
+
+    #[test]
+    fn figures_are_the_same_in_every_run() {
+        let strip = |findings: Findings| {
+            let totals = [Population::Zipf, Population::Near].map(|one| findings.total(one));
+            totals.map(|mut tally| {
+                tally.algorithms.iter_mut().for_each(|one| one.nanos = 0);
+                tally
+            })
+        };
+        assert_eq!(strip(findings(Arrivals::Poisson)), strip(findings(Arrivals::Poisson)));
+    }
+}

@@ -1,0 +1,133 @@
+//! Who comes, and how often.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tidegate::{QuotaError, Span, Timestamp};
+
+use super::Accuracy;
+use crate::random::{Random, Zipf};
+use crate::traffic::{Shape, Stream, Traffic as _, seconds};
+
+/// How fast sources are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Population {
+    /// As in the wild: the n-th busiest comes n^0.8 times less often than the first, who comes at a
+    /// hundred times the limit. One in 850 is above it.
+    Zipf,
+    /// The hard one: all are within a factor of four of the limit, where estimates matter.
+    Near,
+}
+
+impl Population {
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Zipf => "zipf",
+            Self::Near => "near the limit",
+        }
+    }
+
+    /// The rates of its groups, as multiples of the limit; none where each source has its own.
+    pub const fn rates(self) -> &'static [f64] {
+        match self {
+            Self::Zipf => &[],
+            Self::Near => &[0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0],
+        }
+    }
+
+    /// The rate of the `number`th source, as a multiple of the limit.
+    fn rate(self, number: u64) -> f64 {
+        match self.rates() {
+            [] => BUSIEST * ((number + 1) as f64).powf(-EXPONENT),
+            rates => rates.get(number as usize % rates.len()).copied().unwrap_or(1.0),
+        }
+    }
+
+    fn mean_rate(self, sources: u64) -> f64 {
+        match self.rates() {
+            [] => BUSIEST * Zipf::new(sources as usize, EXPONENT).total() / sources.max(1) as f64,
+            rates => rates.iter().sum::<f64>() / rates.len() as f64,
+        }
+    }
+
+    pub(super) fn people(self, asked: &Accuracy) -> People {
+        let limit = asked.quota.limit().max(1) as f64;
+        let each = asked.requests as f64 / asked.sources.max(1) as f64;
+        // A little more than was asked for, so that chance does not fall short of it.
+        let windows = (each / (self.mean_rate(asked.sources) * limit) * 1.01).max(LEAST_WINDOWS);
+        let window = asked.quota.window();
+        People {
+            population: self,
+            window,
+            span: Span::from_micros((window.as_micros() as f64 * windows) as u64),
+            per_second: limit / seconds(window),
+            arrivals: asked.arrivals,
+            seed: asked.seed ^ self as u64,
+        }
+    }
+}
+
+/// How requests of one source come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Independently.
+    Poisson,
+    /// In bursts at five times the rate, with silence between them.
+    OnOff,
+}
+
+impl FromStr for Arrivals {
+    type Err = QuotaError;
+
+    fn from_str(text: &str) -> Result<Self, QuotaError> {
+        match text {
+            "poisson" => Ok(Self::Poisson),
+            "on-off" => Ok(Self::OnOff),
+            _ => Err(QuotaError::refused(text, "unknown arrivals; expected poisson or on-off")),
+        }
+    }
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Poisson => "poisson",
+            Self::OnOff => "on-off",
+        })
+    }
+}
+
+/// All of a population, ready to come.
+pub(super) struct People {
+    population: Population,
+    window: Span,
+    span: Span,
+    /// Requests a second at the limit.
+    per_second: f64,
+    arrivals: Arrivals,
+    seed: u64,
+}
+
+impl People {
+    /// When the `number`th source comes; from some moment of a window on.
+    pub(super) fn draw(&self, number: u64, times: &mut Vec<Timestamp>) {
+        let mut random = Random::nth(self.seed, number);
+        let offset = Span::from_micros(random.below(self.window.as_micros()));
+        let shape = match self.arrivals {
+            Arrivals::Poisson => Shape::Even,
+            Arrivals::OnOff => Shape::on_off(self.window),
+        };
+        let rate = self.population.rate(number) * self.per_second;
+        let start = SOME_DAY.window_start(self.window) + offset;
+        let mut stream = Stream::of(start, self.span, rate, shape, Zipf::new(1, 1.0), random);
+        times.clear();
+        times.extend(std::iter::from_fn(|| stream.next()).map(|arrival| arrival.at));
+    }
+}
+
+const BUSIEST: f64 = 100.0;
+const EXPONENT: f64 = 0.8;
+/// Fewer say little about windows.
+const LEAST_WINDOWS: f64 = 3.0;
+const SOME_DAY: Timestamp = Timestamp::from_secs(1_735_689_600);

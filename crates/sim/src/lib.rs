@@ -1,0 +1,45 @@
+//! Sees traffic before it comes: virtual time, traffic models, accuracy, log replay, plots.
+//!
+//! Everything here drives the algorithms and stores that ship, never a model of them:
+//!
+//! - [`Simulation`]: synthetic traffic against limits, and the truth beside it.
+//! - [`Accuracy`]: how often an algorithm is wrong, over a large population.
+//! - [`Replay`]: what a configuration would have done to the requests of a log.
+//! - [`Suggest`]: the smallest limit that hurts no more of them than one tolerates.
+//! - [`report`]: findings as text, HTML, SVG and JSON.
+//!
+//! ```
+//! use tidegate::AlgorithmKind;
+//! use tidegate_sim::Simulation;
+//! use tidegate_sim::traffic::Model;
+//!
+//! let simulation = Simulation::new("100/minute".parse()?, Model::BurstAtBoundary);
+//! let outcome = simulation.run(AlgorithmKind::FixedWindow)?;
+//! assert_eq!(outcome.worst.count, 200);
+//! println!("{}", simulation.report(&[outcome]).text());
+//! # Ok::<(), tidegate::QuotaError>(())
+//! ```
+
+#![allow(clippy::float_arithmetic, reason = "statistics and plots are not decisions")]
+
+mod accuracy;
+mod decide;
+pub mod log;
+mod progress;
+mod random;
+mod replay;
+pub mod report;
+mod simulate;
+pub mod sketch;
+mod stopwatch;
+mod suggest;
+pub mod traffic;
+
+pub use accuracy::{
+    Accuracy, AlgorithmTally, Arrivals, EstimateTally, Findings, Group, Population, Tally,
+};
+pub use progress::Progress;
+pub use random::{Random, Zipf};
+pub use replay::{Changes, Court, MemoryCourt, PolicyTally, Replay, ReplayError, Replayed, Side};
+pub use simulate::{Bin, Burst, Outcome, Simulation, Trailing, Worst};
+pub use suggest::{Found, Of, Suggest, SuggestError, Suggestion};

@@ -1,0 +1,223 @@
+//! Requests of a piece of a log: fields by their place in the text, nothing copied.
+
+use tidegate::{Attributes, Timestamp};
+
+use super::names::Names;
+use super::time::read_time;
+
+/// A piece of a log, taken apart.
+#[derive(Debug)]
+pub(super) struct Block {
+    /// Which of several files it is of.
+    pub(super) file: usize,
+    text: Vec<u8>,
+    /// What could not be used as it stands in the text.
+    extra: Vec<u8>,
+    /// For each row, one for each wanted attribute.
+    fields: Vec<Field>,
+    width: usize,
+    pub(super) rows: Vec<Row>,
+    pub(super) malformed: Vec<Malformed>,
+    /// How many rows have each wanted attribute.
+    pub(super) present: Vec<u64>,
+}
+
+/// A line that is a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) at: Timestamp,
+    pub(super) line: u64,
+}
+
+/// A line that is none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Malformed {
+    pub(super) line: u64,
+    pub(super) why: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Field {
+    start: u32,
+    length: u32,
+}
+
+impl Field {
+    const ABSENT: Self = Self { start: u32::MAX, length: 0 };
+    /// Marks what is in `extra`.
+    const ELSEWHERE: u32 = 1 << 31;
+}
+
+impl Block {
+    /// Takes lines apart by `parse`, which fills a row, or says why it cannot.
+    pub(super) fn parse(
+        names: &Names,
+        file: usize,
+        first_line: u64,
+        text: Vec<u8>,
+        mut parse: impl FnMut(&[u8], &mut Fill<'_>) -> Result<(), &'static str>,
+    ) -> Self {
+        let width = names.wanted().len();
+        let (mut extra, mut fields, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut malformed, mut present) = (Vec::new(), vec![0; width]);
+        let mut ranks = vec![u8::MAX; width];
+        let mut row = vec![Field::ABSENT; width];
+        let mut begin = 0;
+        for line in first_line.. {
+            let Some(rest) = text.get(begin..).filter(|rest| !rest.is_empty()) else { break };
+            let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            let whole = rest.get(..length).unwrap_or_default();
+            begin += length + 1;
+            let whole = whole.strip_suffix(b"\r").unwrap_or(whole);
+            if whole.trim_ascii().is_empty() {
+                continue;
+            }
+            row.fill(Field::ABSENT);
+            ranks.fill(u8::MAX);
+            let mut fill = Fill {
+                names,
+                base: text.as_ptr() as usize,
+                fields: &mut row,
+                ranks: &mut ranks,
+                extra: &mut extra,
+                time: None,
+            };
+            let parsed = match whole.len() <= MOST_LINE {
+                true => parse(whole, &mut fill),
+                false => Err("it is longer than 64 KiB"),
+            };
+            match (parsed, fill.time) {
+                (Ok(()), Some((_, at))) => {
+                    rows.push(Row { at, line });
+                    for (count, field) in present.iter_mut().zip(&row) {
+                        *count += u64::from(*field != Field::ABSENT);
+                    }
+                    fields.extend_from_slice(&row);
+                }
+                (Ok(()), None) => malformed.push(Malformed { line, why: "it has no time" }),
+                (Err(why), _) => malformed.push(Malformed { line, why }),
+            }
+        }
+        Self { file, text, extra, fields, width, rows, malformed, present }
+    }
+
+    fn value(&self, row: usize, column: usize) -> Option<&[u8]> {
+        let field = self.fields.get(row * self.width + column)?;
+        if *field == Field::ABSENT {
+            return None;
+        }
+        let (bytes, start) = match field.start & Field::ELSEWHERE {
+            0 => (&self.text, field.start),
+            _ => (&self.extra, field.start & !Field::ELSEWHERE),
+        };
+        bytes.get(start as usize..(start + field.length) as usize)
+    }
+}
+
+/// A row that is being filled.
+pub(super) struct Fill<'b> {
+    pub(super) names: &'b Names,
+    base: usize,
+    fields: &'b mut [Field],
+    ranks: &'b mut [u8],
+    extra: &'b mut Vec<u8>,
+    time: Option<(u8, Timestamp)>,
+}
+
+impl Fill<'_> {
+    /// A value. Nothing and `-` are how logs say that there is none.
+    pub(super) fn put(&mut self, columns: &[u16], rank: u8, value: &[u8], found: Found) {
+        if columns.is_empty() || value.is_empty() || value == b"-" {
+            return;
+        }
+        let start = match found {
+            Found::InLine => (value.as_ptr() as usize).wrapping_sub(self.base) as u32,
+            Found::Elsewhere => {
+                let start = self.extra.len() as u32 | Field::ELSEWHERE;
+                self.extra.extend_from_slice(value);
+                start
+            }
+        };
+        self.set(columns, rank, Field { start, length: value.len() as u32 });
+    }
+
+    fn set(&mut self, columns: &[u16], rank: u8, field: Field) {
+        for column in columns.iter().map(|column| usize::from(*column)) {
+            if let (Some(place), Some(best)) =
+                (self.fields.get_mut(column), self.ranks.get_mut(column))
+                && rank < *best
+            {
+                (*place, *best) = (field, rank);
+            }
+        }
+    }
+
+    /// When it was, where the text says so.
+    pub(super) fn put_time(&mut self, rank: u8, text: &[u8]) {
+        if let Some(at) = read_time(text) {
+            self.set_time(rank, at);
+        }
+    }
+
+    pub(super) fn set_time(&mut self, rank: u8, at: Timestamp) {
+        if self.time.is_none_or(|(best, _)| rank < best) {
+            self.time = Some((rank, at));
+        }
+    }
+
+    /// A path, perhaps with a query.
+    pub(super) fn put_target(&mut self, rank: u8, target: &[u8], found: Found) {
+        let (path, query) = match memchr::memchr(b'?', target) {
+            Some(at) => (target.get(..at), target.get(at + 1..)),
+            None => (Some(target), None),
+        };
+        let (paths, queries) = (self.names.columns("path"), self.names.columns("query"));
+        self.put(paths, rank, path.unwrap_or_default(), found);
+        // A query of its own is better than one that hangs on a path.
+        self.put(queries, rank.saturating_add(100), query.unwrap_or_default(), found);
+    }
+
+    /// `GET /x?y HTTP/1.1`.
+    pub(super) fn put_request(&mut self, request: &[u8], found: Found) {
+        let mut words = request.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+        let (Some(method), Some(target)) = (words.next(), words.next()) else { return };
+        self.put(self.names.columns("method"), WORSE, method, found);
+        self.put_target(WORSE, target, found);
+    }
+}
+
+/// Where a value is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Found {
+    /// It is a part of the line.
+    InLine,
+    /// It had to be made of the line, and must be kept.
+    Elsewhere,
+}
+
+/// A request of a log, as policies see it.
+///
+/// Attributes are those of the log under the names that policies use: `ip`, `method`, `path`,
+/// `query`, `host`, `status`, `user_agent`, `user`, and any other name the log has.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// When it was.
+    pub at: Timestamp,
+    /// Its line, from one.
+    pub line: u64,
+    pub(super) names: &'a Names,
+    pub(super) block: &'a Block,
+    pub(super) row: usize,
+}
+
+impl Attributes for Request<'_> {
+    #[inline]
+    fn attribute(&self, name: &str) -> Option<&[u8]> {
+        self.block.value(self.row, self.names.column(name)?)
+    }
+}
+
+/// The longest line that can be a request.
+const MOST_LINE: usize = 64 << 10;
+/// What is taken out of a whole request line is used where nothing says it better.
+const WORSE: u8 = 50;

@@ -1,0 +1,56 @@
+//! The common and the combined log format.
+
+use super::block::{Fill, Found};
+use super::time;
+
+/// `host ident user [time] "request" status bytes "referer" "user agent"`; the last two, or four,
+/// may be missing, and more may follow.
+pub(super) fn parse(line: &[u8], fill: &mut Fill<'_>) -> Result<(), &'static str> {
+    let names = fill.names;
+    let (ip, rest) = word(line);
+    let (_, rest) = word(rest);
+    // The user may have spaces, so what counts is where the time begins.
+    let open = memchr::memchr(b'[', rest).ok_or("it has no [time]")?;
+    let (user, rest) = rest.split_at_checked(open).ok_or("it has no [time]")?;
+    let close = memchr::memchr(b']', rest).ok_or("its [time] does not end")?;
+    let at = rest.get(1..close).and_then(time::common).ok_or("its [time] cannot be read")?;
+    let rest = rest.get(close + 1..).unwrap_or_default();
+    let (request, rest) = quoted(rest).ok_or("it has no \"request\" behind the time")?;
+    fill.set_time(0, at);
+    fill.put(names.columns("ip"), 0, ip, Found::InLine);
+    fill.put(names.columns("user"), 0, user.trim_ascii(), Found::InLine);
+    fill.put_request(request, Found::InLine);
+    let (status, rest) = word(rest);
+    fill.put(names.columns("status"), 0, status, Found::InLine);
+    let (bytes, rest) = word(rest);
+    fill.put(names.columns("bytes"), 0, bytes, Found::InLine);
+    if let Some((referer, rest)) = quoted(rest) {
+        fill.put(names.columns("referer"), 0, referer, Found::InLine);
+        if let Some((agent, _)) = quoted(rest) {
+            fill.put(names.columns("user_agent"), 0, agent, Found::InLine);
+        }
+    }
+    Ok(())
+}
+
+/// The first word, and what follows it.
+fn word(text: &[u8]) -> (&[u8], &[u8]) {
+    let text = text.trim_ascii_start();
+    let end = memchr::memchr(b' ', text).unwrap_or(text.len());
+    text.split_at_checked(end).unwrap_or((text, b""))
+}
+
+/// What stands in quotes, and what follows it. A quote within is behind a backslash.
+fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.trim_ascii_start().strip_prefix(b"\"")?;
+    let mut from = 0;
+    loop {
+        let at = from + memchr::memchr(b'"', text.get(from..)?)?;
+        let before = text.get(..at)?;
+        let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\').count();
+        if backslashes % 2 == 0 {
+            return Some((before, text.get(at + 1..)?));
+        }
+        from = at + 1;
+    }
+}

@@ -1,0 +1,128 @@
+//! Which format a log has.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tidegate::QuotaError;
+
+use super::block::Fill;
+use super::csv::Header;
+use super::names::Names;
+use super::{common, json};
+
+/// How lines are written.
+///
+/// ```
+/// use tidegate_sim::log::Format;
+///
+/// assert_eq!("combined".parse(), Ok(Format::Common));
+/// assert!("xml".parse::<Format>().unwrap_err().to_string().contains("common, json or csv"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Common or combined, as nginx, Apache, Traefik and others write.
+    Common,
+    /// A JSON object in each line.
+    Json,
+    /// Values under a line of names.
+    Csv,
+}
+
+impl Format {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Common => "common",
+            Self::Json => "json",
+            Self::Csv => "csv",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = QuotaError;
+
+    fn from_str(text: &str) -> Result<Self, QuotaError> {
+        Ok(match text {
+            "common" | "combined" => Self::Common,
+            "json" => Self::Json,
+            "csv" => Self::Csv,
+            _ => {
+                return Err(QuotaError::refused(
+                    text,
+                    "unknown format; expected common, json or csv",
+                ));
+            }
+        })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// All that is needed to read lines.
+#[derive(Debug)]
+pub(super) enum Layout {
+    Common,
+    Json,
+    Csv(Header),
+}
+
+impl Layout {
+    /// By what the first lines look like, unless somebody knows.
+    pub(super) fn of(format: Option<Format>, start: &[u8], names: &Names) -> Option<Self> {
+        let lines = || start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+        let first = lines().find(|line| !line.is_empty()).unwrap_or_default();
+        let is_json = |line: &[u8]| line.starts_with(b"{");
+        let is_common = |line: &[u8]| {
+            memchr::memmem::find(line, b" [").is_some()
+                && memchr::memmem::find(line, b"] \"").is_some()
+        };
+        let csv = || Header::read(first, names).map(Self::Csv);
+        match format {
+            Some(Format::Common) => Some(Self::Common),
+            Some(Format::Json) => Some(Self::Json),
+            Some(Format::Csv) => csv(),
+            None => {
+                let some = lines().take(LOOKED_AT).find_map(|line| match line {
+                    line if is_json(line) => Some(Self::Json),
+                    line if is_common(line) => Some(Self::Common),
+                    _ => None,
+                });
+                some.or_else(csv)
+            }
+        }
+    }
+
+    /// Whether the first line that says anything is no request.
+    pub(super) const fn has_header(&self) -> bool {
+        matches!(self, Self::Csv(_))
+    }
+
+    pub(super) const fn format(&self) -> Format {
+        match self {
+            Self::Common => Format::Common,
+            Self::Json => Format::Json,
+            Self::Csv(_) => Format::Csv,
+        }
+    }
+
+    pub(super) fn parse(
+        &self,
+        line: &[u8],
+        scratch: &mut Vec<u8>,
+        fill: &mut Fill<'_>,
+    ) -> Result<(), &'static str> {
+        match self {
+            Self::Common => common::parse(line, fill),
+            Self::Json => json::parse(line, fill),
+            Self::Csv(header) => header.parse(line, scratch, fill),
+        }
+    }
+}
+
+/// Lines at the start of a log that may be nonsense.
+const LOOKED_AT: usize = 20;

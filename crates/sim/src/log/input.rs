@@ -1,0 +1,96 @@
+//! Where a log comes from: a file or a pipe, plain or compressed.
+
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+
+use super::LogError;
+use crate::Progress;
+
+/// A log that can be read once.
+pub struct Input {
+    name: String,
+    reader: Box<dyn Read + Send>,
+    length: Option<u64>,
+}
+
+impl Input {
+    /// A file.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened.
+    pub fn open(path: &Path) -> Result<Self, LogError> {
+        let name = path.display().to_string();
+        let open = |name: &str| {
+            let file = File::open(path)?;
+            let about = file.metadata()?;
+            if about.is_dir() {
+                return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+            }
+            let length = about.is_file().then_some(about.len());
+            Ok(Self { name: name.to_owned(), reader: Box::new(file), length })
+        };
+        open(&name).map_err(|source| LogError::Open { name, source })
+    }
+
+    /// What is piped in.
+    pub fn stdin() -> Self {
+        Self { name: "standard input".to_owned(), reader: Box::new(io::stdin()), length: None }
+    }
+
+    /// What is in memory.
+    pub fn bytes(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        let bytes = bytes.into();
+        let length = Some(bytes.len() as u64);
+        Self { name: name.into(), reader: Box::new(Cursor::new(bytes)), length }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its bytes, if that is known.
+    pub(super) const fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// Unpacked, where it is packed; `progress` is told what was read.
+    pub(super) fn into_reader<'p>(
+        self,
+        progress: &'p Progress,
+    ) -> io::Result<Box<dyn Read + Send + 'p>> {
+        let mut reader = Counted { reader: self.reader, progress };
+        let mut start = Vec::new();
+        reader.by_ref().take(2).read_to_end(&mut start)?;
+        let is_gzip = start == [0x1f, 0x8b];
+        let whole = Cursor::new(start).chain(reader);
+        Ok(match is_gzip {
+            true => Box::new(MultiGzDecoder::new(BufReader::with_capacity(256 << 10, whole))),
+            false => Box::new(whole),
+        })
+    }
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Says how much was read.
+struct Counted<'p, R> {
+    reader: R,
+    progress: &'p Progress,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        self.progress.add(count as u64);
+        Ok(count)
+    }
+}

@@ -1,0 +1,193 @@
+//! A JSON object in each line: nginx's, Envoy's, Caddy's and our own gateway's.
+
+use std::fmt::{self, Write as _};
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use tidegate::Timestamp;
+
+use super::block::{Fill, Found};
+use super::names::{Meaning, Names};
+
+pub(super) fn parse(line: &[u8], fill: &mut Fill<'_>) -> Result<(), &'static str> {
+    let mut deserializer = serde_json::Deserializer::from_slice(line);
+    let object = Object { fill, in_attributes: false };
+    object.deserialize(&mut deserializer).map_err(|_| "it is not a JSON object")?;
+    deserializer.end().map_err(|_| "something follows its JSON object")
+}
+
+/// An object whose members are put down as they are read.
+struct Object<'f, 'b> {
+    fill: &'f mut Fill<'b>,
+    in_attributes: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Object<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Object<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let names = self.fill.names;
+        while let Some(meaning) =
+            map.next_key_seed(Name { names, in_attributes: self.in_attributes })?
+        {
+            match meaning {
+                None => drop(map.next_value::<IgnoredAny>()?),
+                Some(meaning) => map.next_value_seed(Member { fill: self.fill, meaning })?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A member's name.
+struct Name<'n> {
+    names: &'n Names,
+    in_attributes: bool,
+}
+
+impl<'de, 'n> DeserializeSeed<'de> for Name<'n> {
+    type Value = Option<&'n Meaning>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'n> Visitor<'_> for Name<'n> {
+    type Value = Option<&'n Meaning>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(if self.in_attributes { self.names.own(name) } else { self.names.meaning(name) })
+    }
+}
+
+/// A member whose name means something.
+struct Member<'f, 'b> {
+    fill: &'f mut Fill<'b>,
+    meaning: &'b Meaning,
+}
+
+impl Member<'_, '_> {
+    fn text(self, value: &[u8], found: Found) {
+        let fill = self.fill;
+        match self.meaning {
+            Meaning::Time(rank) => fill.put_time(*rank, value),
+            Meaning::Request => fill.put_request(value, found),
+            Meaning::Target(rank) => fill.put_target(*rank, value, found),
+            Meaning::Value(columns, rank) => fill.put(columns, *rank, value, found),
+            Meaning::Attributes => {}
+        }
+    }
+
+    fn number(self, number: impl fmt::Display) {
+        let mut text = Digits::default();
+        let _ = write!(text, "{number}");
+        self.text(text.bytes.get(..text.length).unwrap_or_default(), Found::Elsewhere);
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Member<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Member<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<(), E> {
+        self.text(value.as_bytes(), Found::InLine);
+        Ok(())
+    }
+
+    /// Text that had to be unescaped.
+    fn visit_str<E>(self, value: &str) -> Result<(), E> {
+        self.text(value.as_bytes(), Found::Elsewhere);
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        self.number(value);
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.number(value);
+        Ok(())
+    }
+
+    /// A fraction is a time in seconds, or nothing that a policy compares.
+    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+        match self.meaning {
+            Meaning::Time(rank) if (0.0..1e11).contains(&value) => {
+                self.fill.set_time(*rank, Timestamp::from_micros((value * 1e6).round() as u64));
+            }
+            _ => self.number(value),
+        }
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+        self.number(value);
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let in_attributes = match self.meaning {
+            Meaning::Request => false,
+            Meaning::Attributes => true,
+            _ => {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                return Ok(());
+            }
+        };
+        Object { fill: self.fill, in_attributes }.visit_map(map)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+}
+
+/// A number as text, on the stack.
+#[derive(Default)]
+struct Digits {
+    bytes: [u8; 32],
+    length: usize,
+}
+
+impl fmt::Write for Digits {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        let free = self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?;
+        free.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}

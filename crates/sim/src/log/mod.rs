@@ -1,0 +1,61 @@
+//! Access logs of any size: read in bounded memory, taken apart in parallel, handed on in order.
+//!
+//! A line that cannot be read is counted and never fatal. Fields are borrowed from the text; no
+//! line allocates.
+
+mod block;
+mod chunks;
+mod common;
+mod csv;
+mod format;
+mod generate;
+mod input;
+mod json;
+mod names;
+mod reader;
+mod reorder;
+mod time;
+
+pub use block::Request;
+pub use format::Format;
+pub use generate::Generator;
+pub use input::Input;
+pub use reader::{Example, LogReader, Reading};
+pub(crate) use time::civil_from_days;
+
+use std::io;
+
+/// Why a log cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// It cannot be opened.
+    #[error("cannot open {name}: {source}")]
+    Open {
+        /// Of the file.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It stops in the middle, as a damaged archive does.
+    #[error("cannot read {name} after line {line}: {source}")]
+    Read {
+        /// Of the file.
+        name: String,
+        /// The last line that could be read.
+        line: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// Nobody knows what its lines mean.
+    #[error(
+        "{name}: cannot tell the format from {start:?}; expected common or combined log lines, JSON \
+         objects, or CSV with a line of names of which one is a time (see --format)"
+    )]
+    Unknown {
+        /// Of the file.
+        name: String,
+        /// How it begins.
+        start: String,
+    },
+}

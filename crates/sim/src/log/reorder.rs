@@ -1,0 +1,122 @@
+//! Lines that come a little out of order, in order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tidegate::{Span, Timestamp};
+
+/// Holds what came until nothing earlier is expected any more.
+///
+/// Servers write a line when a request ends, so lines are about as much out of order as requests
+/// take. What is later than that is counted at the time of the line before it: time never goes back.
+#[derive(Debug)]
+pub(super) struct Reorder<T> {
+    held: BinaryHeap<Reverse<Held<T>>>,
+    slack: Span,
+    newest: Timestamp,
+    released: Timestamp,
+    sequence: u64,
+    /// How many came too late.
+    pub(super) late: u64,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    at: Timestamp,
+    sequence: u64,
+    item: T,
+}
+
+impl<T> Reorder<T> {
+    pub(super) const fn new(slack: Span) -> Self {
+        Self {
+            held: BinaryHeap::new(),
+            slack,
+            newest: Timestamp::ZERO,
+            released: Timestamp::ZERO,
+            sequence: 0,
+            late: 0,
+        }
+    }
+
+    pub(super) fn push(&mut self, at: Timestamp, item: T) {
+        self.late += u64::from(at < self.released);
+        self.newest = self.newest.max(at);
+        self.held.push(Reverse(Held { at, sequence: self.sequence, item }));
+        self.sequence += 1;
+    }
+
+    /// The next one that nothing comes before any more.
+    pub(super) fn ready(&mut self) -> Option<(Timestamp, T)> {
+        let Reverse(first) = self.held.peek()?;
+        if first.at + self.slack <= self.newest || self.held.len() > MOST_HELD {
+            return self.rest();
+        }
+        None
+    }
+
+    /// The next one, at the end.
+    pub(super) fn rest(&mut self) -> Option<(Timestamp, T)> {
+        let Reverse(Held { at, item, .. }) = self.held.pop()?;
+        self.released = self.released.max(at);
+        Some((self.released, item))
+    }
+}
+
+impl<T> Ord for Held<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.sequence).cmp(&(other.at, other.sequence))
+    }
+}
+
+impl<T> PartialOrd for Held<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> PartialEq for Held<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<T> Eq for Held<T> {}
+
+/// Each takes 40 bytes, and keeps the text of its line.
+const MOST_HELD: usize = 1 << 17;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(times: &[u64], slack: u64) -> (Vec<u64>, u64) {
+        let mut reorder = Reorder::new(Span::from_secs(slack));
+        let mut out = Vec::new();
+        for time in times {
+            reorder.push(Timestamp::from_secs(*time), ());
+            out.extend(std::iter::from_fn(|| reorder.ready()));
+        }
+        out.extend(std::iter::from_fn(|| reorder.rest()));
+        let seconds = out.iter().map(|(at, ())| at.as_micros() / 1_000_000);
+        (seconds.collect(), reorder.late)
+    }
+
+    #[test]
+    fn what_is_within_the_slack_comes_in_order() {
+        assert_eq!(sorted(&[5, 3, 4, 9, 7, 12], 4), (vec![3, 4, 5, 7, 9, 12], 0));
+        assert_eq!(sorted(&[5, 3, 4], 0), (vec![5, 5, 5], 2));
+        assert_eq!(sorted(&[100, 1, 101], 10), (vec![1, 100, 101], 0), "at the start all is open");
+        assert_eq!(sorted(&[10, 100, 20, 101], 10), (vec![10, 20, 100, 101], 0));
+        assert_eq!(sorted(&[10, 100, 200, 20, 201], 10), (vec![10, 100, 100, 200, 201], 1));
+    }
+
+    #[test]
+    fn a_log_that_stands_still_is_not_held_for_ever() {
+        let mut reorder = Reorder::new(Span::from_secs(60));
+        for _ in 0..=MOST_HELD {
+            reorder.push(Timestamp::from_secs(1), ());
+        }
+        assert!(reorder.ready().is_some() && reorder.ready().is_none());
+    }
+}

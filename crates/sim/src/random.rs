@@ -1,0 +1,123 @@
+//! Numbers that look random and are the same in every run.
+
+/// Splitmix64. Our own, so that a library's new version does not change printed results.
+///
+/// ```
+/// use tidegate_sim::Random;
+///
+/// let (mut one, mut same) = (Random::new(7), Random::new(7));
+/// assert_eq!(one.below(100), same.below(100));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// A sequence of its own for each seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The sequence of the `n`th of many that share a seed. It does not depend on the others, so
+    /// they can be drawn in any order.
+    pub const fn nth(seed: u64, n: u64) -> Self {
+        Self(mixed(seed ^ mixed(n.wrapping_add(GAMMA))))
+    }
+
+    /// All 64 bits.
+    #[inline]
+    pub const fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GAMMA);
+        mixed(self.0)
+    }
+
+    /// From 0 up to 1, which it never reaches.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// From 0 up to `end`, which it never reaches; 0 where there is nothing.
+    pub fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// The wait for something that happens once in `mean`, on average, and remembers nothing.
+    #[inline]
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        // One minus it is never zero.
+        -(1.0 - self.unit()).ln() * mean
+    }
+}
+
+const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+const fn mixed(bits: u64) -> u64 {
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+/// Ranks by Zipf's law: the `n`th comes `n` to the power of the exponent less often than the first.
+#[derive(Clone, Debug)]
+pub struct Zipf {
+    /// The cumulated weights.
+    sums: Vec<f64>,
+}
+
+impl Zipf {
+    /// Over this many ranks; at least one.
+    pub fn new(ranks: usize, exponent: f64) -> Self {
+        let mut sum = 0.0;
+        let sums = (1..=ranks.max(1)).map(|rank| {
+            sum += (rank as f64).powf(-exponent);
+            sum
+        });
+        Self { sums: sums.collect() }
+    }
+
+    /// A rank, from 0.
+    pub fn pick(&self, random: &mut Random) -> usize {
+        if self.sums.len() == 1 {
+            return 0;
+        }
+        let at = random.unit() * self.total();
+        self.sums.partition_point(|sum| *sum <= at).min(self.sums.len().saturating_sub(1))
+    }
+
+    /// The sum of all weights, where the first rank's is one.
+    pub fn total(&self) -> f64 {
+        self.sums.last().copied().unwrap_or(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_is_the_same_sequence_and_others_are_others() {
+        let draw = |mut random: Random| (0..4).map(|_| random.bits()).collect::<Vec<_>>();
+        assert_eq!(draw(Random::nth(1, 2)), draw(Random::nth(1, 2)));
+        assert_ne!(draw(Random::nth(1, 2)), draw(Random::nth(1, 3)));
+        assert_ne!(draw(Random::nth(1, 2)), draw(Random::nth(2, 2)));
+        // Reference values of splitmix64 for the seed 0.
+        assert_eq!(draw(Random::new(0))[..2], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
+    }
+
+    #[test]
+    fn waits_have_the_mean_that_was_asked_for() {
+        let mut random = Random::new(3);
+        let mean = (0..100_000).map(|_| random.exponential(5.0)).sum::<f64>() / 100_000.0;
+        assert!((4.9..5.1).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn the_second_of_zipf_comes_half_as_often() {
+        let (zipf, mut random) = (Zipf::new(1_000, 1.0), Random::new(3));
+        let mut counts = [0_u32; 1_000];
+        (0..100_000).for_each(|_| counts[zipf.pick(&mut random)] += 1);
+        let ratio = f64::from(counts[0]) / f64::from(counts[1]);
+        assert!((1.9..2.1).contains(&ratio), "{ratio}");
+        assert_eq!(Zipf::new(0, 1.0).pick(&mut random), 0);
+    }
+}

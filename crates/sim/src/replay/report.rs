@@ -1,0 +1,240 @@
+//! What a replay found.
+
+use tidegate::{Span, Timestamp};
+
+use super::side::{DENIED, OFFERED};
+use super::{Changes, Court as _, MemoryCourt, Replayed, Side};
+use crate::log::{Format, Reading};
+use crate::report::{
+    Cell, Chart, Fact, Item, Look, Report, Role, Scale, Section, Series, Table, clip, count,
+    moment, share,
+};
+use crate::sketch::{Frequent, Timeline};
+
+impl Replayed {
+    /// What would have been denied, to whom, when; and what would change.
+    pub fn report(&self) -> Report {
+        let mut sections = vec![self.by_policy()];
+        if let Some((old, changes)) = &self.old {
+            sections.push(self.changes(old, changes));
+        }
+        sections.push(self.over_time());
+        sections.push(hitters("Who is denied most", self.new.top(), "denied"));
+        sections.push(self.about_the_log());
+        Report {
+            title: format!("{}, replayed", self.new.name()),
+            about: self.about(),
+            facts: self.facts(),
+            sections: sections.into_iter().filter(|section| !section.items.is_empty()).collect(),
+            command: String::new(),
+        }
+    }
+
+    fn about(&self) -> String {
+        let (reading, new) = (&self.reading, &self.new);
+        let denied = new.denied() as f64 / new.requests().max(1) as f64;
+        format!(
+            "Of {} requests from {} to {} (UTC), {} would have denied {} ({}).",
+            count(new.requests()),
+            moment(reading.first.unwrap_or(Timestamp::ZERO)),
+            moment(reading.last.unwrap_or(Timestamp::ZERO)),
+            new.name(),
+            count(new.denied()),
+            share(denied),
+        )
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let new = &self.new;
+        let share = Cell::share(new.denied(), new.requests());
+        let mut facts = vec![
+            Fact::new("requests", Cell::count(new.requests()), "in the log"),
+            Fact::new("denied", Cell::count(new.denied()), "by the new configuration"),
+            Fact::new("of all requests", share, "denied"),
+        ];
+        if let Some((_, changes)) = &self.old {
+            let (more, fewer) = (changes.newly_denied, changes.newly_allowed);
+            facts.push(Fact::new("newly denied", Cell::count(more), "today they pass"));
+            facts.push(Fact::new("no longer denied", Cell::count(fewer), "today they do not pass"));
+        }
+        if self.reading.malformed > 0 {
+            let note = "lines that are no requests";
+            facts.push(Fact::new("malformed", Cell::count(self.reading.malformed), note));
+        }
+        facts
+    }
+
+    fn by_policy(&self) -> Section {
+        let mut table =
+            Table::new(["policy", "requests", "denied", "share", "keys", "keys denied", "shadow"]);
+        let mut policies: Vec<_> = self.new.policies().iter().collect();
+        let omitted = policies.len().saturating_sub(MOST_POLICIES);
+        if omitted > 0 {
+            policies.sort_by_key(|policy| std::cmp::Reverse((policy.denied, policy.requests)));
+            policies.truncate(MOST_POLICIES);
+        }
+        for policy in policies {
+            table.row([
+                Cell::text(clip(&policy.name, 20)),
+                Cell::count(policy.requests),
+                Cell::count(policy.denied),
+                Cell::share(policy.denied, policy.requests),
+                Cell::estimate(policy.keys.count(), policy.keys.is_exact()),
+                Cell::estimate(policy.denied_keys.count(), policy.denied_keys.is_exact()),
+                Cell::count(policy.shadow_denied),
+            ]);
+        }
+        let section = Section::new("By policy")
+            .about("Shadow: what a policy that is only watched would have denied.")
+            .with(Item::Table(table));
+        let omitted = (omitted > 0)
+            .then(|| format!("And {} policies more, which deny less.", count(omitted as u64)));
+        let unmatched = self.new.unmatched();
+        let unmatched =
+            (unmatched > 0).then(|| format!("No policy is about {} requests.", count(unmatched)));
+        omitted.into_iter().chain(unmatched).map(Item::Note).fold(section, Section::with)
+    }
+
+    fn changes(&self, old: &Side<MemoryCourt>, changes: &Changes) -> Section {
+        let mut table = Table::new(["against today", "requests", "share"]);
+        let all = self.new.requests();
+        let mut row = |name: String, part: u64| {
+            table.row([Cell::text(name), Cell::count(part), Cell::share(part, all)]);
+        };
+        row(format!("denied by {}", clip(old.name(), 40)), old.denied());
+        row(format!("denied by {}", clip(self.new.name(), 40)), self.new.denied());
+        row("denied, and today not".to_owned(), changes.newly_denied);
+        row("not denied, and today so".to_owned(), changes.newly_allowed);
+        let keys = Cell::estimate(changes.keys.count(), changes.keys.is_exact());
+        let mut section = Section::new("What would change")
+            .about(format!("{} keys would be denied a request that today passes.", keys.shown()))
+            .with(Item::Table(table));
+        let lists = [("newly denied", &changes.top), ("no longer denied", &changes.relieved)];
+        for (name, top) in lists {
+            section.items.extend(hitters("", top, name).items);
+        }
+        section
+    }
+
+    fn over_time(&self) -> Section {
+        let chart = chart(&self.new, self.new.timeline());
+        let mut charts = vec![chart];
+        if let Some((old, _)) = &self.old {
+            charts.push(self::chart(old, old.timeline()));
+        }
+        Section::new("Over time")
+            .about("In a terminal: what is denied, large; all requests, below it.")
+            .with(Item::Charts(charts))
+    }
+
+    fn about_the_log(&self) -> Section {
+        let reading = &self.reading;
+        let notes = notes_on(reading).into_iter().chain(self.overflow()).map(Item::Note);
+        notes.fold(Section::new("About the log"), Section::with)
+    }
+
+    fn overflow(&self) -> Option<String> {
+        let stats = self.new.court().stats().filter(|stats| stats.overflowed > 0)?;
+        Some(format!(
+            "{} requests came from more keys than fit the store, and shared counters: what is said of \
+             them is stricter than it would be.",
+            count(stats.overflowed)
+        ))
+    }
+}
+
+/// What to know about a log, whoever reads it.
+pub(crate) fn notes_on(reading: &Reading) -> Vec<String> {
+    let mut notes = Vec::new();
+    if reading.malformed > 0 {
+        let shown = reading.examples.iter().map(|example| {
+            format!("{}:{}: {}", clip(&example.file, 40), example.line, example.why)
+        });
+        let shown: Vec<_> = shown.collect();
+        notes.push(format!(
+            "{} lines are no requests and were left out, such as {}.",
+            count(reading.malformed),
+            shown.join("; ")
+        ));
+    }
+    if reading.late > 0 {
+        notes.push(format!(
+            "{} requests stand so far behind later ones that they were counted at the time of those; \
+             sort the log, or give --reorder more time.",
+            count(reading.late)
+        ));
+    }
+    for (name, seen) in &reading.attributes {
+        if *seen == 0 && reading.requests > 0 {
+            notes.push(format!("No request has the attribute {}.", clip(name, 40)));
+        }
+    }
+    if reading.formats.contains(&Format::Common) {
+        notes.push(
+            "Times are whole seconds in this format: requests of one second count as one moment."
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+fn hitters<K: Copy + Eq + std::hash::Hash>(
+    heading: &str,
+    top: &Frequent<K>,
+    what: &str,
+) -> Section {
+    let mut table = Table::new(["policy", "key", what]);
+    for hitter in top.top(MOST_HITTERS) {
+        let (policy, key) = hitter.label.split_once('\t').unwrap_or(("", &hitter.label));
+        table.row([
+            Cell::text(clip(policy, 20)),
+            Cell::text(clip(key, 42)),
+            Cell::count(hitter.count),
+        ]);
+    }
+    let section = Section::new(heading);
+    let section = match top.error() {
+        0 => section,
+        error => section.about(format!("Counts may be too low by up to {}.", count(error))),
+    };
+    match top.top(1).is_empty() {
+        true => section,
+        false => section.with(Item::Table(table)),
+    }
+}
+
+fn chart(side: &Side<MemoryCourt>, timeline: &Timeline<2>) -> Chart {
+    let start = side.start().as_micros() as f64 / 1e6;
+    let width = timeline.width().as_micros() as f64 / 1e6;
+    let points = |kind: usize| {
+        let bins = timeline.bins().iter().enumerate();
+        bins.map(|(index, bin)| (start + index as f64 * width, bin[kind] as f64)).collect()
+    };
+    let end = start + width * timeline.bins().len().max(1) as f64;
+    let series = |name: &str, role, kind| Series {
+        name: name.to_owned(),
+        role,
+        look: Look::Bars(width),
+        points: points(kind),
+    };
+    Chart {
+        title: side.name().to_owned(),
+        caption: format!(
+            "requests in each {}: {} denied",
+            Span::from_micros(timeline.width().as_micros()),
+            share(side.denied() as f64 / side.requests().max(1) as f64),
+        ),
+        x: Scale::Moment,
+        y: Scale::Number,
+        range: (start, end),
+        series: vec![
+            series("requests", Role::Offered, OFFERED),
+            series("denied", Role::Denied, DENIED),
+        ],
+        marks: Vec::new(),
+        main: Some(1),
+    }
+}
+
+const MOST_POLICIES: usize = 20;
+const MOST_HITTERS: usize = 10;

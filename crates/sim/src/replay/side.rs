@@ -1,0 +1,193 @@
+//! One configuration, and what it does.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+use smallvec::SmallVec;
+use tidegate::config::PlannedPolicy;
+use tidegate::{Attributes, Cost, Owed, Plan, Timestamp};
+use tidegate_core::Fingerprint;
+
+use super::Court;
+use crate::log::Request;
+use crate::report::clip;
+use crate::sketch::{Distinct, Frequent, Timeline};
+
+/// A configuration, who decides by it, and what came of it.
+#[derive(Debug)]
+pub struct Side<C> {
+    name: String,
+    court: C,
+    numbers: HashMap<String, usize, FixedState>,
+    policies: Vec<PolicyTally>,
+    requests: u64,
+    denied: u64,
+    unmatched: u64,
+    timeline: Timeline<2>,
+    top: Frequent<(usize, Fingerprint)>,
+}
+
+/// What one policy did.
+#[derive(Clone, Debug, Default)]
+pub struct PolicyTally {
+    /// Its name.
+    pub name: String,
+    /// Requests that it was about.
+    pub requests: u64,
+    /// Requests that it denied.
+    pub denied: u64,
+    /// Requests that it would have denied if it were enforced.
+    pub shadow_denied: u64,
+    /// Keys it was about.
+    pub keys: Distinct,
+    /// Keys of which it denied a request.
+    pub denied_keys: Distinct,
+}
+
+/// What became of one request.
+#[derive(Debug)]
+pub(super) struct Ruling {
+    pub(super) allowed: bool,
+    /// The policies that deny, and whom.
+    pub(super) denying: SmallVec<[(usize, Fingerprint); 2]>,
+}
+
+/// Requests over time: all of them, and the denied ones.
+pub(super) const OFFERED: usize = 0;
+pub(super) const DENIED: usize = 1;
+
+impl<C: Court> Side<C> {
+    /// Nothing has happened yet.
+    pub fn new(name: impl Into<String>, court: C) -> Self {
+        let policies: Vec<_> = court
+            .plan()
+            .policies()
+            .iter()
+            .map(|policy| PolicyTally { name: policy.name().to_owned(), ..PolicyTally::default() })
+            .collect();
+        let numbers = policies.iter().enumerate().map(|(n, policy)| (policy.name.clone(), n));
+        Self {
+            name: name.into(),
+            numbers: numbers.collect(),
+            policies,
+            court,
+            requests: 0,
+            denied: 0,
+            unmatched: 0,
+            timeline: Timeline::default(),
+            top: Frequent::new(MOST_CANDIDATES),
+        }
+    }
+
+    /// Its plan.
+    pub fn plan(&self) -> &Plan {
+        self.court.plan()
+    }
+
+    /// The file it is from.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Who decides by it.
+    pub const fn court(&self) -> &C {
+        &self.court
+    }
+
+    /// Requests that came.
+    pub const fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Requests that are denied.
+    pub const fn denied(&self) -> u64 {
+        self.denied
+    }
+
+    /// Requests that no policy is about.
+    pub const fn unmatched(&self) -> u64 {
+        self.unmatched
+    }
+
+    /// By policy, in the order of the file.
+    pub fn policies(&self) -> &[PolicyTally] {
+        &self.policies
+    }
+
+    pub(super) const fn timeline(&self) -> &Timeline<2> {
+        &self.timeline
+    }
+
+    /// Who is denied most often, by policy and key.
+    pub(super) const fn top(&self) -> &Frequent<(usize, Fingerprint)> {
+        &self.top
+    }
+
+    /// Decides, and takes note of it.
+    pub(super) fn decide(&mut self, request: &Request<'_>) -> Ruling {
+        let plan = self.court.plan().clone();
+        let owed = plan.charges(request, Cost::ONE);
+        let decision = self.court.decide(&owed, request.at);
+        self.requests += 1;
+        self.unmatched += u64::from(owed.is_empty());
+        self.timeline.add(request.at, OFFERED);
+        let mut ruling = Ruling { allowed: decision.is_allowed(), denying: SmallVec::new() };
+        let mut before = None;
+        for (index, verdict) in decision.verdicts().iter().enumerate() {
+            let Some(number) = self.number(&owed, index) else { continue };
+            let Some(subject) = owed.subject(index) else { continue };
+            let is_first = before.replace(number) != Some(number);
+            let is_enforced =
+                owed.charges().get(index).is_some_and(|charge| charge.rule().enforced);
+            let denies = !verdict.allowed && is_enforced;
+            if denies && !ruling.denying.iter().any(|(other, _)| *other == number) {
+                ruling.denying.push((number, subject));
+            }
+            if let Some(tally) = self.policies.get_mut(number) {
+                tally.requests += u64::from(is_first);
+                tally.keys.add(subject.high());
+                tally.shadow_denied += u64::from(!verdict.allowed && !is_enforced);
+            }
+        }
+        if !ruling.allowed {
+            self.note_denial(request, &plan, &ruling);
+        }
+        ruling
+    }
+
+    fn note_denial(&mut self, request: &Request<'_>, plan: &Plan, ruling: &Ruling) {
+        self.denied += 1;
+        self.timeline.add(request.at, DENIED);
+        for (number, subject) in &ruling.denying {
+            let Some(policy) = plan.policies().get(*number) else { continue };
+            if let Some(tally) = self.policies.get_mut(*number) {
+                tally.denied += 1;
+                tally.denied_keys.add(subject.high());
+            }
+            self.top.add((*number, *subject), || label(policy, request));
+        }
+    }
+
+    fn number(&self, owed: &Owed<'_>, charge: usize) -> Option<usize> {
+        owed.policy(charge).and_then(|policy| self.numbers.get(policy.name())).copied()
+    }
+
+    /// When the requests were of which it knows.
+    pub(super) fn start(&self) -> Timestamp {
+        self.timeline.start()
+    }
+}
+
+/// A policy and a caller, for people.
+pub(super) fn label(policy: &PlannedPolicy, request: &Request<'_>) -> String {
+    let value = |name: &str| match request.attribute(name) {
+        Some(value) => clip(&String::from_utf8_lossy(value), 36),
+        None => "(default)".to_owned(),
+    };
+    let parts: Vec<String> = policy.key().map(value).collect();
+    let who = if parts.is_empty() { "all together".to_owned() } else { parts.join(" ") };
+    format!("{}\t{who}", policy.name())
+}
+
+/// Far more than are shown, so that those are exact nearly always.
+const MOST_CANDIDATES: usize = 8_192;

@@ -1,0 +1,163 @@
+//! Charts, as data.
+
+use super::format::{self, TIME_STEPS, ticks};
+
+/// Series over a common axis.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// What to see in it.
+    pub caption: String,
+    /// How to read the axis to the right.
+    pub x: Scale,
+    /// How to read the axis upwards.
+    pub y: Scale,
+    /// Where the axis to the right begins and ends; in seconds since the epoch for
+    /// [`Scale::Moment`].
+    pub range: (f64, f64),
+    /// Drawn one over the other.
+    pub series: Vec<Series>,
+    /// Heights to compare with.
+    pub marks: Vec<Mark>,
+    /// The series that a terminal draws largest; it draws no chart without one.
+    pub main: Option<usize>,
+}
+
+/// What the numbers along an axis are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Numbers.
+    Number,
+    /// Shares, shown in percent.
+    Share,
+    /// Multiples of something: `0.5x`.
+    Times,
+    /// Seconds since the start.
+    Span,
+    /// Seconds since the epoch.
+    Moment,
+    /// Numbers over several powers of two: the axis has their logarithm.
+    Log,
+}
+
+/// Points, from left to right.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// Which colour it has.
+    pub role: Role,
+    /// How it is drawn.
+    pub look: Look,
+    /// Where and how high. A bar begins where its point is.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Look {
+    /// A bar of this width at each point.
+    Bars(f64),
+    /// Stairs of this width, with what is below them lightly filled.
+    Steps(f64),
+    /// A line from point to point.
+    Line,
+}
+
+/// What a series stands for: it has the same colour everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// What came.
+    Offered,
+    /// What passed.
+    Admitted,
+    /// What was refused.
+    Denied,
+    /// What was within the window.
+    Trailing,
+    /// One of several that are compared.
+    Compared(usize),
+}
+
+/// A height to compare with.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// How high.
+    pub at: f64,
+    /// What it is.
+    pub label: String,
+}
+
+impl Chart {
+    /// The highest of all points and marks.
+    pub(super) fn top(&self) -> f64 {
+        let points = self.series.iter().flat_map(|series| &series.points).map(|(_, y)| *y);
+        points.chain(self.marks.iter().map(|mark| mark.at)).fold(0.0, f64::max)
+    }
+
+    /// The highest point of the series that a terminal draws, and of the marks.
+    pub(super) fn main_top(&self) -> f64 {
+        let main = self.main.and_then(|main| self.series.get(main));
+        let points = main.into_iter().flat_map(|series| &series.points).map(|(_, y)| *y);
+        points.chain(self.marks.iter().map(|mark| mark.at)).fold(0.0, f64::max)
+    }
+
+    /// Heights to label, for charts that reach up to `top`.
+    pub(super) fn y_ticks(&self, top: f64) -> Vec<f64> {
+        let wanted = if top <= 4.0 && self.y == Scale::Number { top.max(1.0) } else { 4.0 };
+        ticks(top, wanted, &[])
+    }
+
+    /// Places to label along the axis to the right, about so many.
+    pub(super) fn x_ticks(&self, wanted: f64) -> Vec<f64> {
+        let (start, end) = self.range;
+        let steps = match self.x {
+            Scale::Span | Scale::Moment => TIME_STEPS,
+            _ => &[],
+        };
+        let offsets = ticks(end - start, wanted, steps);
+        let step = offsets.get(1).copied().unwrap_or(1.0);
+        // Moments are round by the clock, and not by when the log begins.
+        let first = match self.x {
+            Scale::Moment => (start / step).ceil() * step,
+            _ => start,
+        };
+        let places = offsets.iter().map(|offset| first + offset);
+        places.filter(|place| *place <= end + step * 1e-6).collect()
+    }
+
+    /// A number along the axis upwards.
+    pub(super) fn y_label(&self, value: f64) -> String {
+        label(self.y, value, 0.0)
+    }
+
+    /// A number along the axis to the right.
+    pub(super) fn x_label(&self, value: f64) -> String {
+        label(self.x, value, self.range.1 - self.range.0)
+    }
+}
+
+fn label(scale: Scale, value: f64, range: f64) -> String {
+    match scale {
+        Scale::Number if value.fract() == 0.0 => format::count(value as u64),
+        Scale::Number => format!("{value:.1}"),
+        Scale::Share => format::share(value),
+        Scale::Times => format!("{value:.2}x"),
+        Scale::Span => format::short_span(value),
+        Scale::Log => format::count(value.exp2().round() as u64),
+        Scale::Moment => {
+            let at = tidegate::Timestamp::from_secs(value.max(0.0) as u64);
+            let text = format::moment(at);
+            // The part that tells the ticks apart.
+            let part = if range > 3.0 * 86_400.0 {
+                text.get(5..10)
+            } else if range > 600.0 {
+                text.get(11..16)
+            } else {
+                text.get(11..)
+            };
+            part.unwrap_or(&text).to_owned()
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What was found, for people: as text, as one HTML file, as SVG, and for scripts as JSON.
+//!
+//! A command describes its findings once, as a [`Report`]; how it looks is decided here.
+
+mod chart;
+mod format;
+mod html;
+mod json;
+mod plot;
+mod svg;
+mod table;
+mod text;
+
+pub use chart::{Chart, Look, Mark, Role, Scale, Series};
+pub use format::{clip, count, moment, share, short_span, times};
+pub use table::{Cell, Table};
+
+/// Findings.
+///
+/// ```
+/// use tidegate_sim::report::{Cell, Item, Report, Section, Table};
+///
+/// let mut table = Table::new(["algorithm", "admitted"]);
+/// table.row([Cell::text("fixed-window"), Cell::count(1_000)]);
+/// let report = Report {
+///     title: "A burst".to_owned(),
+///     sections: vec![Section::new("What passed").with(Item::Table(table))],
+///     ..Report::default()
+/// };
+/// assert!(report.text().contains("fixed-window     1,000"));
+/// assert!(report.html().starts_with("<!doctype html>"));
+/// assert_eq!(report.json()["sections"][0]["tables"][0][0]["admitted"], 1_000);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What it is about.
+    pub title: String,
+    /// The same in a sentence or two.
+    pub about: String,
+    /// The figures that matter most.
+    pub facts: Vec<Fact>,
+    /// The rest.
+    pub sections: Vec<Section>,
+    /// How to get the same again.
+    pub command: String,
+}
+
+/// A figure that matters.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    /// What it is.
+    pub label: String,
+    /// The figure.
+    pub value: Cell,
+    /// What else to know about it.
+    pub note: String,
+}
+
+impl Fact {
+    /// A figure and what it is.
+    pub fn new(label: impl Into<String>, value: Cell, note: impl Into<String>) -> Self {
+        Self { label: label.into(), value, note: note.into() }
+    }
+}
+
+/// A part of a report.
+#[derive(Clone, Debug, Default)]
+pub struct Section {
+    /// Its heading.
+    pub heading: String,
+    /// What to see in it.
+    pub text: String,
+    /// What is in it.
+    pub items: Vec<Item>,
+}
+
+impl Section {
+    /// An empty one.
+    pub fn new(heading: impl Into<String>) -> Self {
+        Self { heading: heading.into(), ..Self::default() }
+    }
+
+    /// With an explanation.
+    #[must_use]
+    pub fn about(self, text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..self }
+    }
+
+    /// With one more thing in it.
+    #[must_use]
+    pub fn with(mut self, item: Item) -> Self {
+        self.items.push(item);
+        self
+    }
+}
+
+/// Something to look at.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// Rows and columns.
+    Table(Table),
+    /// Charts that belong together, drawn to one scale.
+    Charts(Vec<Chart>),
+    /// Text to copy as it is.
+    Code(String),
+    /// A remark.
+    Note(String),
+}

@@ -1,0 +1,101 @@
+//! Reports in a terminal: at most 80 columns wide.
+
+use std::fmt::Write as _;
+
+use super::table::{Cell, Table};
+use super::{Chart, Item, Report, Section, plot};
+
+impl Report {
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        wrap(&self.about, &mut out);
+        for section in self.sections.iter().filter(|section| is_shown(section)) {
+            let _ = writeln!(out, "\n{}", section.heading);
+            wrap(&section.text, &mut out);
+            for item in &section.items {
+                out.push('\n');
+                match item {
+                    Item::Table(table) => table.write(&mut out),
+                    Item::Charts(charts) => plots(charts, &mut out),
+                    Item::Code(code) => out.push_str(code),
+                    Item::Note(note) => wrap(note, &mut out),
+                }
+            }
+        }
+        // A chart that a terminal does not draw leaves nothing but its distance.
+        while out.contains("\n\n\n") {
+            out = out.replace("\n\n\n", "\n\n");
+        }
+        out
+    }
+}
+
+/// Not where there is nothing but charts that a terminal does not draw.
+fn is_shown(section: &Section) -> bool {
+    section.items.iter().any(|item| match item {
+        Item::Charts(charts) => charts.iter().any(|chart| chart.main.is_some()),
+        _ => true,
+    })
+}
+
+fn plots(charts: &[Chart], out: &mut String) {
+    let top = charts.iter().map(Chart::main_top).fold(0.0, f64::max);
+    let drawn = charts.iter().filter(|chart| chart.main.is_some());
+    for (index, chart) in drawn.enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        plot::plot(chart, top, out);
+    }
+}
+
+impl Table {
+    fn write(&self, out: &mut String) {
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(Cell::shown);
+            let names = self.columns.get(column).map(String::as_str);
+            cells.chain(names).map(|text| text.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let mut line = |texts: &mut dyn Iterator<Item = &str>| {
+            let mut line = String::new();
+            for (column, (text, width)) in texts.zip(&widths).enumerate() {
+                let gap = if column > 0 { "  " } else { "" };
+                let _ = match self.is_numeric(column) {
+                    true => write!(line, "{gap}{text:>width$}"),
+                    false => write!(line, "{gap}{text:<width$}"),
+                };
+            }
+            let _ = writeln!(out, "{}", line.trim_end());
+        };
+        line(&mut self.columns.iter().map(String::as_str));
+        let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+        line(&mut rules.iter().map(String::as_str));
+        for row in &self.rows {
+            line(&mut row.iter().map(Cell::shown));
+        }
+    }
+}
+
+fn wrap(text: &str, out: &mut String) {
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > WIDTH {
+            out.push('\n');
+            column = 0;
+        }
+        if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    if column > 0 {
+        out.push('\n');
+    }
+}
+
+const WIDTH: usize = 80;

@@ -1,0 +1,98 @@
+//! How much happened when.
+
+use tidegate::{Span, Timestamp};
+
+/// Counts of several kinds over time, in a bounded number of equal bins.
+///
+/// Nobody says beforehand how long a stream is: when it runs out of bins, each two become one.
+///
+/// ```
+/// use tidegate::{Span, Timestamp};
+/// use tidegate_sim::sketch::Timeline;
+///
+/// let mut timeline = Timeline::<1>::default();
+/// for second in 0..3_600 {
+///     timeline.add(Timestamp::from_secs(second), 0);
+/// }
+/// assert_eq!(timeline.bins().len(), 225);
+/// assert_eq!((timeline.width(), timeline.bins()[0]), (Span::from_secs(16), [16]));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timeline<const KINDS: usize> {
+    /// When the first bin begins; known from the first event on.
+    start: Option<Timestamp>,
+    width: Span,
+    bins: Vec<[u64; KINDS]>,
+}
+
+impl<const KINDS: usize> Default for Timeline<KINDS> {
+    fn default() -> Self {
+        Self { start: None, width: Span::from_secs(1), bins: Vec::new() }
+    }
+}
+
+impl<const KINDS: usize> Timeline<KINDS> {
+    /// The most bins there are.
+    pub const MOST: usize = 240;
+
+    /// Counts one of a kind. What is before the first event counts with it.
+    pub fn add(&mut self, at: Timestamp, kind: usize) {
+        let start = *self.start.get_or_insert(at.window_start(self.width));
+        while self.bin(start, at) >= Self::MOST {
+            self.widen();
+        }
+        let start = self.start.unwrap_or(start);
+        let bin = self.bin(start, at);
+        if self.bins.len() <= bin {
+            self.bins.resize(bin + 1, [0; KINDS]);
+        }
+        if let Some(count) = self.bins.get_mut(bin).and_then(|bin| bin.get_mut(kind)) {
+            *count += 1;
+        }
+    }
+
+    /// When the first bin begins.
+    pub fn start(&self) -> Timestamp {
+        self.start.unwrap_or(Timestamp::ZERO)
+    }
+
+    /// How long a bin is.
+    pub const fn width(&self) -> Span {
+        self.width
+    }
+
+    /// The counts of each bin, by kind.
+    pub fn bins(&self) -> &[[u64; KINDS]] {
+        &self.bins
+    }
+
+    fn bin(&self, start: Timestamp, at: Timestamp) -> usize {
+        let micros = at.since(start).as_micros();
+        usize::try_from(micros / self.width.as_micros().max(1)).unwrap_or(usize::MAX)
+    }
+
+    fn widen(&mut self) {
+        let sum = |pair: &[[u64; KINDS]]| {
+            std::array::from_fn(|kind| pair.iter().map(|bin| bin[kind]).sum())
+        };
+        self.bins = self.bins.chunks(2).map(sum).collect();
+        self.width = self.width + self.width;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_however_far_apart() {
+        let mut timeline = Timeline::<2>::default();
+        let times = [1_000_000, 1_000_001, 999_000, 1_000_500, 1_090_000, 9_000_000_000, u64::MAX];
+        for (index, secs) in times.into_iter().enumerate() {
+            timeline.add(Timestamp::from_secs(secs), index % 2);
+            assert!(timeline.bins().len() <= Timeline::<2>::MOST);
+        }
+        let total = |kind: usize| timeline.bins().iter().map(|bin| bin[kind]).sum::<u64>();
+        assert_eq!((total(0), total(1)), (4, 3));
+    }
+}

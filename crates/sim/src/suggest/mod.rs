@@ -1,0 +1,266 @@
+//! The smallest limit that hurts no more of a log's requests than one tolerates.
+
+mod report;
+mod snippet;
+mod timelines;
+
+use std::fmt;
+use std::str::FromStr;
+
+use tidegate::config::{Problems, Source};
+use tidegate::{AlgorithmKind, Cost, Limit, Plan, Quota, QuotaError, Span};
+
+use self::timelines::{Denied, Gathered, Timelines};
+use crate::Progress;
+use crate::log::{Input, LogError, LogReader, Reading};
+
+/// What is looked for.
+///
+/// ```
+/// use tidegate::{AlgorithmKind, Span};
+/// use tidegate_sim::log::Input;
+/// use tidegate_sim::{Progress, Suggest};
+///
+/// let lines: String = (0..100).map(|n| format!("{n},10.0.0.{}\n", n % 10)).collect();
+/// let log = Input::bytes("log.csv", format!("time,ip\n{lines}"));
+/// let suggest = Suggest::new(vec!["ip".to_owned()], Span::from_secs(60));
+/// let suggestion = suggest.run(vec![log], |reader| reader, &Progress::default())?;
+/// // Each address comes every ten seconds, so an exact limit must be six a minute.
+/// let exact = suggestion.found.iter().find(|found| found.algorithm == AlgorithmKind::SlidingLog);
+/// assert_eq!(exact.map(|found| found.quota.limit()), Some(6));
+/// # Ok::<(), tidegate_sim::SuggestError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Suggest {
+    /// The attributes that tell callers apart.
+    pub key: Vec<String>,
+    /// Only requests that match: names and patterns, as in a policy.
+    pub matches: Vec<(String, String)>,
+    /// The window of the limit.
+    pub window: Span,
+    /// The share that may be denied, from 0 to 1.
+    pub tolerate: f64,
+    /// Of what.
+    pub of: Of,
+    /// The algorithm whose limit is written as a policy; the others are comments.
+    pub algorithm: AlgorithmKind,
+}
+
+/// What a share is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Requests.
+    Requests,
+    /// Keys of which any request is denied.
+    Keys,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Suggestion {
+    /// What was looked for.
+    pub asked: Suggest,
+    /// Of the log itself.
+    pub reading: Reading,
+    /// Requests that have the key.
+    pub requests: u64,
+    /// Different keys.
+    pub keys: u64,
+    /// How many keys stand for one that was looked at; more than one for very long logs.
+    pub sampled: u64,
+    /// The fullest window of each key, from the lowest to the highest.
+    peaks: Vec<u64>,
+    /// By algorithm.
+    pub found: Vec<Found>,
+    /// Algorithms that no limit can be had for, and why.
+    pub refused: Vec<(AlgorithmKind, QuotaError)>,
+}
+
+/// The smallest limit of an algorithm.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The algorithm.
+    pub algorithm: AlgorithmKind,
+    /// The limit.
+    pub quota: Quota,
+    /// Requests that it denies.
+    pub denied: u64,
+    /// Keys that it denies a request.
+    pub denied_keys: u64,
+    /// Other limits, and the share that they deny.
+    curve: Vec<(u64, f64)>,
+}
+
+/// Why nothing can be suggested.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SuggestError {
+    /// The log cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The key or the match makes no policy.
+    #[error(transparent)]
+    Wrong(#[from] Problems),
+    /// The window makes no limit.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
+    /// There is nothing to look at.
+    #[error("no request of {requests} has the key {key}{}: expected some that do", matching(*.has_match))]
+    Nobody {
+        /// Requests in the log.
+        requests: u64,
+        /// The attributes.
+        key: String,
+        /// Whether only some requests are meant.
+        has_match: bool,
+    },
+}
+
+fn matching(has_match: bool) -> &'static str {
+    if has_match { " and matches" } else { "" }
+}
+
+impl Suggest {
+    /// Tolerates a thousandth of all requests.
+    pub const fn new(key: Vec<String>, window: Span) -> Self {
+        Self {
+            key,
+            matches: Vec::new(),
+            window,
+            tolerate: 0.001,
+            of: Of::Requests,
+            algorithm: AlgorithmKind::SlidingWindow,
+        }
+    }
+
+    /// Reads the log once, and tries limits until the smallest is found. `set_up` may choose how
+    /// it is read.
+    ///
+    /// # Errors
+    ///
+    /// When the log cannot be read, or has nobody to look at.
+    pub fn run(
+        self,
+        inputs: Vec<Input>,
+        set_up: impl FnOnce(LogReader) -> LogReader,
+        progress: &Progress,
+    ) -> Result<Suggestion, SuggestError> {
+        // The policy itself says who is who, so that its limit means the same people.
+        let any = Quota::new(1, self.window)?;
+        let source =
+            Source::new("suggested policy", self.policy(AlgorithmKind::FixedWindow, &any))?;
+        let plan = Plan::compile(&source)?;
+        let reader = set_up(LogReader::new(plan.attributes()));
+        let mut gathered = Gathered::new();
+        let reading = reader.read(inputs, progress, |request| {
+            if let Some(subject) = plan.charges(request, Cost::ONE).subject(0) {
+                gathered.add(subject, request.at);
+            }
+        })?;
+        let timelines = gathered.sorted();
+        if timelines.requests() == 0 {
+            return Err(SuggestError::Nobody {
+                requests: reading.requests,
+                key: self.key.join(" and "),
+                has_match: !self.matches.is_empty(),
+            });
+        }
+        Ok(self.search(&timelines, reading))
+    }
+
+    fn search(self, timelines: &Timelines, reading: Reading) -> Suggestion {
+        let peaks = timelines.peaks(self.window);
+        let highest = peaks.last().copied().unwrap_or(1).max(1);
+        let (mut found, mut refused) = (Vec::new(), Vec::new());
+        for kind in AlgorithmKind::ALL {
+            match self.smallest(*kind, highest, timelines) {
+                Ok(smallest) => found.push(smallest),
+                Err(error) => refused.push((*kind, error)),
+            }
+        }
+        Suggestion {
+            requests: timelines.requests(),
+            keys: timelines.keys(),
+            sampled: 1 << timelines.halved,
+            peaks,
+            found,
+            refused,
+            reading,
+            asked: self,
+        }
+    }
+
+    /// Halves the range in which the smallest limit must be. What is returned was tried, so it
+    /// denies no more than was asked, even where an algorithm's denials do not fall steadily.
+    fn smallest(
+        &self,
+        kind: AlgorithmKind,
+        highest: u64,
+        timelines: &Timelines,
+    ) -> Result<Found, QuotaError> {
+        let limit = |units: u64| Limit::new(kind, &Quota::new(units, self.window)?);
+        let denied = |units: u64| Ok::<_, QuotaError>(timelines.denied_by(&limit(units)?));
+        // Two windows of the fullest kind deny nobody; nor does one where windows are exact.
+        let mut good = if limit(highest.saturating_mul(2)).is_ok() { highest * 2 } else { highest };
+        let mut at_good = denied(good)?;
+        let mut bad = 0;
+        while good - bad > 1 {
+            let middle = bad + (good - bad) / 2;
+            let at_middle = denied(middle)?;
+            if self.share(&at_middle, timelines) <= self.tolerate {
+                (good, at_good) = (middle, at_middle);
+            } else {
+                bad = middle;
+            }
+        }
+        let mut curve = Vec::new();
+        for units in around(good) {
+            curve.push((units, self.share(&denied(units)?, timelines)));
+        }
+        Ok(Found {
+            algorithm: kind,
+            quota: Quota::new(good, self.window)?,
+            denied: at_good.requests,
+            denied_keys: at_good.keys,
+            curve,
+        })
+    }
+
+    fn share(&self, denied: &Denied, timelines: &Timelines) -> f64 {
+        match self.of {
+            Of::Requests => denied.requests as f64 / timelines.requests().max(1) as f64,
+            Of::Keys => denied.keys as f64 / timelines.keys().max(1) as f64,
+        }
+    }
+}
+
+/// A few limits below and above one, at about equal distances on a logarithmic scale.
+fn around(units: u64) -> Vec<u64> {
+    let mut all: Vec<u64> = (-6..=6)
+        .map(|step| (units as f64 * (f64::from(step) / 2.0).exp2()).round() as u64)
+        .filter(|units| *units > 0)
+        .collect();
+    all.dedup();
+    all
+}
+
+impl FromStr for Of {
+    type Err = QuotaError;
+
+    fn from_str(text: &str) -> Result<Self, QuotaError> {
+        match text {
+            "requests" => Ok(Self::Requests),
+            "keys" => Ok(Self::Keys),
+            _ => Err(QuotaError::refused(text, "expected requests or keys")),
+        }
+    }
+}
+
+impl fmt::Display for Of {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Requests => "requests",
+            Self::Keys => "keys",
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! The suggestion as a configuration, with the evidence in comments.
+
+use std::fmt::Write as _;
+
+use tidegate::{AlgorithmKind, Quota, Timestamp};
+
+use super::{Found, Of, Suggest, Suggestion};
+use crate::report::{clip, count, moment, share};
+
+impl Suggest {
+    /// A whole configuration with one policy.
+    pub(super) fn policy(&self, algorithm: AlgorithmKind, quota: &Quota) -> String {
+        let mut text = String::from("policies:\n");
+        let name: Vec<String> = self.key.iter().map(|name| plain(name)).collect();
+        let name = if name.is_empty() { "everyone".to_owned() } else { name.join("-") };
+        let _ = writeln!(text, "  - name: \"per-{}\"", clip(&name, 60));
+        if !self.matches.is_empty() {
+            let pair =
+                |(name, value): &(String, String)| format!("{}: {}", word(name), quoted(value));
+            let matches: Vec<_> = self.matches.iter().map(pair).collect();
+            let _ = writeln!(text, "    match: {{ {} }}", matches.join(", "));
+        }
+        let key: Vec<_> = self.key.iter().map(|name| word(name)).collect();
+        let _ = writeln!(text, "    key: [{}]", key.join(", "));
+        let _ = writeln!(text, "    limits: [{quota}]");
+        let _ = writeln!(text, "    algorithm: {algorithm}");
+        text
+    }
+}
+
+impl Suggestion {
+    /// The limit of the algorithm that was asked for, ready to be used; the others as comments.
+    pub fn snippet(&self) -> String {
+        let asked = &self.asked;
+        let (first, last) = (self.reading.first, self.reading.last);
+        let (first, last) = (first.unwrap_or(Timestamp::ZERO), last.unwrap_or(Timestamp::ZERO));
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "# From {} requests of {} keys, {} to {} (UTC).",
+            count(self.requests),
+            count(self.keys),
+            moment(first),
+            moment(last)
+        );
+        let percentiles: Vec<_> = self
+            .percentiles()
+            .iter()
+            .map(|(name, peak)| format!("{name} {}", count(*peak)))
+            .collect();
+        let window = asked.window;
+        let _ = writeln!(text, "# Busiest {window} of a key: {}.", percentiles.join(", "));
+        let tolerated = share(asked.tolerate);
+        let _ = writeln!(text, "# Tolerated: {tolerated} of {} denied.", asked.of);
+        if self.sampled > 1 {
+            let _ = writeln!(text, "# From a sample: one key of {}.", count(self.sampled));
+        }
+        if let Some(found) = self.found.iter().find(|found| found.algorithm == asked.algorithm) {
+            let _ = writeln!(text, "# {}.", self.evidence(found));
+            text.push_str(&asked.policy(found.algorithm, &found.quota));
+        }
+        for found in self.found.iter().filter(|found| found.algorithm != asked.algorithm) {
+            let _ = writeln!(
+                text,
+                "    # or: {{ limits: [{}], algorithm: {} }}",
+                found.quota, found.algorithm
+            );
+            let _ = writeln!(text, "    #   {}", self.evidence(found));
+        }
+        text
+    }
+
+    fn evidence(&self, found: &Found) -> String {
+        let of_requests = share(found.denied as f64 / self.requests.max(1) as f64);
+        let of_keys = share(found.denied_keys as f64 / self.keys.max(1) as f64);
+        let (requests, keys) = (count(found.denied), count(found.denied_keys));
+        match self.asked.of {
+            Of::Requests => format!("Denies {requests} requests ({of_requests}), of {keys} keys"),
+            Of::Keys => format!("Denies {keys} keys ({of_keys}), {requests} requests of them"),
+        }
+    }
+
+    /// How full the fullest windows of keys are: of half of all keys, of nine tenths, and so on.
+    pub fn percentiles(&self) -> Vec<(&'static str, u64)> {
+        let at = |share: f64| {
+            let index = (self.peaks.len() as f64 * share).ceil() as usize;
+            self.peaks.get(index.clamp(1, self.peaks.len().max(1)) - 1).copied().unwrap_or(0)
+        };
+        let names = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("most", 1.0)];
+        names.map(|(name, share)| (name, at(share))).to_vec()
+    }
+}
+
+/// Letters, digits and dashes.
+fn plain(text: &str) -> String {
+    let plain = |char: char| if char.is_ascii_alphanumeric() { char } else { '-' };
+    text.chars().map(plain).collect()
+}
+
+/// As it is, where it can be nothing else in YAML.
+fn word(text: &str) -> String {
+    let is_word = text.starts_with(|char: char| char.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !matches!(text, "y" | "n" | "yes" | "no" | "on" | "off" | "true" | "false" | "null");
+    if is_word { text.to_owned() } else { quoted(text) }
+}
+
+/// A string of JSON is one of YAML too.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

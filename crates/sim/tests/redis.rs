@@ -1,0 +1,99 @@
+//! A log through memory and through Redis: the same decisions, to the last unit.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::config::Source;
+use tidegate::{
+    Charge, Cost, Decision, Owed, Plan, PlanLimiter, RedisConfig, RedisStore, Store, StoreError,
+    Timestamp, Verdicts,
+};
+use tidegate_sim::log::{Format, Generator, Input, LogReader};
+use tidegate_sim::{Court, MemoryCourt, Progress};
+use tidegate_testkit::Redis;
+use tokio::runtime::Runtime;
+
+/// Redis in the time of a log. It does not say that others share it: what they would be remembered
+/// by is a clock that runs by itself.
+struct InLogTime(RedisStore);
+
+impl Store for InLogTime {
+    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
+        self.0.settle(charges, out).await
+    }
+
+    async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.0.refund(charge).await
+    }
+
+    async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.0.reset(charge).await
+    }
+}
+
+struct RedisCourt {
+    runtime: Runtime,
+    plan: Arc<Plan>,
+    limiter: PlanLimiter<InLogTime>,
+}
+
+impl Court for RedisCourt {
+    fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    fn decide(&self, owed: &Owed<'_>, at: Timestamp) -> Decision {
+        self.limiter.store().0.set_now(at);
+        self.runtime.block_on(self.limiter.settle(owed))
+    }
+}
+
+const POLICIES: &str = "
+policies:
+  - { name: window, key: [ip], limits: [30/minute] }
+  - { name: fixed, key: [ip], limits: [20/10s], algorithm: fixed-window }
+  - { name: bucket, key: [user], limits: [60/minute burst 10] }
+  - { name: login, match: { path: /login }, key: [ip], limits: [5/minute, 30/hour],
+      algorithm: sliding-log, block_for: 15m }
+  - { name: all, key: [], limits: [400/minute], mode: shadow }
+";
+
+#[test]
+fn a_log_gives_the_same_decisions_in_memory_and_in_redis() {
+    let redis = Redis::start();
+    let config: RedisConfig = redis.url().parse().unwrap();
+    let store = RedisStore::builder(config.connect_timeout(Duration::from_secs(10)))
+        .clock_in_hand()
+        .deadline(Duration::from_secs(20))
+        .build();
+    let plan = || Plan::compile(&Source::new("limits.yaml", POLICIES).unwrap()).unwrap();
+    let memory = MemoryCourt::new(plan());
+    let limiter = PlanLimiter::new(plan(), InLogTime(store));
+    let redis = RedisCourt { runtime: Runtime::new().unwrap(), plan: limiter.plan(), limiter };
+
+    let mut log = Vec::new();
+    Generator { lines: 12_000, seed: 11, format: Format::Json }.write(&mut log).unwrap();
+    // A day of it in a quarter of an hour, so that limits bite.
+    let reader = LogReader::new(memory.plan().attributes());
+    let (mut requests, mut denied) = (0, 0);
+    reader
+        .read(vec![Input::bytes("access.log", log)], &Progress::default(), |request| {
+            let at = Timestamp::from_micros(START + (request.at.as_micros() - START) / 100);
+            let decide = |court: &dyn Court| {
+                let owed = court.plan().charges(request, Cost::ONE);
+                court.decide(&owed, at)
+            };
+            let (one, other) = (decide(&memory), decide(&redis));
+            assert_eq!(one, other, "line {} at {at:?}", request.line);
+            requests += 1;
+            denied += u32::from(!one.is_allowed());
+        })
+        .unwrap();
+    assert_eq!(requests, 12_000);
+    assert!((500..10_000).contains(&denied), "{denied} denied: there is little to compare");
+}
+
+/// 31 December 2024, before the first line.
+const START: u64 = 1_735_603_200_000_000;

@@ -1,0 +1,117 @@
+//! Replays: what is denied, to whom, and what changes.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+use tidegate::config::Source;
+use tidegate_sim::log::Input;
+use tidegate_sim::{Progress, Replay, ReplayError, Replayed};
+
+fn source(name: &str, policies: &str) -> Source {
+    Source::new(name, format!("policies: [{policies}]")).unwrap()
+}
+
+fn replay(log: &str, new: &str, old: Option<&str>) -> Replayed {
+    let old = old.map(|old| source("old.yaml", old));
+    let replay = Replay::load(&source("new.yaml", new), old.as_ref()).unwrap();
+    let input = Input::bytes("access.log", log);
+    replay.run(vec![input], |reader| reader, &Progress::default()).unwrap()
+}
+
+/// `count` requests of `who` at each of the seconds.
+fn log(requests: &[(u64, &str, usize)]) -> String {
+    let line = |(at, who, count): &(u64, &str, usize)| {
+        format!("{{\"time\":{at},\"user\":\"{who}\",\"path\":\"/x\"}}\n").repeat(*count)
+    };
+    requests.iter().map(line).collect()
+}
+
+const PER_USER: &str = "{ name: per-user, key: [user], limits: [2/minute] }";
+
+#[test]
+fn denials_are_counted_by_policy_and_key() {
+    let log = log(&[(60, "a", 5), (61, "b", 1), (62, "c", 3)]);
+    let replayed = replay(
+        &log,
+        &format!(
+            "{PER_USER}, {{ name: y, match: {{ path: /y }}, key: [user], limits: [1/minute] }}"
+        ),
+        None,
+    );
+    assert_eq!(
+        (replayed.new.requests(), replayed.new.denied(), replayed.new.unmatched()),
+        (9, 4, 0)
+    );
+    let tally = &replayed.new.policies()[0];
+    assert_eq!((tally.requests, tally.denied), (9, 4));
+    assert_eq!((tally.keys.count(), tally.denied_keys.count()), (3, 2));
+    assert_eq!(replayed.new.policies()[1].requests, 0);
+    let text = replayed.report().text();
+    assert!(text.contains("Of 9 requests from 1970-01-01 00:01:00"), "{text}");
+    assert!(text.contains("per-user  a         3"), "{text}");
+}
+
+#[test]
+fn blocks_shadows_and_several_limits_work_as_in_the_server() {
+    let login = "{ name: login, key: [user], limits: [1/minute], block_for: 10m }";
+    let requests: Vec<_> = (0..10).map(|n| (600 + 60 * n, "a", 2)).collect();
+    let replayed = replay(&log(&requests), login, None);
+    assert_eq!(replayed.new.denied(), 19, "the first denial blocks for ten minutes");
+    let shadow = "{ name: s, key: [user], limits: [1/minute], mode: shadow }";
+    let replayed = replay(&log(&[(60, "a", 5)]), shadow, None);
+    assert_eq!((replayed.new.denied(), replayed.new.policies()[0].shadow_denied), (0, 4));
+}
+
+#[test]
+fn the_clock_is_the_log_s() {
+    let minutes: Vec<_> = (1..=50).map(|minute| (minute * 120, "a", 2)).collect();
+    assert_eq!(replay(&log(&minutes), PER_USER, None).new.denied(), 0);
+}
+
+#[test]
+fn a_comparison_names_who_is_hit_that_today_is_not() {
+    let log = log(&[(60, "a", 5), (61, "b", 3)]);
+    let old = "{ name: per-user, key: [user], limits: [4/minute] }";
+    let replayed = replay(&log, PER_USER, Some(old));
+    let (old_side, changes) = replayed.old.as_ref().unwrap();
+    assert_eq!((old_side.denied(), replayed.new.denied()), (1, 4));
+    assert_eq!((changes.newly_denied, changes.newly_allowed, changes.keys.count()), (3, 0, 2));
+    let looser = replay(&log, old, Some(PER_USER));
+    let (_, changes) = looser.old.as_ref().unwrap();
+    assert_eq!((changes.newly_denied, changes.newly_allowed), (0, 3));
+    let text = replayed.report().text();
+    assert!(text.contains("denied, and today not") && text.contains("newly denied"), "{text}");
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line:?}");
+    }
+}
+
+#[test]
+fn what_users_sent_is_shown_without_control_characters() {
+    let line = r#"{"time":60,"user":"\u001b[2Jx<b>\nA very long name that goes on and on and on"}"#;
+    let replayed = replay(&format!("{line}\n").repeat(3), PER_USER, None);
+    let report = replayed.report();
+    assert!(!report.text().contains('\u{1b}') && report.text().contains("\\u{1b}[2J"));
+    assert!(!report.html().contains("<b>"));
+}
+
+#[test]
+fn notes_tell_what_is_odd_about_a_log() {
+    let text = format!("rubbish\n{}", log(&[(60, "a", 1)]));
+    let policy = "{ name: p, key: [user, plan], limits: [1/minute] }";
+    let shown = replay(&text, policy, None).report().text();
+    assert!(
+        shown.contains("1 lines are no requests") && shown.contains("access.log:1:"),
+        "{shown}"
+    );
+    assert!(shown.contains("No request has the attribute plan."), "{shown}");
+    assert!(shown.contains("No policy is about 1 requests."), "{shown}");
+}
+
+#[test]
+fn limits_on_descriptors_are_refused() {
+    let text =
+        "domain: d\ndescriptors: [{ key: k, rate_limit: { unit: minute, requests_per_unit: 1 } }]";
+    let source = Source::new("envoy.yaml", text).unwrap();
+    let error = Replay::load(&source, None).unwrap_err();
+    assert!(matches!(error, ReplayError::Descriptors(_)), "{error}");
+}
