@@ -8,6 +8,7 @@ use tidegate_core::{Charge, Cost, Fingerprint};
 
 use crate::attributes::{Known, Resolved};
 use crate::foreign::envoy::Domain;
+use crate::gateway::Gateway;
 use crate::matcher::Index;
 use crate::planned::PlannedPolicy;
 use crate::problem::{Problems, Report};
@@ -47,6 +48,7 @@ pub struct Plan {
     pub(crate) settings: Settings,
     pub(crate) hasher: KeyHasher,
     pub(crate) domains: Vec<Domain>,
+    pub(crate) gateway: Option<Gateway>,
 }
 
 /// Numbers of policies.
@@ -135,6 +137,11 @@ impl Plan {
     /// The domains of an Envoy configuration.
     pub fn domains(&self) -> &[Domain] {
         &self.domains
+    }
+
+    /// The gateway that the file describes.
+    pub const fn gateway(&self) -> Option<&Gateway> {
+        self.gateway.as_ref()
     }
 
     /// The attributes that any policy asks for.
@@ -236,6 +243,21 @@ impl<'p> Owed<'p> {
         } else {
             self.is_crowded = true;
         }
+    }
+
+    /// What is owed to one policy, at another cost: for whoever learns afterwards what it was.
+    pub fn to_policy(&self, name: &str, cost: Cost) -> Self {
+        let mut owed = Self::new(self.policies);
+        for (index, charge) in self.charges.iter().enumerate() {
+            let (Some(policy), Some(owner)) = (self.policy(index), self.owners.get(index)) else {
+                continue;
+            };
+            if policy.name() == name {
+                owed.push(*owner, charge.with_cost(cost));
+                owed.names.extend(self.names.get(index).cloned());
+            }
+        }
+        owed
     }
 
     /// Who asks, as the charges of a policy see it.

@@ -1,4 +1,6 @@
 //! The accept loop: takes connections in, never dies of an error, and lets go of them gently.
+//!
+//! Transports of other crates use it too.
 
 use std::future::Future;
 use std::io::{self, ErrorKind};
@@ -13,11 +15,11 @@ use tokio::time::{sleep, timeout};
 use crate::Config;
 
 /// Tells a connection to finish what it has begun and then to close.
-pub(crate) type Closing = watch::Receiver<bool>;
+pub type Closing = watch::Receiver<bool>;
 
 /// Hands each connection to `connect` until `shutdown` resolves; then waits for those that are
 /// open, for as long as the drain may take, and drops the rest.
-pub(crate) async fn run<F>(
+pub async fn run<F>(
     listener: TcpListener,
     config: &Config,
     shutdown: impl Future<Output = ()>,

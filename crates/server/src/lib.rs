@@ -19,7 +19,7 @@
 //! # }
 //! ```
 
-mod accept;
+pub mod accept;
 mod app;
 mod config;
 mod reload;

@@ -60,15 +60,16 @@ pub use decision::{Decision, Reason, Source};
 pub use limiter::{Limiter, RateLimiter};
 pub use planned::PlanLimiter;
 pub use resolver::{KeyResolver, Resolved};
-pub use wait::{NotReady, Patience};
+pub use wait::{Lines, NotReady, Patience, PlaceInLine, Turn};
 
 pub use tidegate_core::algorithm;
 pub use tidegate_core::{
-    AlgorithmKind, Calendar, Charge, Cost, CostTooLarge, Limit, MAX_COUNT, Quota, QuotaError, Rule,
-    Span, Timestamp, Verdict,
+    AlgorithmKind, Calendar, Charge, Cost, CostTooLarge, Fingerprint, Limit, MAX_COUNT, Quota,
+    QuotaError, Rule, Span, Timestamp, Verdict,
 };
 pub use tidegate_policy::{
     Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, Plan, Policy, PolicyError,
+    path_in_normal_form,
 };
 
 /// Configuration files: reading, checking, explaining and importing them.
@@ -76,7 +77,7 @@ pub mod config {
     pub use tidegate_policy::{
         Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed, Domain, Explained,
         KeyFormat, Mode, Outcome, Place, PlannedPolicy, Precision, Problem, Problems, Settings,
-        Source, import, json_schema,
+        Source, gateway, import, json_schema,
     };
 }
 

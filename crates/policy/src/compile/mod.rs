@@ -2,9 +2,11 @@
 
 mod choices;
 mod conditions;
+mod gateway;
 mod key;
 mod limits;
 mod policy;
+mod response;
 
 use std::collections::HashMap;
 
@@ -70,10 +72,12 @@ fn ours(file: &File, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan>
         let (count, most) = (compiler.known.len(), Plan::MAX_ATTRIBUTES);
         report.add(&(0..0), format!("{count} different attributes: expected at most {most}"));
     }
+    let gateway = gateway::compile(file, &mut compiler, report);
     let index = Index::new(&mut policies);
     let (known, hasher) = (compiler.known, compiler.hasher);
     let by_name = by_name(&policies);
-    Some(Plan { policies, by_name, index, known, settings, hasher, domains: Vec::new() })
+    let domains = Vec::new();
+    Some(Plan { policies, by_name, index, known, settings, hasher, domains, gateway })
 }
 
 /// What is needed to compile any policy.

@@ -28,5 +28,6 @@ pub(crate) fn compile(root: &Node, hasher: KeyHasher, report: &mut Report<'_>) -
         settings: Settings::default(),
         hasher,
         domains: vec![domain],
+        gateway: None,
     })
 }
