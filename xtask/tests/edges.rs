@@ -28,8 +28,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-tower", &["tidegate", "tidegate-http"]),
     ("tidegate-client", &["tidegate"]),
     ("tidegate-server", &["tidegate", "tidegate-http", "tidegate-wire"]),
+    ("tidegate-gateway", &["tidegate", "tidegate-http", "tidegate-server", "tidegate-wire"]),
     ("tidegate-sim", &["tidegate", "tidegate-core"]),
-    ("tidegate-cli", &["tidegate", "tidegate-server", "tidegate-sim", "tidegate-wire"]),
+    (
+        "tidegate-cli",
+        &["tidegate", "tidegate-gateway", "tidegate-server", "tidegate-sim", "tidegate-wire"],
+    ),
     ("tidegate-conformance", &["tidegate-core", "tidegate-store"]),
     (
         "tidegate-bench",

@@ -4,6 +4,7 @@ mod accuracy;
 mod check;
 mod client;
 mod explain;
+mod gateway;
 mod import;
 mod init;
 mod operate;

@@ -61,6 +61,18 @@ impl ClientIp {
         self.0 != Trust::Nobody
     }
 
+    /// Whether what a request from `peer` says about its way here is believed.
+    pub fn believes(&self, peer: Option<IpAddr>) -> bool {
+        match &self.0 {
+            Trust::Nobody => false,
+            Trust::Hops(_) => true,
+            Trust::Proxies(networks) => peer.is_none_or(|peer| {
+                let peer = peer.to_canonical();
+                networks.iter().any(|network| network.contains(peer.into()))
+            }),
+        }
+    }
+
     /// The client of a request that came from `peer`. `None` when nothing says who it is.
     pub fn of(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAddr> {
         let peer = peer.map(|ip| ip.to_canonical());

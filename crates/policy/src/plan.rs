@@ -8,6 +8,7 @@ use tidegate_core::{Charge, Cost, Fingerprint};
 
 use crate::attributes::{Known, Resolved};
 use crate::foreign::envoy::Domain;
+use crate::gateway::Gateway;
 use crate::matcher::Index;
 use crate::planned::PlannedPolicy;
 use crate::problem::Problems;
@@ -48,6 +49,7 @@ pub struct Plan {
     pub(crate) hasher: KeyHasher,
     pub(crate) domains: Vec<Domain>,
     pub(crate) shows_keys: bool,
+    pub(crate) gateway: Option<Gateway>,
 }
 
 /// Numbers of policies.
@@ -148,6 +150,11 @@ impl Plan {
     /// The domains of an Envoy configuration.
     pub fn domains(&self) -> &[Domain] {
         &self.domains
+    }
+
+    /// The gateway that the file describes.
+    pub const fn gateway(&self) -> Option<&Gateway> {
+        self.gateway.as_ref()
     }
 
     /// The attributes that any policy asks for.
@@ -301,6 +308,13 @@ impl<'p> Owed<'p> {
             let limit = format!("override-{}", charge.rule().limit.quota().window());
             self.names.push(Names { entity, limit });
         }
+    }
+
+    /// What is owed to one policy, at another cost: for whoever learns afterwards what it was.
+    #[must_use]
+    pub fn to_policy(&self, name: &str, cost: Cost) -> Self {
+        let is_its = |index: &usize| self.policy_name(*index) == Some(name);
+        self.part((0..self.charges.len()).filter(is_its)).costing(cost)
     }
 
     /// Who asks, as the charges of a policy see it.

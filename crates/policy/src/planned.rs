@@ -7,6 +7,7 @@ use tidegate_core::{Cost, Fingerprint, MAX_COUNT, Rule, Span};
 
 use crate::KeyHasher;
 use crate::attributes::Resolved;
+use crate::gateway::{AfterCost, Denied};
 use crate::key::Key;
 use crate::matcher::{Condition, Mismatch};
 use crate::normalise::Form;
@@ -30,6 +31,15 @@ pub struct PlannedPolicy {
     pub(crate) store_deadline: Span,
     pub(crate) precision: Precision,
     pub(crate) key_format: Option<KeyFormat>,
+    pub(crate) at_gateway: AtGateway,
+}
+
+/// What matters only where whole requests and responses pass.
+#[derive(Debug, Default)]
+pub(crate) struct AtGateway {
+    pub(crate) max_wait: Option<Span>,
+    pub(crate) denied: Option<Denied>,
+    pub(crate) after: Option<AfterCost>,
 }
 
 /// An attribute of a key.
@@ -148,6 +158,22 @@ impl PlannedPolicy {
         for rule in sets.flat_map(LimitSet::rules_mut).chain(blocks) {
             rule.enforced = mode != Mode::Shadow;
         }
+    }
+
+    /// How long those who are denied may wait in line at a gateway; they are refused at once unless
+    /// said.
+    pub const fn max_wait(&self) -> Option<Span> {
+        self.at_gateway.max_wait
+    }
+
+    /// What a gateway tells those who are denied, in place of our own words.
+    pub const fn denied(&self) -> Option<&Denied> {
+        self.at_gateway.denied.as_ref()
+    }
+
+    /// The cost that only the response tells.
+    pub const fn after_cost(&self) -> Option<&AfterCost> {
+        self.at_gateway.after.as_ref()
     }
 
     /// Of a candidate: whether it applies.

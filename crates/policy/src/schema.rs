@@ -15,7 +15,10 @@ pub fn json_schema() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::UpstreamFields;
     use crate::file::{self, KeyPartFields, LimitFields, PolicyFile, Tier};
+    use crate::file::{AccessLogFile, ApiKeyFile, CostFields, DeniedFile, GatewayFile};
+    use crate::file::{HeaderRulesFile, HealthFile, JwtFile, RouteFile, TimeoutsFile};
 
     /// What the schema offers is what is read, and nothing else.
     #[test]
@@ -42,6 +45,17 @@ mod tests {
             ("Tier", Tier::FIELDS),
             ("LimitFields", LimitFields::FIELDS),
             ("KeyPartFields", KeyPartFields::FIELDS),
+            ("CostFields", CostFields::FIELDS),
+            ("Denied", DeniedFile::FIELDS),
+            ("Gateway", GatewayFile::FIELDS),
+            ("Route", RouteFile::FIELDS),
+            ("UpstreamFields", UpstreamFields::FIELDS),
+            ("Timeouts", TimeoutsFile::FIELDS),
+            ("Health", HealthFile::FIELDS),
+            ("HeaderRules", HeaderRulesFile::FIELDS),
+            ("ApiKey", ApiKeyFile::FIELDS),
+            ("Jwt", JwtFile::FIELDS),
+            ("AccessLog", AccessLogFile::FIELDS),
         ] {
             assert_eq!(fields(&definitions[name]), sorted(read), "{name}");
         }

@@ -1,4 +1,6 @@
 //! The accept loop: takes connections in, never dies of an error, and lets go of them gently.
+//!
+//! Transports of other crates use it too.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
@@ -15,13 +17,13 @@ use crate::stream::Plain;
 use crate::{Config, Listener, Stream};
 
 /// Tells a connection to finish what it has begun and then to close.
-pub(crate) type Closing = watch::Receiver<bool>;
+pub type Closing = watch::Receiver<bool>;
 
 /// Hands each connection to `connect` until `shutdown` resolves and the delay after it is over;
 /// then waits for those that are open, for as long as the drain may take, and drops the rest.
 ///
 /// Every transport is served by this loop, whatever its connections come over.
-pub(crate) async fn run<F>(
+pub async fn run<F>(
     listener: impl Into<Listener>,
     config: &Config,
     shutdown: impl Future<Output = ()>,

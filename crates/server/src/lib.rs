@@ -20,7 +20,7 @@
 //! # }
 //! ```
 
-mod accept;
+pub mod accept;
 mod address;
 pub mod admin;
 mod amendments;
@@ -45,10 +45,11 @@ pub use config::Config;
 pub use listener::{Listener, Place};
 pub use per_worker::PerWorker;
 pub use reload::{Reloaded, Reloader};
-pub use server::{Server, Transport};
+pub use server::{Guest, Server, Shutdown, Transport};
 pub use stream::{Peer, Stream};
 pub use tls::{Tls, TlsError, TlsFiles, TlsReloaded};
 pub use transport::http::serve;
+pub use worker::Work;
 
 /// Envoy's rate limit service, over gRPC.
 pub mod grpc {

@@ -1,7 +1,9 @@
 //! The whole server: doors, the workers behind them, and one way out for all.
 
+use std::fmt;
 use std::io;
 use std::num::NonZeroUsize;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate::Store;
@@ -37,7 +39,7 @@ pub struct Server<S> {
     app: Arc<App<S>>,
     config: Config,
     workers: NonZeroUsize,
-    doors: Vec<Door>,
+    doors: Vec<Door<S>>,
 }
 
 /// What is spoken at a door.
@@ -66,10 +68,32 @@ impl Transport {
     }
 }
 
+/// A transport of another crate, such as the gateway.
+pub trait Guest<S>: fmt::Debug + Send + Sync {
+    /// One worker's part at a door, until `shutdown` resolves and the drain after it is over.
+    fn serve(
+        &self,
+        listener: Listener,
+        app: Arc<App<S>>,
+        config: Config,
+        shutdown: Shutdown,
+    ) -> Work;
+}
+
+/// Resolves when a server is to stop.
+pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Who speaks at a door.
+#[derive(Debug)]
+enum Speaker<S> {
+    Own(Transport),
+    Guest(Arc<dyn Guest<S>>),
+}
+
 /// An address, and what is spoken there.
 #[derive(Debug)]
-struct Door {
-    transport: Transport,
+struct Door<S> {
+    speaker: Speaker<S>,
     opened: Opened,
     /// For the connections of all workers together.
     room: Arc<Semaphore>,
@@ -90,10 +114,29 @@ impl<S: Store + 'static> Server<S> {
         address: &Address,
         tls: Option<Arc<Tls>>,
     ) -> Result<Place, OpenError> {
+        self.open_door(Speaker::Own(transport), address, tls)
+    }
+
+    /// The same for a transport of another crate.
+    pub fn open_for(
+        &mut self,
+        guest: Arc<dyn Guest<S>>,
+        address: &Address,
+        tls: Option<Arc<Tls>>,
+    ) -> Result<Place, OpenError> {
+        self.open_door(Speaker::Guest(guest), address, tls)
+    }
+
+    fn open_door(
+        &mut self,
+        speaker: Speaker<S>,
+        address: &Address,
+        tls: Option<Arc<Tls>>,
+    ) -> Result<Place, OpenError> {
         let opened = Opened::open(address, self.workers.get())?;
         let place = opened.place().clone();
         let most = self.config.max_connections.min(Semaphore::MAX_PERMITS);
-        self.doors.push(Door { transport, opened, room: Arc::new(Semaphore::new(most)), tls });
+        self.doors.push(Door { speaker, opened, room: Arc::new(Semaphore::new(most)), tls });
         Ok(place)
     }
 
@@ -127,11 +170,19 @@ impl<S: Store + 'static> Server<S> {
 
     /// One worker's part at every door. To be called on its runtime.
     fn work(&mut self, stopped: &watch::Receiver<bool>) -> io::Result<Work> {
-        let mut serving = Vec::with_capacity(self.doors.len());
+        let mut serving: Vec<Work> = Vec::with_capacity(self.doors.len());
         for door in &mut self.doors {
             let Some(listener) = door.opened.take(&door.room, door.tls.as_ref())? else { continue };
             let (app, config) = (Arc::clone(&self.app), self.config.clone());
-            serving.push(serve(door.transport, listener, app, config, stopped.clone()));
+            let mut stopped = stopped.clone();
+            let shutdown = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
+            let shutdown: Shutdown = Box::pin(shutdown);
+            serving.push(match &door.speaker {
+                Speaker::Own(transport) => {
+                    Box::pin(serve(*transport, listener, app, config, shutdown))
+                }
+                Speaker::Guest(guest) => guest.serve(listener, app, config, shutdown),
+            });
         }
         Ok(Box::pin(async move {
             let mut doors: JoinSet<()> = serving.into_iter().collect();
@@ -146,9 +197,8 @@ async fn serve<S: Store + 'static>(
     listener: Listener,
     app: Arc<App<S>>,
     config: Config,
-    mut stopped: watch::Receiver<bool>,
+    shutdown: Shutdown,
 ) {
-    let shutdown = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
     match transport {
         Transport::Http => http::serve(listener, app, config, shutdown).await,
         Transport::Grpc => grpc::serve(listener, app, config, shutdown).await,

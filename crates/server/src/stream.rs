@@ -45,6 +45,11 @@ impl Stream {
         Self { peer: Peer { address, subject }, wire: Wire::Tls(Box::new(stream)) }
     }
 
+    /// Whether nobody in between can read it.
+    pub const fn is_secure(&self) -> bool {
+        matches!(self.wire, Wire::Tls(_))
+    }
+
     /// Who is at the other end.
     pub const fn peer(&self) -> &Peer {
         &self.peer

@@ -24,7 +24,7 @@ pub(crate) struct Worker {
 }
 
 /// What a worker does.
-pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Worker {
     pub(crate) fn new() -> io::Result<Self> {

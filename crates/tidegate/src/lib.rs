@@ -70,7 +70,7 @@ pub use limiter::{Limiter, RateLimiter};
 pub use planned::PlanLimiter;
 pub use resolver::{KeyResolver, Resolved};
 pub use vitals::StoreReport;
-pub use wait::{NotReady, Patience};
+pub use wait::{Lines, NotReady, Patience, PlaceInLine, Turn};
 
 #[cfg(feature = "macros")]
 pub use tidegate_macros::rate_limit;
@@ -82,7 +82,7 @@ pub use tidegate_core::{
 };
 pub use tidegate_policy::{
     AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, OwnedKey, Plan,
-    Policy, PolicyError,
+    Policy, PolicyError, path_in_normal_form,
 };
 
 /// Configuration files: reading, checking, explaining and importing them.
@@ -90,7 +90,7 @@ pub mod config {
     pub use tidegate_policy::{
         Amended, Amendment, Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed,
         Domain, Explained, KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy,
-        Precision, Problem, Problems, Settings, Source, import, json_schema,
+        Precision, Problem, Problems, Settings, Source, gateway, import, json_schema,
     };
 }
 

@@ -99,7 +99,7 @@ impl<S: Store> Limiter<S> {
         let give_up_at = Instant::now().checked_add(max_wait);
         let in_turn = async {
             // Tokio's mutex is fair: turns come in the order of arrival.
-            let _turn = place.line.turn.lock().await;
+            let _turn = place.turn().await;
             self.at_the_head(&charges, give_up_at).await
         };
         timeout(max_wait, in_turn).await.unwrap_or(Err(NotReady::TooLong(max_wait)))
@@ -127,9 +127,12 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-/// The lines of all keys that somebody waits for.
+/// The lines of all keys that somebody waits for: first come, first served.
+///
+/// [`Limiter::until_ready`] has its own. Whoever settles charges by a plan, and would rather wait than
+/// be refused, joins one of these before.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub struct Lines {
     lines: Mutex<HashMap<Fingerprint, Arc<Line>>>,
 }
 
@@ -139,15 +142,31 @@ struct Line {
     callers: AtomicUsize,
 }
 
-/// A place in a line. The last one to leave takes the line away.
-struct Place<'a> {
+/// A place in a line, until it is dropped. The last one to leave takes the line away.
+#[derive(Debug)]
+pub struct PlaceInLine<'a> {
     lines: &'a Lines,
     key: Fingerprint,
     line: Arc<Line>,
 }
 
+/// Being at the head of a line, until it is dropped.
+#[derive(Debug)]
+#[must_use = "a turn that is dropped is over"]
+pub struct Turn<'a> {
+    _held: tokio::sync::MutexGuard<'a, ()>,
+}
+
+impl PlaceInLine<'_> {
+    /// Waits until everybody who came before has left.
+    pub async fn turn(&self) -> Turn<'_> {
+        Turn { _held: self.line.turn.lock().await }
+    }
+}
+
 impl Lines {
-    fn join(&self, key: Fingerprint, max_queue: usize) -> Result<Place<'_>, NotReady> {
+    /// Joins the line of a key, unless so many wait there already.
+    pub fn join(&self, key: Fingerprint, max_queue: usize) -> Result<PlaceInLine<'_>, NotReady> {
         let mut lines = self.lines.lock();
         let line = Arc::clone(lines.entry(key).or_default());
         // Changed only under the lock of all lines.
@@ -157,11 +176,11 @@ impl Lines {
             return Err(NotReady::QueueFull(callers - 1));
         }
         line.callers.store(callers + 1, Ordering::Relaxed);
-        Ok(Place { lines: self, key, line })
+        Ok(PlaceInLine { lines: self, key, line })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for PlaceInLine<'_> {
     fn drop(&mut self) {
         let mut lines = self.lines.lines.lock();
         if self.line.callers.fetch_sub(1, Ordering::Relaxed) == 1 {

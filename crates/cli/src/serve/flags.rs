@@ -9,6 +9,7 @@ use tidegate::Span;
 use tidegate_server::resp::Password;
 use tidegate_server::{Address, Config, Tls, TlsFiles, Transport};
 
+use crate::gateway::GatewayFlags;
 use crate::operate::Operate;
 
 /// What can be said about the server.
@@ -55,6 +56,8 @@ pub(crate) struct Serve {
     #[arg(long, env = "TIDEGATE_MAX_KEYS", value_name = "N", default_value_t = 1_000_000,
         value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub(super) max_keys: u64,
+    #[command(flatten)]
+    pub(super) gateway: GatewayFlags,
     #[command(flatten)]
     pub(super) operate: Operate,
     #[command(flatten)]

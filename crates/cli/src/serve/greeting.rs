@@ -11,6 +11,8 @@ use tidegate_server::{Config, Place, Transport};
 /// What there is to say.
 pub(super) struct Greeting<'a> {
     pub(super) doors: &'a [(Transport, Place)],
+    /// Where requests are passed on.
+    pub(super) gateways: &'a [Place],
     /// Where operators are answered.
     pub(super) admin: Option<SocketAddr>,
     /// The certificate, if TLS is spoken.
@@ -31,6 +33,9 @@ impl Greeting<'_> {
         for door in self.doors {
             let _ = writeln!(text, "listening on {}", self.url(door));
         }
+        for place in self.gateways {
+            let _ = writeln!(text, "gateway on {}", self.url(&(Transport::Http, place.clone())));
+        }
         if let Some(admin) = self.admin {
             let _ = writeln!(text, "admin on http://{admin}");
         }
@@ -45,7 +50,11 @@ impl Greeting<'_> {
             let _ = writeln!(text, "without it: {}", without_store(self.plan, instances));
         }
         let _ = match self.config {
-            Some(path) => writeln!(text, "config: {}, in effect when it changes and on SIGHUP", path.display()),
+            Some(path) => writeln!(
+                text,
+                "config: {}, in effect when it changes and on SIGHUP",
+                path.display()
+            ),
             None => writeln!(text, "config: a demo; tidegate init prints a file for --config"),
         };
         self.policies(&mut text);

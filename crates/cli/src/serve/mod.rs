@@ -31,7 +31,8 @@ impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         self.operate.choose_log();
         let source = match self.config.as_deref().map(Source::read).transpose() {
-            Ok(source) => source,
+            Ok(Some(source)) => Some(source),
+            Ok(None) => self.gateway.demo()?,
             Err(problems) => return Ok(wrong(&problems)),
         };
         // Once to see where the counters are, which decides how it is compiled for good.
@@ -81,6 +82,7 @@ impl Serve {
         for (transport, address) in self.doors()? {
             doors.push((transport, server.open(transport, &address, tls.clone())?));
         }
+        let gateways = self.gateway.open(app.limiter().plan(), &mut server, tls.as_ref())?;
         // Before the first line is printed: whoever has read it may send a signal.
         let mut stop = Stop::new().context("cannot listen for signals")?;
         let file = self.config.as_deref().zip(source.as_ref());
@@ -95,6 +97,7 @@ impl Serve {
         let admin = self.operate.open(&app, reload, &about).await?;
         let greeting = Greeting {
             doors: &doors,
+            gateways: &gateways,
             admin,
             cert: self.tls.cert().map(AsRef::as_ref),
             workers: workers.get(),

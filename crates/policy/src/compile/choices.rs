@@ -1,5 +1,7 @@
 //! Choices from a list, spans and templates.
 
+use std::ops::RangeInclusive;
+
 use tidegate_core::{AlgorithmKind, Span};
 
 use crate::file::{self, PrecisionFile};
@@ -77,7 +79,7 @@ pub(crate) fn legacy_headers(
     choose(name, "unit", LegacyHeaders::ALL, LegacyHeaders::name, report)
 }
 
-fn choose<T: Copy>(
+pub(crate) fn choose<T: Copy>(
     name: &Spot<String>,
     what: &str,
     all: &[T],
@@ -99,6 +101,11 @@ pub(crate) fn deadline(text: &Spot<String>, report: &mut Report<'_>) -> Option<S
 
 pub(crate) fn block_for(text: &Spot<String>, report: &mut Report<'_>) -> Option<Span> {
     bounded(text, "a block", Span::from_millis(1), Span::from_days(400), report)
+}
+
+/// What a gateway waits for; longer than an hour nobody does.
+pub(crate) fn timeout(text: &Spot<String>, report: &mut Report<'_>) -> Option<Span> {
+    bounded(text, "a span", Span::from_millis(1), Span::from_secs(3_600), report)
 }
 
 fn bounded(
@@ -137,12 +144,17 @@ pub(crate) fn precision(file: &Spot<PrecisionFile>, report: &mut Report<'_>) -> 
                 None
             }
         },
-        PrecisionFile::Leased { leased } => share(leased, report),
+        PrecisionFile::Leased { leased } => permille(leased, 1..=500, report)
+            .map(|max_over_permille| Precision::Leased { max_over_permille }),
     }
 }
 
 /// `5%` or `0.5%`.
-fn share(text: &Spot<String>, report: &mut Report<'_>) -> Option<Precision> {
+pub(crate) fn permille(
+    text: &Spot<String>,
+    within: RangeInclusive<u16>,
+    report: &mut Report<'_>,
+) -> Option<u16> {
     let permille = text.value.strip_suffix('%').and_then(|number| {
         let (whole, tenths) = number.trim().split_once('.').unwrap_or((number.trim(), "0"));
         let digit = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -153,14 +165,12 @@ fn share(text: &Spot<String>, report: &mut Report<'_>) -> Option<Precision> {
         let (whole, tenths) = (whole.parse::<u16>().ok()?, tenths.parse::<u16>().ok()?);
         whole.checked_mul(10)?.checked_add(tenths)
     });
-    match permille {
-        Some(max_over_permille @ 1..=500) => Some(Precision::Leased { max_over_permille }),
-        _ => {
-            let value = brief(&text.value);
-            report.add(&text.at, format!("{value:?}: expected a share of 0.1% to 50%"));
-            None
-        }
+    let permille = permille.filter(|permille| within.contains(permille));
+    if permille.is_none() {
+        let (value, most) = (brief(&text.value), within.end() / 10);
+        report.add(&text.at, format!("{value:?}: expected a share of 0.1% to {most}%"));
     }
+    permille
 }
 
 pub(crate) fn key_format(text: &Spot<String>, report: &mut Report<'_>) -> Option<KeyFormat> {

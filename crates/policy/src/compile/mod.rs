@@ -2,9 +2,11 @@
 
 mod choices;
 mod conditions;
+mod gateway;
 mod key;
 mod limits;
 mod policy;
+mod response;
 
 use std::collections::HashMap;
 
@@ -86,6 +88,7 @@ fn ours(
         let (count, most) = (compiler.known.len(), Plan::MAX_ATTRIBUTES);
         report.add(&(0..0), format!("{count} different attributes: expected at most {most}"));
     }
+    let gateway = gateway::compile(file, &mut compiler, report);
     let index = Index::new(&mut policies);
     let (known, hasher) = (compiler.known, compiler.hasher);
     let by_name = by_name(&policies);
@@ -98,6 +101,7 @@ fn ours(
         hasher,
         domains: Vec::new(),
         shows_keys: false,
+        gateway,
     })
 }
 

@@ -3,7 +3,7 @@
 use tidegate_core::{AlgorithmKind, Cost, Limit, Quota, Span};
 
 use super::limits::{Context, limit_set};
-use super::{Compiler, choices, conditions, key, whole};
+use super::{Compiler, choices, conditions, key, response, whole};
 use crate::amend::Amending;
 use crate::file::{CostFile, PolicyFile};
 use crate::planned::{Block, CostSource, LimitSet, PlannedPolicy, Tier};
@@ -59,6 +59,7 @@ pub(crate) fn compile_policy(
             .and_then(|text| choices::precision(text, report))
             .unwrap_or(compiler.defaults.precision),
         key_format: file.key_format.as_ref().and_then(|text| choices::key_format(text, report)),
+        at_gateway: response::at_gateway(file, report),
     };
     check_lease(file, &policy, report);
     policy
@@ -115,25 +116,28 @@ fn tiers(
     file.tiers.iter().filter_map(tier).collect()
 }
 
+/// What is taken before the request happens. A cost that the response tells is one until then.
 fn cost(file: Option<&CostFile>, compiler: &mut Compiler, report: &mut Report<'_>) -> CostSource {
-    let units = |text: &Spot<String>, report: &mut Report<'_>| {
-        let units = whole(text, "a cost", report).filter(|units| *units > 0);
-        if units.is_none() && text.value == "0" {
-            report.add(&text.at, "a cost of 0 would limit nothing: expected at least 1");
-        }
-        units.and_then(|units| Cost::new(units).ok()).unwrap_or(Cost::ONE)
-    };
     match file {
         None => CostSource::Fixed(Cost::ONE),
         Some(CostFile::Fixed(text)) => CostSource::Fixed(units(text, report)),
         Some(CostFile::From(fields)) => {
+            let Some(name) = &fields.attribute else { return CostSource::Fixed(Cost::ONE) };
             let default = fields.default.as_ref().map_or(Cost::ONE, |text| units(text, report));
-            match conditions::attribute(&fields.attribute, compiler, report) {
+            match conditions::attribute(name, compiler, report) {
                 Some(attribute) => CostSource::Attribute { attribute, default },
                 None => CostSource::Fixed(Cost::ONE),
             }
         }
     }
+}
+
+pub(super) fn units(text: &Spot<String>, report: &mut Report<'_>) -> Cost {
+    let units = whole(text, "a cost", report).filter(|units| *units > 0);
+    if units.is_none() && text.value == "0" {
+        report.add(&text.at, "a cost of 0 would limit nothing: expected at least 1");
+    }
+    units.and_then(|units| Cost::new(units).ok()).unwrap_or(Cost::ONE)
 }
 
 /// One unit in every span, as an exact log: a denial takes it, and whoever finds it taken is

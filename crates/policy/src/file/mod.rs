@@ -4,6 +4,7 @@
 //! meaning. Both report to the same list, so that one run shows every mistake. The types are also
 //! where the JSON Schema comes from.
 
+mod gateway;
 mod limit;
 mod parts;
 mod policy;
@@ -12,8 +13,14 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 
+#[cfg(test)]
+pub(crate) use gateway::UpstreamFields;
+pub(crate) use gateway::{
+    AccessLogFile, ApiKeyFile, FieldFile, GatewayFile, HeaderRulesFile, HealthFile, JwtFile,
+    RouteFile, TimeoutsFile, UpstreamFile,
+};
 pub(crate) use limit::{LimitFields, LimitFile, LimitForm};
-pub(crate) use parts::{CostFile, KeyPart, KeyPartFields, PrecisionFile};
+pub(crate) use parts::{CostFields, CostFile, DeniedFile, KeyPart, KeyPartFields, PrecisionFile};
 pub(crate) use policy::{Condition, Override, PolicyFile, Tier, overrides};
 
 use crate::problem::Report;
@@ -39,6 +46,8 @@ pub(crate) struct File {
     /// What policies do unless they say otherwise.
     #[schemars(with = "Option<Defaults>")]
     pub(crate) defaults: Defaults,
+    /// A gateway in front of services, which limits by the policies.
+    pub(crate) gateway: Option<GatewayFile>,
     /// The policies. All that match a request apply together.
     pub(crate) policies: Vec<PolicyFile>,
 }
@@ -71,7 +80,7 @@ pub(crate) struct Defaults {
 
 impl File {
     pub(crate) const FIELDS: &'static [&'static str] =
-        &["store", "key_format", "trusted_proxies", "http", "defaults", "policies"];
+        &["store", "key_format", "trusted_proxies", "http", "defaults", "gateway", "policies"];
 
     /// Whatever can be read of it. The report says what cannot.
     pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Self {
@@ -91,6 +100,7 @@ impl File {
             key_format: fields.text("key_format", report),
             http: http.map(|node| Http::read(node, report)).unwrap_or_default(),
             defaults: defaults.map(|node| Defaults::read(node, report)).unwrap_or_default(),
+            gateway: fields.get("gateway").and_then(|node| GatewayFile::read(node, report)),
             policies: policies.iter().filter_map(|node| PolicyFile::read(node, report)).collect(),
         }
     }

@@ -1,10 +1,13 @@
 //! The smaller parts of a policy: attributes of a key, costs, precision.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 
-use super::Scalar;
+use super::gateway::{FieldFile, field_list};
+use super::{OneOrMany, Scalar};
 use crate::problem::Report;
-use crate::yaml::{Fields, Node, Spot, Value, text, unexpected};
+use crate::yaml::{Fields, Node, Spot, Value, one_or_many, text, unexpected};
 
 /// One attribute of a key.
 #[derive(Clone, Debug, JsonSchema)]
@@ -45,15 +48,36 @@ pub(crate) enum CostFile {
     From(CostFields),
 }
 
-/// An attribute that holds a number.
+/// Where a cost comes from: an attribute of the request, or the response that a gateway sees.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct CostFields {
-    /// Its name.
-    pub(crate) attribute: Spot<String>,
-    /// The cost of a request without it; 1 unless said.
+    /// An attribute that holds a number.
+    pub(crate) attribute: Option<Spot<String>>,
+    /// A field of the response that holds a number.
+    pub(crate) response_header: Option<Spot<String>>,
+    /// Only responses with these statuses count, such as 401 or 5xx.
+    #[schemars(with = "Option<OneOrMany<Scalar>>")]
+    pub(crate) response_status: Option<Vec<Spot<String>>>,
+    /// The cost of a request without the attribute or field; 1 unless said.
     #[schemars(with = "Option<u64>")]
     pub(crate) default: Option<Spot<String>>,
+}
+
+/// What those who are denied are told.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Denied")]
+pub(crate) struct DeniedFile {
+    /// The status, 400 to 599; 429 unless said.
+    #[schemars(with = "Option<u16>")]
+    pub(crate) status: Option<Spot<String>>,
+    /// The body; a problem document unless said.
+    pub(crate) body: Option<Spot<String>>,
+    /// The body's media type; text/plain unless said.
+    pub(crate) content_type: Option<Spot<String>>,
+    /// Fields beside Retry-After and RateLimit.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    pub(crate) headers: Vec<FieldFile>,
 }
 
 /// exact, cached_deny, or { leased: { max_over: 5% } }.
@@ -117,16 +141,41 @@ impl CostFile {
             return Some(Self::Fixed(Spot::new(node.at.clone(), units.clone())));
         }
         let fields = Fields::of(node, "a number, or", CostFields::FIELDS, report)?;
-        fields.required("attribute", "its name", report)?;
+        let sources = ["attribute", "response_header", "response_status"];
+        if sources.iter().filter(|name| fields.get(name).is_some()).count() != 1 {
+            let expected = sources.join(", ");
+            report.add(&node.at, format!("no source of the cost: expected one of {expected}"));
+            return None;
+        }
+        let status = |item: &Node| text(item, "a status such as 401 or 5xx", report);
+        let statuses = fields.get("response_status").map(one_or_many);
         Some(Self::From(CostFields {
-            attribute: fields.text("attribute", report)?,
+            response_status: statuses.map(|items| items.iter().filter_map(status).collect()),
+            attribute: fields.text("attribute", report),
+            response_header: fields.text("response_header", report),
             default: fields.text("default", report),
         }))
     }
 }
 
 impl CostFields {
-    pub(crate) const FIELDS: &'static [&'static str] = &["attribute", "default"];
+    pub(crate) const FIELDS: &'static [&'static str] =
+        &["attribute", "response_header", "response_status", "default"];
+}
+
+impl DeniedFile {
+    pub(crate) const FIELDS: &'static [&'static str] =
+        &["status", "body", "content_type", "headers"];
+
+    pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
+        let fields = Fields::of(node, "what the denied are told", Self::FIELDS, report)?;
+        Some(Self {
+            headers: fields.get("headers").map(|it| field_list(it, report)).unwrap_or_default(),
+            status: fields.text("status", report),
+            body: fields.text("body", report),
+            content_type: fields.text("content_type", report),
+        })
+    }
 }
 
 impl PrecisionFile {

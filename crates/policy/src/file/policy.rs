@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 
 use super::{
-    AlgorithmName, Conditions, CostFile, KeyPart, LimitFile, OnStoreErrorName, OneOrMany,
-    PrecisionFile, conditions,
+    AlgorithmName, Conditions, CostFile, DeniedFile, KeyPart, LimitFile, OnStoreErrorName,
+    OneOrMany, PrecisionFile, conditions,
 };
 use crate::problem::Report;
 use crate::yaml::{Fields, Node, Spot, entries, one_or_many};
@@ -58,6 +58,13 @@ pub(crate) struct PolicyFile {
     pub(crate) precision: Option<Spot<PrecisionFile>>,
     /// A template for stored keys.
     pub(crate) key_format: Option<Spot<String>>,
+    /// Whether the gateway refuses those who are denied, or lets them wait in line.
+    #[schemars(with = "Option<OnDeniedName>")]
+    pub(crate) on_denied: Option<Spot<String>>,
+    /// The longest that anybody waits in line; 5s unless said.
+    pub(crate) max_wait: Option<Spot<String>>,
+    /// What the gateway answers to those who are denied, in place of our own words.
+    pub(crate) denied: Option<DeniedFile>,
 }
 
 /// An attribute and the patterns it must match.
@@ -96,6 +103,15 @@ enum ModeName {
     Off,
 }
 
+/// What a gateway does with those who are denied.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "describes a choice to editors")]
+enum OnDeniedName {
+    Refuse,
+    Wait,
+}
+
 impl PolicyFile {
     pub(crate) const FIELDS: &'static [&'static str] = &[
         "name",
@@ -114,6 +130,9 @@ impl PolicyFile {
         "store_deadline",
         "precision",
         "key_format",
+        "on_denied",
+        "max_wait",
+        "denied",
     ];
 
     pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
@@ -144,6 +163,9 @@ impl PolicyFile {
             store_deadline: fields.text("store_deadline", report),
             precision: fields.get("precision").and_then(|n| PrecisionFile::read(n, report)),
             key_format: fields.text("key_format", report),
+            on_denied: fields.text("on_denied", report),
+            max_wait: fields.text("max_wait", report),
+            denied: fields.get("denied").and_then(|node| DeniedFile::read(node, report)),
         })
     }
 }

@@ -57,6 +57,9 @@ fn file(at: At, algorithm: Algorithm, quota: Spot<String>, window: Spot<String>)
         store_deadline: None,
         precision: None,
         key_format: Some(spot(algorithm.key_format)),
+        on_denied: None,
+        max_wait: None,
+        denied: None,
     };
     File { policies: vec![policy], ..File::default() }
 }

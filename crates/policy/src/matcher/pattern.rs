@@ -12,6 +12,8 @@ pub(crate) enum Pattern {
     Exact(Box<[u8]>),
     /// `abc*`.
     Prefix(Box<[u8]>),
+    /// `*abc`.
+    Suffix(Box<[u8]>),
     /// `/api/**`.
     Glob(Glob),
     /// `10.0.0.0/8`, of an attribute that is an address.
@@ -47,9 +49,11 @@ impl Pattern {
         match text.strip_suffix('*') {
             Some(prefix) if !prefix.contains('*') => Ok(Self::Prefix(prefix.as_bytes().into())),
             None if !text.contains('*') => Ok(Self::Exact(text.as_bytes().into())),
-            _ => {
-                Err("a * stands only at the end, or in a path that begins with a slash".to_owned())
-            }
+            None => match text.strip_prefix('*') {
+                Some(suffix) if !suffix.contains('*') => Ok(Self::Suffix(suffix.as_bytes().into())),
+                _ => Err(STAR.to_owned()),
+            },
+            Some(_) => Err(STAR.to_owned()),
         }
     }
 
@@ -59,6 +63,7 @@ impl Pattern {
             Self::Any => true,
             Self::Exact(exact) => **exact == *value,
             Self::Prefix(prefix) => value.starts_with(prefix),
+            Self::Suffix(suffix) => value.ends_with(suffix),
             Self::Glob(glob) => glob.matches(value),
             Self::Network(network) => address.is_some_and(|address| network.contains(address)),
         }
@@ -66,6 +71,7 @@ impl Pattern {
 }
 
 const MAX_PATTERN: usize = 1024;
+const STAR: &str = "a * stands only at one end, or in a path that begins with a slash";
 
 #[cfg(test)]
 mod tests {
@@ -77,6 +83,8 @@ mod tests {
         assert_eq!(text("*"), Pattern::Any);
         assert!(text("POST").matches(b"POST", None) && !text("POST").matches(b"post", None));
         assert!(text("key-*").matches(b"key-1", None) && !text("key-*").matches(b"ke", None));
+        assert!(text("*.org").matches(b"a.org", None) && !text("*.org").matches(b"org", None));
+        assert!(Pattern::new("*a*", &Form::Text).is_err());
         assert!(text("/a/**").matches(b"/a/b", None));
         assert!(Pattern::new("a*b", &Form::Text).is_err());
         assert!(Pattern::new(&"x".repeat(2_000), &Form::Text).is_err());

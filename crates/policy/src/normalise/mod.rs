@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 pub use ip::{Address, Network, NoNetwork};
 pub(crate) use path::normal_path;
+pub use path::path_in_normal_form;
 pub(crate) use route::Routes;
 
 /// How an attribute is read.

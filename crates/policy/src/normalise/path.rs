@@ -1,8 +1,26 @@
 //! Paths in the normal form of RFC 3986: one resource, one spelling.
 
+use std::borrow::Cow;
+
 use smallvec::SmallVec;
 
 use super::Normal;
+
+/// The form in which paths are compared and counted: without query, dot segments, empty
+/// segments and a slash at the end, and with escapes only where needed. Whoever passes requests on
+/// should pass on this form too, so that nobody is counted for one path and served another.
+///
+/// ```
+/// use tidegate_policy::path_in_normal_form;
+///
+/// assert_eq!(&*path_in_normal_form(b"//a/../%6Cogin/?next=/"), b"/login");
+/// ```
+pub fn path_in_normal_form(path: &[u8]) -> Cow<'_, [u8]> {
+    match normal_path(path) {
+        Normal::Same(path) => Cow::Borrowed(path),
+        Normal::Other(path) => Cow::Owned(path.into_vec()),
+    }
+}
 
 /// Without query and fragment; escapes only where they are needed, and in upper case; no empty
 /// segments, no dot segments, no slash at the end. An encoded slash stays encoded: it is data.

@@ -9,7 +9,7 @@ use tidegate_core::{AlgorithmKind, Charge, Cost, Limit, Quota};
 use super::{DescriptorFile, DomainFile, LimitOfFile};
 use crate::key::Key;
 use crate::plan::Owed;
-use crate::planned::{CostSource, LimitSet, PlannedPolicy};
+use crate::planned::{AtGateway, CostSource, LimitSet, PlannedPolicy};
 use crate::problem::{Report, brief};
 use crate::settings::{DEFAULT_DEADLINE, Mode, OnStoreError, Precision};
 use crate::{Descriptor, KeyHasher, Plan, Policy};
@@ -194,6 +194,7 @@ impl Compiler<'_, '_> {
             store_deadline: DEFAULT_DEADLINE,
             precision: Precision::default(),
             key_format: None,
+            at_gateway: AtGateway::default(),
         })
     }
 }

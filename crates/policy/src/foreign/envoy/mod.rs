@@ -30,5 +30,6 @@ pub(crate) fn compile(root: &Node, hasher: KeyHasher, report: &mut Report<'_>) -
         hasher,
         domains: vec![domain],
         shows_keys: false,
+        gateway: None,
     })
 }

@@ -1,0 +1,75 @@
+//! `tidegate serve --upstream URL`: the gateway's part of the server.
+
+use std::sync::Arc;
+
+use anyhow::{anyhow, bail};
+use tidegate::config::{Source, gateway};
+use tidegate::{Plan, Store};
+use tidegate_gateway::{Gateway, serve};
+use tidegate_server::{App, Config, Guest, Listener, Place, Server, Shutdown, Tls, Work};
+
+/// What can be said about it on the command line.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Gateway")]
+pub(crate) struct GatewayFlags {
+    /// Pass requests on to this service, as far as the policies allow: http://, https:// or h2c://
+    #[arg(long, env = "TIDEGATE_UPSTREAM", value_name = "URL")]
+    upstream: Option<String>,
+    /// Where the gateway listens, in place of what the configuration says
+    #[arg(long, env = "TIDEGATE_GATEWAY", value_name = "ADDR")]
+    gateway: Option<String>,
+}
+
+impl GatewayFlags {
+    /// The policies of a gateway that has no configuration.
+    pub(crate) fn demo(&self) -> anyhow::Result<Option<Source>> {
+        let demo = self.upstream.as_ref().map(|_| Source::new("demo", DEMO));
+        Ok(demo.transpose()?)
+    }
+
+    /// Opens the gateway's doors, if there is one, and says where they are.
+    pub(crate) fn open<S: Store + 'static>(
+        &self,
+        plan: Arc<Plan>,
+        server: &mut Server<S>,
+        tls: Option<&Arc<Tls>>,
+    ) -> anyhow::Result<Vec<Place>> {
+        let fallback = match (&self.upstream, plan.gateway()) {
+            (Some(_), Some(_)) => {
+                bail!("--upstream and a gateway in the configuration: expected one of them")
+            }
+            (None, None) => return Ok(Vec::new()),
+            (None, Some(_)) => None,
+            (Some(url), None) => {
+                let to = gateway::Gateway::to(url);
+                Some(to.map_err(|why| anyhow!("--upstream {why}"))?)
+            }
+        };
+        let gateway = Arc::new(Gateway::new(plan, fallback)?);
+        let addresses = self.gateway.clone().map_or_else(|| gateway.listen(), |it| vec![it]);
+        let mut places = Vec::with_capacity(addresses.len());
+        for address in addresses {
+            let guest = Arc::new(Passage(Arc::clone(&gateway)));
+            places.push(server.open_for(guest, &address.parse()?, tls.cloned())?);
+        }
+        Ok(places)
+    }
+}
+
+/// The gateway at a door of the server.
+#[derive(Debug)]
+struct Passage(Arc<Gateway>);
+
+impl<S: Store + 'static> Guest<S> for Passage {
+    fn serve(
+        &self,
+        listener: Listener,
+        app: Arc<App<S>>,
+        config: Config,
+        shutdown: Shutdown,
+    ) -> Work {
+        Box::pin(serve(listener, app, Arc::clone(&self.0), config, shutdown))
+    }
+}
+
+const DEMO: &str = "policies: [{ name: demo, key: [ip], limits: [100/minute] }]";

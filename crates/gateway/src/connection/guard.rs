@@ -1,0 +1,148 @@
+//! The client's side of a connection: what comes in is followed, and what does not move is seen.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Buf, Bytes};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::framing::Framing;
+use super::progress::Progress;
+
+/// A socket whose requests are clear.
+#[derive(Debug)]
+pub(super) struct Guard<IO> {
+    io: IO,
+    /// Read already, and not handed on yet.
+    kept: Bytes,
+    framing: Framing,
+    progress: Progress,
+    answer: Arc<Answer>,
+}
+
+/// What became of a request to switch protocols.
+#[derive(Debug, Default)]
+pub(crate) struct Answer(Mutex<(Option<bool>, Option<Waker>)>);
+
+impl Answer {
+    /// It was answered, by a switch or by something else.
+    pub(crate) fn is(&self, is_switched: bool) {
+        let mut answer = self.0.lock();
+        answer.0 = Some(is_switched);
+        if let Some(waker) = answer.1.take() {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut answer = self.0.lock();
+        match answer.0.take() {
+            Some(is_switched) => Poll::Ready(is_switched),
+            None => {
+                answer.1 = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<IO> Guard<IO> {
+    /// `kept` was read from the socket before; `is_http1` says whether there is anything to follow.
+    pub(super) fn new(io: IO, kept: Bytes, is_http1: bool, progress: Progress) -> Self {
+        let framing = if is_http1 { Framing::http1() } else { Framing::open() };
+        Self { io, kept, framing, progress, answer: Arc::default() }
+    }
+
+    /// Where to say what became of a request to switch protocols.
+    pub(super) fn answer(&self) -> Arc<Answer> {
+        Arc::clone(&self.answer)
+    }
+
+    /// Looks at what was read into `buf` behind `start`.
+    fn follow(&mut self, start: usize, buf: &mut ReadBuf<'_>) {
+        let read = buf.filled().get(start..).unwrap_or_default();
+        let verdict = self.framing.follow(read);
+        let kept = read.get(verdict.pass..).unwrap_or_default();
+        if !kept.is_empty() && self.framing.is_held() {
+            self.kept = [kept, &self.kept].concat().into();
+        }
+        buf.set_filled(start + verdict.pass);
+        if verdict.is_spoilt
+            && let Some(last) = buf.filled_mut().last_mut()
+        {
+            *last = 0;
+        }
+        self.progress.head_begins(self.framing.is_in_head());
+    }
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Guard<IO> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let guard = self.get_mut();
+        if guard.framing.is_held() {
+            let is_switched = ready!(guard.answer.poll(cx));
+            guard.framing.resume(is_switched);
+        }
+        if guard.framing.is_broken() {
+            return Poll::Ready(Ok(()));
+        }
+        let start = buf.filled().len();
+        if guard.kept.is_empty() {
+            ready!(Pin::new(&mut guard.io).poll_read(cx, buf))?;
+        } else {
+            let count = guard.kept.len().min(buf.remaining());
+            buf.put_slice(guard.kept.get(..count).unwrap_or_default());
+            guard.kept.advance(count);
+        }
+        if buf.filled().len() > start {
+            guard.follow(start, buf);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> Guard<IO> {
+    fn written<T>(&self, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.progress.is_stuck(poll.is_pending());
+        poll
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Guard<IO> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.written(poll)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.written(poll)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,189 @@
+//! A request as a service gets to see it: written anew, never copied.
+
+pub(crate) mod hop;
+mod rules;
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use bytes::{BufMut, BytesMut};
+use http::header::{CONNECTION, CONTENT_LENGTH, TE, UPGRADE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+
+pub(crate) use rules::Rules;
+
+use crate::upstream::Framing;
+
+/// A request, and what is to be said about how it came here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forward<'r> {
+    pub(crate) parts: &'r Parts,
+    /// The path in normal form, and the query.
+    pub(crate) target: &'r str,
+    /// As the client asked for it.
+    pub(crate) host: Option<&'r str>,
+    pub(crate) rules: &'r Rules,
+    /// Whom the request is from, and who brought it.
+    pub(crate) client: Option<&'r str>,
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) is_secure: bool,
+    /// Whether what the request says about its way here is believed.
+    pub(crate) believed: bool,
+    /// The protocol that the client wants to switch to.
+    pub(crate) upgrade: Option<&'r HeaderValue>,
+    /// Whether the service sees the client's host.
+    pub(crate) preserves_host: bool,
+    pub(crate) framing: Framing,
+}
+
+impl Forward<'_> {
+    /// As HTTP/1.1 has it.
+    pub(crate) fn encode(&self, authority: &HeaderValue) -> BytesMut {
+        let mut out = BytesMut::with_capacity(HEAD);
+        out.put_slice(self.parts.method.as_str().as_bytes());
+        out.put_u8(b' ');
+        out.put_slice(self.target.as_bytes());
+        out.put_slice(b" HTTP/1.1\r\nhost: ");
+        out.put_slice(self.host_for(authority).as_bytes());
+        out.put_slice(b"\r\n");
+        self.each_field(|name, value| {
+            out.put_slice(name.as_bytes());
+            out.put_slice(b": ");
+            out.put_slice(value);
+            out.put_slice(b"\r\n");
+        });
+        match self.upgrade {
+            Some(protocol) => {
+                out.put_slice(b"connection: upgrade\r\nupgrade: ");
+                out.put_slice(protocol.as_bytes());
+                out.put_slice(b"\r\n");
+            }
+            None if self.wants_trailers() => out.put_slice(b"connection: te\r\nte: trailers\r\n"),
+            None => {}
+        }
+        if self.framing == Framing::Chunked {
+            out.put_slice(b"transfer-encoding: chunked\r\n");
+        }
+        out.put_slice(b"\r\n");
+        out
+    }
+
+    /// As HTTP/2 has it. `None` for what cannot be said there.
+    pub(crate) fn request<B>(
+        &self,
+        authority: &HeaderValue,
+        is_secure: bool,
+        body: B,
+    ) -> Option<http::Request<B>> {
+        let mut headers = HeaderMap::with_capacity(self.parts.headers.len() + ADDED);
+        self.each_field(|name, value| {
+            let name = HeaderName::from_bytes(name.as_bytes());
+            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value)) {
+                headers.append(name, value);
+            }
+        });
+        if self.wants_trailers() {
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+        }
+        let uri = Uri::builder()
+            .scheme(if is_secure { "https" } else { "http" })
+            .authority(self.host_for(authority))
+            .path_and_query(self.target)
+            .build();
+        let mut request = http::Request::new(body);
+        *request.method_mut() = self.parts.method.clone();
+        *request.uri_mut() = uri.ok()?;
+        *request.version_mut() = http::Version::HTTP_2;
+        *request.headers_mut() = headers;
+        Some(request)
+    }
+
+    fn host_for<'a>(&'a self, authority: &'a HeaderValue) -> &'a str {
+        let kept = self.host.filter(|_| self.preserves_host);
+        kept.or_else(|| authority.to_str().ok()).unwrap_or_default()
+    }
+
+    /// Every field but those that belong to a connection.
+    fn each_field(&self, mut field: impl FnMut(&str, &[u8])) {
+        let headers = &self.parts.headers;
+        let named = match headers.contains_key(CONNECTION) {
+            true => hop::Named::of(headers),
+            false => hop::Named::default(),
+        };
+        for (name, value) in headers {
+            let is_length = *name == CONTENT_LENGTH && self.framing == Framing::Chunked;
+            if !is_length && !hop::is_own(name) && !named.contains(name) && !self.rules.drops(name)
+            {
+                field(name.as_str(), value.as_bytes());
+            }
+        }
+        self.each_of_the_way(&mut field);
+        for (name, value) in self.rules.added() {
+            field(name.as_str(), value.as_bytes());
+        }
+    }
+
+    /// How the request came here. What a client says of that itself is not passed on, unless it
+    /// is a proxy of ours.
+    fn each_of_the_way(&self, field: &mut impl FnMut(&str, &[u8])) {
+        let mut text = String::with_capacity(96);
+        let before = |name| self.parts.headers.get_all(name).into_iter().filter(|_| self.believed);
+        let mut said = |name: &'static str, ours: &str, text: &mut String| {
+            text.clear();
+            for value in before(name).filter_map(|value| value.to_str().ok()) {
+                text.push_str(value);
+                text.push_str(", ");
+            }
+            text.push_str(ours);
+            field(name, text.as_bytes());
+        };
+        let proto = if self.is_secure { "https" } else { "http" };
+        if let Some(peer) = self.peer {
+            let mut ours = String::with_capacity(48);
+            let _ = write!(ours, "{}", peer.to_canonical());
+            said("x-forwarded-for", &ours, &mut text);
+        }
+        let mut ours = String::with_capacity(96);
+        forwarded(self.peer, proto, self.host, &mut ours);
+        said("forwarded", &ours, &mut text);
+        if let Some(client) = self.client {
+            field("x-real-ip", client.as_bytes());
+        }
+        let first = |name| before(name).next().map(HeaderValue::as_bytes);
+        field("x-forwarded-proto", first("x-forwarded-proto").unwrap_or(proto.as_bytes()));
+        let host = first("x-forwarded-host").or(self.host.map(str::as_bytes));
+        if let Some(host) = host {
+            field("x-forwarded-host", host);
+        }
+    }
+
+    fn wants_trailers(&self) -> bool {
+        hop::named(&self.parts.headers, TE, "trailers")
+    }
+}
+
+/// The protocol that a request wants to switch to, if it says so properly. HTTP/2 is none: whoever
+/// wants it can begin with it.
+pub(crate) fn wanted_upgrade(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let protocol = headers.get(UPGRADE)?;
+    let is_h2 = protocol.as_bytes().to_ascii_lowercase().starts_with(b"h2");
+    (!is_h2 && hop::named(headers, CONNECTION, "upgrade")).then_some(protocol)
+}
+
+/// One hop, as RFC 7239 has it.
+fn forwarded(peer: Option<IpAddr>, proto: &str, host: Option<&str>, out: &mut String) {
+    let _ = match peer.map(|peer| peer.to_canonical()) {
+        Some(IpAddr::V4(peer)) => write!(out, "for={peer};"),
+        Some(IpAddr::V6(peer)) => write!(out, "for=\"[{peer}]\";"),
+        None => Ok(()),
+    };
+    out.push_str("proto=");
+    out.push_str(proto);
+    if let Some(host) = host {
+        let _ = write!(out, ";host=\"{host}\"");
+    }
+}
+
+const HEAD: usize = 768;
+const ADDED: usize = 8;

@@ -1,0 +1,90 @@
+//! What a configuration changes in the fields of messages.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tidegate::config::gateway::HeaderRules;
+
+/// Rules, ready to be applied.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    remove: Vec<HeaderName>,
+    set: Vec<(HeaderName, HeaderValue)>,
+    add: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Rules {
+    /// Those of all requests, and then those of a route.
+    pub(crate) fn new(all: &[&HeaderRules]) -> Self {
+        let mut rules = Self::default();
+        for file in all {
+            let name = |name: &String| HeaderName::try_from(name).ok();
+            rules.remove.extend(file.remove.iter().filter_map(name));
+            rules.set.extend(fields(&file.set));
+            rules.add.extend(fields(&file.add));
+        }
+        rules
+    }
+
+    /// Whether a field of this name is not passed on.
+    pub(crate) fn drops(&self, name: &HeaderName) -> bool {
+        self.remove.contains(name) || self.set.iter().any(|(other, _)| other == name)
+    }
+
+    /// The fields that come in addition. Of several that set one name, the last.
+    pub(crate) fn added(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
+        let is_last = |index: usize, name: &HeaderName| {
+            let later = self.set.get(index + 1..).unwrap_or_default();
+            later.iter().all(|(other, _)| other != name)
+        };
+        let set = self.set.iter().enumerate();
+        let set = set.filter(move |(index, (name, _))| is_last(*index, name)).map(|(_, it)| it);
+        set.chain(&self.add)
+    }
+
+    /// Changes a message that is there as a whole.
+    pub(crate) fn apply(&self, headers: &mut HeaderMap) {
+        for name in &self.remove {
+            headers.remove(name);
+        }
+        for (name, value) in &self.set {
+            headers.insert(name, value.clone());
+        }
+        for (name, value) in &self.add {
+            headers.append(name, value.clone());
+        }
+    }
+}
+
+/// What a configuration allows is fit to be sent, so that nothing is lost here.
+fn fields(list: &[(String, String)]) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    list.iter().filter_map(|(name, value)| {
+        Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_has_the_last_word() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let all = HeaderRules {
+            remove: vec!["cookie".to_owned()],
+            set: vec![pair("x-team", "all")],
+            add: vec![pair("x-hop", "1")],
+        };
+        let route = HeaderRules { set: vec![pair("x-team", "route")], ..HeaderRules::default() };
+        let rules = Rules::new(&[&all, &route]);
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("cookie", "a"), ("x-team", "client"), ("x-hop", "0")] {
+            headers.insert(name, value.parse().unwrap());
+        }
+        rules.apply(&mut headers);
+        assert_eq!(headers.get("cookie"), None);
+        assert_eq!(headers["x-team"], "route");
+        assert_eq!(headers.get_all("x-hop").iter().collect::<Vec<_>>(), ["0", "1"]);
+        let added: Vec<_> = rules.added().map(|(_, value)| value).collect();
+        assert_eq!(added, ["route", "1"]);
+        assert!(rules.drops(&"x-team".parse().unwrap()) && !rules.drops(&"x-hop".parse().unwrap()));
+    }
+}

@@ -1,0 +1,207 @@
+//! The keys that tokens are verified by. A key is for one kind of signature, so that a public key
+//! is never taken for a secret.
+
+use std::fmt;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
+use ring::{digest, hmac};
+use serde_json::Value;
+use tidegate::config::gateway::{Jwt, JwtAlgorithm};
+use tokio_rustls::rustls::pki_types::SubjectPublicKeyInfoDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+
+use super::der::{self, PublicKey};
+
+/// All keys of a file.
+#[derive(Debug)]
+pub(crate) struct Keys(Vec<Key>);
+
+#[derive(Debug)]
+struct Key {
+    id: Option<String>,
+    material: Material,
+}
+
+enum Material {
+    Secret(hmac::Key),
+    /// The numbers of an RSA key.
+    Numbers {
+        n: Vec<u8>,
+        e: Vec<u8>,
+    },
+    /// An RSA key as PKCS#1 has it.
+    Rsa(Vec<u8>),
+    P256(Vec<u8>),
+    Ed25519(Vec<u8>),
+}
+
+/// Why there are no keys.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {why}")]
+pub(crate) struct KeysError {
+    file: String,
+    why: String,
+}
+
+impl Keys {
+    pub(crate) fn read(about: &Jwt) -> Result<Self, KeysError> {
+        let wrong = |why: String| KeysError { file: about.keys.display().to_string(), why };
+        let bytes = read_bounded(&about.keys).map_err(|error| wrong(error.to_string()))?;
+        let keys = Self::parse(&bytes, about).map_err(wrong)?;
+        let is_usable = |algorithm: &JwtAlgorithm| keys.0.iter().any(|it| it.is_for(*algorithm));
+        match about.algorithms.iter().find(|algorithm| !is_usable(algorithm)) {
+            Some(algorithm) => Err(wrong(format!("no key for {}", algorithm.name()))),
+            None => Ok(keys),
+        }
+    }
+
+    fn parse(bytes: &[u8], about: &Jwt) -> Result<Self, String> {
+        let text = bytes.trim_ascii();
+        if text.starts_with(b"{") {
+            return Self::of_jwks(text);
+        }
+        if text.starts_with(b"-----BEGIN") {
+            let blocks: Result<Vec<_>, _> = SubjectPublicKeyInfoDer::pem_slice_iter(text).collect();
+            let blocks = blocks.map_err(|error| error.to_string())?;
+            let keys: Option<Vec<_>> = blocks.iter().map(|block| Key::of_der(block)).collect();
+            return match keys {
+                Some(keys) if !keys.is_empty() => Ok(Self(keys)),
+                _ => Err("no public key of RSA, P-256 or Ed25519 in it".to_owned()),
+            };
+        }
+        if !about.algorithms.contains(&JwtAlgorithm::Hs256) {
+            return Err("neither a JWKS nor a public key in PEM".to_owned());
+        }
+        let material = Material::secret(text)?;
+        Ok(Self(vec![Key { id: None, material }]))
+    }
+
+    fn of_jwks(text: &[u8]) -> Result<Self, String> {
+        let file: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let list = match file.get("keys") {
+            Some(Value::Array(list)) => &list[..],
+            // One key alone.
+            None if file.get("kty").is_some() => std::slice::from_ref(&file),
+            _ => return Err("a JWKS without \"keys\"".to_owned()),
+        };
+        let mut keys = Vec::new();
+        for (index, jwk) in list.iter().enumerate() {
+            // Keys for other purposes, or of other kinds, are none of ours.
+            if jwk.get("use").and_then(Value::as_str).is_none_or(|it| it == "sig") {
+                keys.extend(Key::of_jwk(jwk).map_err(|why| format!("key {index}: {why}"))?);
+            }
+        }
+        if keys.is_empty() { Err("no key in it that we know".to_owned()) } else { Ok(Self(keys)) }
+    }
+
+    /// Whether a key made this signature: the one that is named, if one is.
+    pub(super) fn verify(
+        &self,
+        algorithm: JwtAlgorithm,
+        id: Option<&str>,
+        message: &[u8],
+        signature: &[u8],
+    ) -> bool {
+        let is_meant = |key: &&Key| match (&key.id, id) {
+            (Some(key), Some(id)) => key == id,
+            _ => true,
+        };
+        let mut keys = self.0.iter().filter(|key| key.is_for(algorithm)).filter(is_meant);
+        keys.any(|key| key.material.verify(message, signature))
+    }
+}
+
+impl Key {
+    const fn is_for(&self, algorithm: JwtAlgorithm) -> bool {
+        matches!(
+            (&self.material, algorithm),
+            (Material::Secret(_), JwtAlgorithm::Hs256)
+                | (Material::Numbers { .. } | Material::Rsa(_), JwtAlgorithm::Rs256)
+                | (Material::P256(_), JwtAlgorithm::Es256)
+                | (Material::Ed25519(_), JwtAlgorithm::EdDsa)
+        )
+    }
+
+    fn of_der(der: &SubjectPublicKeyInfoDer<'_>) -> Option<Self> {
+        let material = match der::public_key(der)? {
+            PublicKey::Rsa(key) => Material::Rsa(key.to_vec()),
+            PublicKey::P256(key) => Material::P256(key.to_vec()),
+            PublicKey::Ed25519(key) => Material::Ed25519(key.to_vec()),
+        };
+        Some(Self { id: None, material })
+    }
+
+    /// `None` for a kind that we do not know.
+    fn of_jwk(jwk: &Value) -> Result<Option<Self>, String> {
+        let text = |name: &str| jwk.get(name).and_then(Value::as_str);
+        let bytes = |name: &str| {
+            let value = text(name).ok_or_else(|| format!("no {name:?}"))?;
+            URL_SAFE_NO_PAD.decode(value).map_err(|_| format!("{name:?} is no base64url"))
+        };
+        let material = match (text("kty"), text("crv")) {
+            (Some("oct"), _) => Material::secret(&bytes("k")?)?,
+            (Some("RSA"), _) => Material::Numbers { n: bytes("n")?, e: bytes("e")? },
+            (Some("EC"), Some("P-256")) => {
+                let (x, y) = (bytes("x")?, bytes("y")?);
+                if x.len() != 32 || y.len() != 32 {
+                    return Err("no point of P-256".to_owned());
+                }
+                Material::P256([&[4], &x[..], &y].concat())
+            }
+            (Some("OKP"), Some("Ed25519")) => Material::Ed25519(bytes("x")?),
+            _ => return Ok(None),
+        };
+        Ok(Some(Self { id: text("kid").map(str::to_owned), material }))
+    }
+}
+
+impl Material {
+    /// A short secret is guessed from a single token.
+    fn secret(bytes: &[u8]) -> Result<Self, String> {
+        let least = digest::SHA256_OUTPUT_LEN;
+        if bytes.len() < least {
+            let length = bytes.len();
+            return Err(format!("a secret of {length} bytes: expected at least {least}"));
+        }
+        Ok(Self::Secret(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
+    }
+
+    fn verify(&self, message: &[u8], proof: &[u8]) -> bool {
+        let of = |algorithm: &'static dyn signature::VerificationAlgorithm, key: &[u8]| {
+            UnparsedPublicKey::new(algorithm, key).verify(message, proof).is_ok()
+        };
+        match self {
+            Self::Secret(key) => hmac::verify(key, message, proof).is_ok(),
+            Self::Rsa(key) => of(&signature::RSA_PKCS1_2048_8192_SHA256, key),
+            Self::P256(key) => of(&signature::ECDSA_P256_SHA256_FIXED, key),
+            Self::Ed25519(key) => of(&signature::ED25519, key),
+            Self::Numbers { n, e } => RsaPublicKeyComponents { n, e }
+                .verify(&signature::RSA_PKCS1_2048_8192_SHA256, message, proof)
+                .is_ok(),
+        }
+    }
+}
+
+/// Nothing of a secret is shown.
+impl fmt::Debug for Material {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Secret(_) => "Secret",
+            Self::Numbers { .. } | Self::Rsa(_) => "Rsa",
+            Self::P256(_) => "P256",
+            Self::Ed25519(_) => "Ed25519",
+        })
+    }
+}
+
+fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(MAX_FILE).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+const MAX_FILE: u64 = 1 << 20;

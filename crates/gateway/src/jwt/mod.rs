@@ -1,0 +1,171 @@
+//! Tokens: whose claims tell callers apart, once their signatures were verified.
+
+mod der;
+mod keys;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use serde_json::{Map, Value};
+use tidegate::Timestamp;
+use tidegate::config::gateway::{Jwt, JwtAlgorithm};
+
+pub(crate) use keys::{Keys, KeysError};
+
+/// Verifies tokens.
+#[derive(Debug)]
+pub(crate) struct Verifier {
+    about: Jwt,
+    keys: Keys,
+}
+
+/// What a verified token says.
+#[derive(Debug)]
+pub(crate) struct Claims(Map<String, Value>);
+
+/// Why a token is not believed. Its words are for the client: they say nothing about keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Invalid {
+    #[error("no token: expected Authorization: Bearer")]
+    Missing,
+    #[error("two tokens: expected one")]
+    Twice,
+    #[error("the token is malformed")]
+    Malformed,
+    #[error("the token is signed in a way that is not accepted")]
+    Algorithm,
+    #[error("the token's signature does not fit")]
+    Signature,
+    #[error("the token has expired")]
+    Expired,
+    #[error("the token is not valid yet")]
+    TooEarly,
+    #[error("the token is meant for somebody else")]
+    Elsewhere,
+}
+
+impl Claims {
+    /// A claim that is one value.
+    pub(crate) fn get(&self, name: &str) -> Option<Vec<u8>> {
+        match self.0.get(name)? {
+            Value::String(text) => Some(text.clone().into_bytes()),
+            Value::Number(number) => Some(number.to_string().into_bytes()),
+            Value::Bool(truth) => Some(truth.to_string().into_bytes()),
+            _ => None,
+        }
+    }
+}
+
+impl Verifier {
+    pub(crate) fn new(about: &Jwt) -> Result<Self, KeysError> {
+        Ok(Self { keys: Keys::read(about)?, about: about.clone() })
+    }
+
+    /// What a request's token says; nothing, of a request without one that needs none.
+    pub(crate) fn claims(
+        &self,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Result<Option<Claims>, Invalid> {
+        let mut fields = headers.get_all(AUTHORIZATION).iter();
+        let token = fields.next().and_then(|value| bearer(value.as_bytes()));
+        match (token, fields.next()) {
+            (_, Some(_)) => Err(Invalid::Twice),
+            (None, None) if self.about.required => Err(Invalid::Missing),
+            (None, None) => Ok(None),
+            (Some(token), None) => self.verify(token, now).map(Some),
+        }
+    }
+
+    fn verify(&self, token: &[u8], now: Timestamp) -> Result<Claims, Invalid> {
+        let mut parts = token.split(|byte| *byte == b'.');
+        let (Some(head), Some(claims), Some(signature), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(Invalid::Malformed);
+        };
+        let header = object(head)?;
+        let algorithm = self.algorithm(&header)?;
+        let kid = header.get("kid").and_then(Value::as_str);
+        let signature = decode(signature)?;
+        let signed = token.get(..head.len() + 1 + claims.len()).ok_or(Invalid::Malformed)?;
+        if !self.keys.verify(algorithm, kid, signed, &signature) {
+            return Err(Invalid::Signature);
+        }
+        let claims = object(claims)?;
+        self.check(&claims, now)?;
+        Ok(Claims(claims))
+    }
+
+    /// One that the configuration names, whatever the token would like.
+    fn algorithm(&self, header: &Map<String, Value>) -> Result<JwtAlgorithm, Invalid> {
+        // Extensions that must be understood are none that we understand.
+        if header.contains_key("crit") {
+            return Err(Invalid::Algorithm);
+        }
+        let name = header.get("alg").and_then(Value::as_str).ok_or(Invalid::Malformed)?;
+        let accepted = self.about.algorithms.iter().find(|it| it.name() == name);
+        accepted.copied().ok_or(Invalid::Algorithm)
+    }
+
+    fn check(&self, claims: &Map<String, Value>, now: Timestamp) -> Result<(), Invalid> {
+        let (now, leeway) = (now.as_micros() / 1_000_000, self.about.leeway.as_secs_ceil());
+        if let Some(end) = seconds(claims, "exp")?
+            && now >= end.saturating_add(leeway)
+        {
+            return Err(Invalid::Expired);
+        }
+        if let Some(start) = seconds(claims, "nbf")?
+            && now.saturating_add(leeway) < start
+        {
+            return Err(Invalid::TooEarly);
+        }
+        let issuer = claims.get("iss").and_then(Value::as_str);
+        let is_issuer = self.about.issuer.is_none() || self.about.issuer.as_deref() == issuer;
+        let is_meant =
+            self.about.audience.as_deref().is_none_or(|wanted| match claims.get("aud") {
+                Some(Value::String(audience)) => audience == wanted,
+                Some(Value::Array(all)) => all.iter().any(|it| it.as_str() == Some(wanted)),
+                _ => false,
+            });
+        if is_issuer && is_meant { Ok(()) } else { Err(Invalid::Elsewhere) }
+    }
+}
+
+/// The token of `Bearer ...`. Other schemes are for others.
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(BEARER.len())?;
+    scheme.eq_ignore_ascii_case(BEARER).then(|| token.trim_ascii())
+}
+
+fn decode(text: &[u8]) -> Result<Vec<u8>, Invalid> {
+    URL_SAFE_NO_PAD.decode(text).map_err(|_| Invalid::Malformed)
+}
+
+fn object(text: &[u8]) -> Result<Map<String, Value>, Invalid> {
+    match serde_json::from_slice(&decode(text)?) {
+        Ok(Value::Object(members)) => Ok(members),
+        _ => Err(Invalid::Malformed),
+    }
+}
+
+/// A time in whole seconds. One that is no number is not ignored: that would make it endless.
+fn seconds(claims: &Map<String, Value>, name: &str) -> Result<Option<u64>, Invalid> {
+    match claims.get(name) {
+        None => Ok(None),
+        Some(Value::Number(number)) => {
+            let whole = number.as_u64();
+            // A fraction of a second is allowed, and not needed.
+            let text = number.to_string();
+            let rounded = || text.split_once('.').and_then(|(whole, _)| whole.parse().ok());
+            whole.or_else(rounded).map(Some).ok_or(Invalid::Malformed)
+        }
+        Some(_) => Err(Invalid::Malformed),
+    }
+}
+
+const BEARER: &[u8] = b"bearer ";
+
+#[cfg(test)]
+mod tests;

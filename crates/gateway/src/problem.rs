@@ -1,0 +1,126 @@
+//! Answers of the gateway's own: refusals, and why a service gave none.
+
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use tidegate::config::gateway::Denied;
+use tidegate_http::{Answer, PROBLEM_JSON, denial, describe, json};
+use tidegate_wire::{Problem, Refused};
+
+use crate::body::Body;
+use crate::upstream::Failure;
+
+/// Why a request goes no further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    detail: String,
+}
+
+impl Refusal {
+    /// It makes no sense, or could be understood in two ways.
+    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, detail: detail.into() }
+    }
+
+    pub(crate) fn method(detail: impl Into<String>) -> Self {
+        Self { status: StatusCode::METHOD_NOT_ALLOWED, detail: detail.into() }
+    }
+
+    /// Nobody knows who asks.
+    pub(crate) fn unauthorised(detail: impl Into<String>) -> Self {
+        Self { status: StatusCode::UNAUTHORIZED, detail: detail.into() }
+    }
+
+    pub(crate) fn no_route() -> Self {
+        Self { status: StatusCode::NOT_FOUND, detail: "no route leads there".to_owned() }
+    }
+
+    /// A service gave no answer.
+    pub(crate) fn of(failure: &Failure, upstream: &str) -> Self {
+        let detail = match failure {
+            // Where services are is nobody's business.
+            Failure::Connect(_) => format!("{upstream}: cannot connect"),
+            failure => format!("{upstream}: {failure}"),
+        };
+        Self { status: failure.status(), detail }
+    }
+}
+
+impl From<Refusal> for Response<Body> {
+    fn from(refusal: Refusal) -> Self {
+        let status = refusal.status;
+        let problem = Problem {
+            kind: Problem::BLANK,
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
+            detail: &refusal.detail,
+            members: Refused::default(),
+        };
+        let mut response = Self::new(Body::whole(json(&problem)));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            StatusCode::METHOD_NOT_ALLOWED => {
+                let others = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+                headers.insert(ALLOW, HeaderValue::from_static(others));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// The answer to a request that may not happen: in the words of its policy, if it has some.
+pub(crate) fn denied(answer: &Answer<'_, '_>, own: Option<&Denied>) -> Response<Body> {
+    let Some(own) = own else { return denial(answer).map(Body::whole) };
+    let mut response = match &own.body {
+        None => denial(answer).map(Body::whole),
+        Some((text, kind)) => {
+            let mut response = Response::new(Body::whole(text.clone().into()));
+            describe(answer, response.headers_mut());
+            if let Ok(kind) = HeaderValue::try_from(kind) {
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+            }
+            response
+        }
+    };
+    *response.status_mut() = StatusCode::from_u16(own.status).unwrap_or_default();
+    for (name, value) in &own.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// The same for gRPC, whose clients look for a status of their own: all in the head.
+pub(crate) fn denied_grpc(answer: &Answer<'_, '_>) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    let headers = response.headers_mut();
+    describe(answer, headers);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert("grpc-status", HeaderValue::from_static(RESOURCE_EXHAUSTED));
+    let policy = answer.policy().unwrap_or_default();
+    if let Ok(message) = HeaderValue::try_from(format!("policy {}", policy.escape_default())) {
+        headers.insert("grpc-message", message);
+    }
+    if let Some(wait) = answer.decision().retry_after() {
+        headers.insert("grpc-retry-pushback-ms", wait.as_millis_ceil().into());
+    }
+    response
+}
+
+/// Whether a request is a call of gRPC.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
+}
+
+const RESOURCE_EXHAUSTED: &str = "8";

@@ -1,0 +1,259 @@
+//! From a request to its response.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::header::{UPGRADE, USER_AGENT};
+use http::request::Parts;
+use http::{Request, Response, StatusCode, Version};
+use hyper::body::{Body as _, Incoming};
+use hyper::upgrade::OnUpgrade;
+use parking_lot::Mutex;
+use tidegate::{Clock as _, Cost, Decision, Owed, Plan, Store, SystemClock};
+use tidegate_http::{Answer as Described, describe};
+
+use crate::asked::Asked;
+use crate::attributes::{Known, Routed};
+use crate::body::Body;
+use crate::connection::{Answer, Peer, Progress};
+use crate::forward::{self, Forward};
+use crate::log::{About, Record};
+use crate::problem::{self, Refusal};
+use crate::runtime::Runtime;
+use crate::tunnel::Tunnel;
+use crate::upstream::{Answered, Framing, Sending};
+use crate::worker::Worker;
+use crate::{after, line};
+
+/// What the requests of one connection share.
+#[derive(Debug)]
+pub(crate) struct Session<S> {
+    worker: Arc<Worker<S>>,
+    peer: Peer,
+    /// The peer's address, written once.
+    address: Option<String>,
+    progress: Progress,
+    /// What became of a request to switch protocols.
+    switch: Arc<Answer>,
+    tunnel: Mutex<Option<Tunnel>>,
+    clock: SystemClock,
+}
+
+/// A request that was understood, and what is decided about it.
+struct Case<'r> {
+    plan: &'r Plan,
+    runtime: &'r Runtime,
+    parts: &'r Parts,
+    asked: &'r Asked<'r>,
+    client: Option<&'r str>,
+    upgrade: Option<OnUpgrade>,
+    record: Option<&'r mut Record>,
+}
+
+impl<S: Store> Session<S> {
+    pub(crate) fn new(
+        worker: Arc<Worker<S>>,
+        peer: Peer,
+        progress: Progress,
+        switch: Arc<Answer>,
+    ) -> Self {
+        let address = peer.ip.map(|ip| ip.to_string());
+        let (tunnel, clock) = (Mutex::new(None), SystemClock::new());
+        Self { worker, peer, address, progress, switch, tunnel, clock }
+    }
+
+    /// What the connection became, once no more requests come on it.
+    pub(crate) fn take_tunnel(&self) -> Option<Tunnel> {
+        self.tunnel.lock().take()
+    }
+
+    /// Every request is answered, whatever it is.
+    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let busy = self.progress.begin();
+        // Once: the whole answer is by one plan, whatever is loaded meanwhile.
+        let plan = self.worker.app.limiter().plan();
+        let runtime = self.worker.gateway.runtime(&plan);
+        let mut record = runtime.log.as_ref().and_then(|log| log.begin());
+        // The connection waits with whatever comes behind such a request.
+        let may_switch = request.version() == Version::HTTP_11
+            && request.headers().contains_key(UPGRADE)
+            && request.body().is_end_stream();
+        let response = self.respond(&runtime, request, may_switch, record.as_deref_mut()).await;
+        if may_switch {
+            self.switch.is(response.status() == StatusCode::SWITCHING_PROTOCOLS);
+        }
+        if let Some(record) = &mut record {
+            record.answered(response.status().as_u16());
+        }
+        response.map(|body| body.recorded(record).busy(busy))
+    }
+
+    async fn respond(
+        &self,
+        runtime: &Runtime,
+        mut request: Request<Incoming>,
+        may_switch: bool,
+        mut record: Option<&mut Record>,
+    ) -> Response<Body> {
+        let upgrade = may_switch.then(|| hyper::upgrade::on(&mut request));
+        let (parts, body) = request.into_parts();
+        let client = self.client(runtime, &parts);
+        let asked = match Asked::read(&parts, runtime.gateway.keeps_encoded_slashes) {
+            Ok(asked) => asked,
+            Err(refusal) => return refusal.into(),
+        };
+        if let Some(record) = &mut record {
+            record.about(&About {
+                ip: client.as_deref(),
+                method: parts.method.as_str(),
+                host: asked.host.as_deref(),
+                path: &asked.path,
+                user_agent: parts.headers.get(USER_AGENT).and_then(|it| it.to_str().ok()),
+            });
+        }
+        let case = Case {
+            plan: &runtime.plan,
+            runtime,
+            parts: &parts,
+            asked: &asked,
+            client: client.as_deref(),
+            upgrade,
+            record,
+        };
+        self.decide(case, body).await.unwrap_or_else(Response::from)
+    }
+
+    /// Whom the request is from.
+    fn client<'s>(&'s self, runtime: &Runtime, parts: &Parts) -> Option<Cow<'s, str>> {
+        if !runtime.trust.trusts_anybody() {
+            return self.address.as_deref().map(Cow::Borrowed);
+        }
+        let ip = runtime.trust.of(self.peer.ip, &parts.headers);
+        ip.map(|ip| Cow::Owned(ip.to_string()))
+    }
+
+    /// Limits first: who has no route or no valid token is limited by address all the same.
+    async fn decide(&self, mut case: Case<'_>, body: Incoming) -> Result<Response<Body>, Refusal> {
+        let Case { runtime, parts, asked, .. } = case;
+        let method = parts.method.as_str();
+        let routed = Routed { method, asked, headers: &parts.headers };
+        let route = runtime.gateway.route(&routed);
+        let verifier = runtime.verifier.as_ref();
+        let claims = verifier.map(|it| it.claims(&parts.headers, self.clock.now())).transpose();
+        let owed = {
+            let claims = claims.as_ref().ok().and_then(|it| it.as_ref()).and_then(Option::as_ref);
+            let found = runtime.wanted.find(&parts.headers, asked.query, claims)?;
+            if let Some(record) = &mut case.record {
+                found.iter().for_each(|(name, value)| record.attribute(name, value));
+            }
+            let route = route.map(|route| route.name.as_str());
+            let known = Known { method, asked, client: case.client, route, found: &found };
+            case.plan.charges(&known, Cost::ONE)
+        };
+        let decision = line::settle(&self.worker.app, &owed, &self.worker.gateway.lines).await;
+        let answer = Described::of_owed(&owed, &decision);
+        if let Some(record) = &mut case.record {
+            record.decided(&decision, answer.policy());
+        }
+        if !decision.is_allowed() {
+            return Ok(denied(&case, &answer));
+        }
+        if let Err(invalid) = claims {
+            return Err(Refusal::unauthorised(invalid.to_string()));
+        }
+        let Some(route) = route else { return Err(Refusal::no_route()) };
+        self.forward(case, route, body, &owed, &decision).await
+    }
+
+    async fn forward(
+        &self,
+        mut case: Case<'_>,
+        route: &tidegate::config::gateway::Route,
+        body: Incoming,
+        owed: &Owed<'_>,
+        decision: &Decision,
+    ) -> Result<Response<Body>, Refusal> {
+        let Case { runtime, parts, asked, client, .. } = case;
+        let index = runtime.gateway.routes().iter().position(|it| std::ptr::eq(it, route));
+        let rules = index.and_then(|index| runtime.rules.get(index));
+        let cluster = runtime.clusters.get(route.upstream());
+        let (Some((requests, responses)), Some(cluster)) = (rules, cluster) else {
+            return Err(Refusal::no_route());
+        };
+        if let Some(record) = &mut case.record {
+            record.routed(&route.name);
+        }
+        let upgrade = case.upgrade.as_ref().and_then(|_| forward::wanted_upgrade(&parts.headers));
+        let body = (!body.is_end_stream()).then_some(body);
+        let forward = Forward {
+            parts,
+            target: &asked.target,
+            host: asked.authority,
+            rules: requests,
+            client,
+            peer: self.peer.ip,
+            is_secure: self.peer.is_secure,
+            believed: runtime.trust.believes(self.peer.ip),
+            upgrade,
+            preserves_host: cluster.about.preserves_host,
+            framing: framing(parts, body.as_ref()),
+        };
+        let sending = Sending { pool: &self.worker.pool, cluster, forward };
+        let answered = match sending.run(body).await {
+            Ok(answered) => answered,
+            Err(failure) => {
+                after::settle(&self.worker.app, owed, None).await;
+                return Err(Refusal::of(&failure, &cluster.about.name));
+            }
+        };
+        if let Some(record) = &mut case.record {
+            record.served_by(&format!("{} {}", cluster.about.name, answered.endpoint.address));
+        }
+        let response = Some((answered.status.as_u16(), &answered.headers));
+        after::settle(&self.worker.app, owed, response).await;
+        let idle = cluster.about.timeouts.idle.into();
+        let mut response =
+            self.response(answered, case.upgrade.filter(|_| upgrade.is_some()), idle)?;
+        describe(&Described::of_owed(owed, decision), response.headers_mut());
+        responses.apply(response.headers_mut());
+        Ok(response)
+    }
+
+    /// The service's response as the client gets it.
+    fn response(
+        &self,
+        answered: Answered,
+        upgrade: Option<OnUpgrade>,
+        idle: std::time::Duration,
+    ) -> Result<Response<Body>, Refusal> {
+        let Answered { status, headers, body, switched, .. } = answered;
+        match (switched, upgrade) {
+            (Some((service, lease)), Some(client)) => {
+                *self.tunnel.lock() = Some(Tunnel { client, service, lease, idle });
+            }
+            (Some(_), None) => {
+                let failure = crate::upstream::Failure::Garbage("it switches protocols unasked");
+                return Err(Refusal::of(&failure, "the service"));
+            }
+            (None, _) => {}
+        }
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        Ok(response)
+    }
+}
+
+fn denied(case: &Case<'_>, answer: &Described<'_, '_>) -> Response<Body> {
+    if problem::is_grpc(&case.parts.headers) {
+        return problem::denied_grpc(answer);
+    }
+    let policy = answer.policy().and_then(|name| case.plan.policy(name));
+    problem::denied(answer, policy.and_then(|policy| policy.denied()))
+}
+
+/// A length that the client has told is told to the service; chunks stay chunks.
+fn framing(parts: &Parts, body: Option<&Incoming>) -> Framing {
+    let has_length = parts.headers.contains_key(http::header::CONTENT_LENGTH);
+    if body.is_some() && !has_length { Framing::Chunked } else { Framing::Sized }
+}

@@ -1,0 +1,138 @@
+//! A service: which of its addresses gets a request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tidegate::config::gateway::{Scheme, Upstream};
+
+use super::endpoint::Endpoint;
+use super::tls::{self, TlsConfig};
+use super::{Failure, tls::TlsError};
+
+/// A service and all its addresses. Shared by all workers.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) about: Upstream,
+    pub(crate) endpoints: Vec<Arc<Endpoint>>,
+    pub(crate) tls: Option<TlsConfig>,
+    next: AtomicUsize,
+}
+
+impl Cluster {
+    /// With what is known of the same addresses already.
+    pub(crate) fn new(about: &Upstream, before: Option<&Self>) -> Result<Self, TlsError> {
+        let known = |address: &_| {
+            let known = before.into_iter().flat_map(|it| &it.endpoints);
+            known.clone().find(|it| it.address == *address).map(Arc::clone)
+        };
+        let endpoints = about.endpoints.iter().map(|address| {
+            known(address).unwrap_or_else(|| Arc::new(Endpoint::new(address.clone())))
+        });
+        let endpoints: Vec<_> = endpoints.collect();
+        let is_secure = about.endpoints.iter().any(|it| it.scheme == Scheme::Https);
+        let tls = is_secure.then(|| tls::client(about.ca.as_deref())).transpose()?;
+        Ok(Self { about: about.clone(), endpoints, tls, next: AtomicUsize::new(0) })
+    }
+
+    /// The address with the fewest requests under way, among those that do well; a tie goes in
+    /// turns. Those that rest are better than none.
+    pub(crate) fn choose(&self, tried: &[u64]) -> Result<&Arc<Endpoint>, Failure> {
+        let most = self.about.max_requests;
+        if let [only] = &self.endpoints[..] {
+            return match (only.is_unwell(), only.under_way() < most) {
+                (true, _) => Err(Failure::Unavailable(UNWELL)),
+                (false, false) => Err(Failure::Unavailable(BUSY)),
+                (false, true) => Ok(only),
+            };
+        }
+        let start = self.next.fetch_add(1, Ordering::Relaxed);
+        let (mut best, mut total, mut any_well) = (None, 0_usize, false);
+        for offset in 0..self.endpoints.len() {
+            let index = start.wrapping_add(offset) % self.endpoints.len();
+            let Some(endpoint) = self.endpoints.get(index) else { continue };
+            let under_way = endpoint.under_way();
+            total = total.saturating_add(under_way);
+            if endpoint.is_unwell() {
+                continue;
+            }
+            any_well = true;
+            let rank = (tried.contains(&endpoint.number), endpoint.rests(), under_way);
+            if best.as_ref().is_none_or(|(other, _)| rank < *other) {
+                best = Some((rank, endpoint));
+            }
+        }
+        match best {
+            _ if !any_well => Err(Failure::Unavailable(UNWELL)),
+            Some((_, endpoint)) if total < most => Ok(endpoint),
+            _ => Err(Failure::Unavailable(BUSY)),
+        }
+    }
+}
+
+const UNWELL: &str = "no address of it is well";
+const BUSY: &str = "it has as many requests under way as it may have";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::Plan;
+    use tidegate::config::Source;
+
+    fn cluster(fields: &str) -> Cluster {
+        let text = format!(
+            "gateway: {{ upstreams: {{ a: {fields} }} }}\n\
+             policies: [{{ name: p, key: [ip], limits: [1/s] }}]"
+        );
+        let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
+        Cluster::new(&plan.gateway().unwrap().upstreams()[0], None).unwrap()
+    }
+
+    fn port(cluster: &Cluster) -> Option<u16> {
+        cluster.choose(&[]).ok().map(|endpoint| endpoint.address.port)
+    }
+
+    #[test]
+    fn the_least_busy_address_is_chosen_and_ties_go_in_turns() {
+        let cluster = cluster("[http://h:1, http://h:2, http://h:3]");
+        let mut first: Vec<_> = (0..3).filter_map(|_| port(&cluster)).collect();
+        first.sort_unstable();
+        assert_eq!(first, [1, 2, 3]);
+        cluster.endpoints[0].begin();
+        cluster.endpoints[2].begin();
+        assert_eq!((port(&cluster), port(&cluster)), (Some(2), Some(2)));
+    }
+
+    #[test]
+    fn those_who_rest_are_the_last_and_the_unwell_are_not_asked() {
+        let cluster = cluster("[http://h:1, http://h:2]");
+        for _ in 0..3 {
+            cluster.endpoints[0].failed();
+        }
+        assert_eq!((port(&cluster), port(&cluster)), (Some(2), Some(2)));
+        cluster.endpoints[1].said(false);
+        assert_eq!(port(&cluster), Some(1));
+        cluster.endpoints[0].said(false);
+        assert_eq!(port(&cluster), None);
+    }
+
+    #[test]
+    fn what_was_tried_is_not_tried_again_while_there_is_another() {
+        let cluster = cluster("[http://h:1, http://h:2]");
+        let tried = [cluster.endpoints[0].number];
+        for _ in 0..4 {
+            assert_eq!(cluster.choose(&tried).unwrap().address.port, 2);
+        }
+    }
+
+    #[test]
+    fn requests_under_way_are_bounded() {
+        for urls in ["http://h:1", "[http://h:1, http://h:2]"] {
+            let cluster = cluster(&format!("{{ urls: {urls}, max_requests: 1 }}"));
+            assert!(port(&cluster).is_some());
+            cluster.endpoints[0].begin();
+            assert_eq!(port(&cluster), None);
+            cluster.endpoints[0].end();
+            assert!(port(&cluster).is_some());
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! One address of a service: how busy it is, and how it has been doing.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tidegate::config::gateway;
+use tokio::time::Instant;
+
+/// An address, and what is known of it. Shared by all workers.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) address: gateway::Endpoint,
+    /// As a `Host` field has it.
+    pub(crate) authority: http::HeaderValue,
+    /// Tells connections apart in pools.
+    pub(crate) number: u64,
+    under_way: AtomicUsize,
+    /// Failures without a success in between.
+    failures: AtomicU32,
+    /// Milliseconds since `since`: until then it is given a rest.
+    rests_until: AtomicU64,
+    since: Instant,
+    /// Whether it says that it is well, where it is asked.
+    is_well: AtomicBool,
+}
+
+impl Endpoint {
+    pub(crate) fn new(address: gateway::Endpoint) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let authority = http::HeaderValue::try_from(address.authority());
+        Self {
+            authority: authority.unwrap_or(http::HeaderValue::from_static("localhost")),
+            address,
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            under_way: AtomicUsize::new(0),
+            failures: AtomicU32::new(0),
+            rests_until: AtomicU64::new(0),
+            since: Instant::now(),
+            is_well: AtomicBool::new(true),
+        }
+    }
+
+    pub(crate) fn begin(&self) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end(&self) {
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Requests that are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// It has answered.
+    pub(crate) fn succeeded(&self) {
+        // Nearly always nothing changes, and nothing is written.
+        if self.failures.load(Ordering::Relaxed) > 0 {
+            self.failures.store(0, Ordering::Relaxed);
+            self.rests_until.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// It has not. After some failures in a row it is given a rest, each time a longer one.
+    pub(crate) fn failed(&self) {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if let Some(beyond) = failures.checked_sub(TOLERATED) {
+            let rest = FIRST_REST.saturating_mul(1 << beyond.min(16)).min(LONGEST_REST);
+            let until = self.since.elapsed().saturating_add(rest).as_millis();
+            self.rests_until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+    }
+
+    /// What it said when it was asked.
+    pub(crate) fn said(&self, is_well: bool) {
+        self.is_well.store(is_well, Ordering::Relaxed);
+    }
+
+    /// Whether it said that it is not well.
+    pub(crate) fn is_unwell(&self) -> bool {
+        !self.is_well.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is given a rest.
+    pub(crate) fn rests(&self) -> bool {
+        let until = self.rests_until.load(Ordering::Relaxed);
+        until > 0 && self.since.elapsed().as_millis() < u128::from(until)
+    }
+}
+
+const TOLERATED: u32 = 3;
+const FIRST_REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn rests_get_longer_and_end_with_a_success() {
+        let endpoint = Endpoint::new(gateway::Endpoint::read("http://127.0.0.1:1").unwrap());
+        endpoint.failed();
+        endpoint.failed();
+        assert!(!endpoint.rests());
+        let mut rests = Vec::new();
+        for _ in 0..9 {
+            endpoint.failed();
+            let start = Instant::now();
+            while endpoint.rests() {
+                tokio::time::advance(Duration::from_millis(500)).await;
+            }
+            rests.push(start.elapsed().as_secs());
+        }
+        assert_eq!(rests, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        endpoint.succeeded();
+        endpoint.failed();
+        assert!(!endpoint.rests());
+    }
+}

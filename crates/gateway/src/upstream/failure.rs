@@ -1,0 +1,43 @@
+//! Why a service gave no answer.
+
+use http::StatusCode;
+
+/// What went wrong between us and a service.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// No connection came about.
+    #[error("cannot connect: {0}")]
+    Connect(String),
+    /// The connection ended before there was an answer.
+    #[error("the connection was closed before the response")]
+    Closed,
+    /// It said something that is no HTTP.
+    #[error("the response is malformed: {0}")]
+    Garbage(&'static str),
+    /// It took too long.
+    #[error("no response in time")]
+    Timeout,
+    /// The client broke off: nobody is left who could be told.
+    #[error("the request was broken off")]
+    Client,
+    /// It has as many requests as it may have, or is known to be unwell.
+    #[error("{0}")]
+    Unavailable(&'static str),
+}
+
+impl Failure {
+    /// The status that tells the client.
+    pub(crate) const fn status(&self) -> StatusCode {
+        match self {
+            Self::Connect(_) | Self::Closed | Self::Garbage(_) => StatusCode::BAD_GATEWAY,
+            Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Client => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// Whether it tells against the address.
+    pub(crate) const fn is_the_services(&self) -> bool {
+        !matches!(self, Self::Client | Self::Unavailable(_))
+    }
+}

@@ -1,0 +1,229 @@
+//! The body of a service's response, out of its framing.
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::upstream::Failure;
+
+/// What of a body is still to come.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decoder {
+    /// So many bytes.
+    Sized(u64),
+    /// Chunks.
+    Chunked(Chunks),
+    /// Everything until the connection ends.
+    ToTheEnd,
+}
+
+/// Where in its chunks a body is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Chunks {
+    /// Before the size of a chunk.
+    Size,
+    /// So many bytes of a chunk are missing.
+    Data(u64),
+    /// Behind a chunk.
+    Rest,
+    /// Behind the last chunk.
+    Trailers,
+    /// At the end.
+    Done,
+}
+
+/// The next part of a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Data(Bytes),
+    Trailers(HeaderMap),
+    End,
+    /// Not enough is there to tell.
+    More,
+}
+
+impl Decoder {
+    pub(crate) const fn sized(length: u64) -> Self {
+        Self::Sized(length)
+    }
+
+    pub(crate) const fn chunked() -> Self {
+        Self::Chunked(Chunks::Size)
+    }
+
+    /// How long the body is, where that is known.
+    pub(crate) const fn length(&self) -> Option<u64> {
+        match self {
+            Self::Sized(length) => Some(*length),
+            Self::Chunked(_) | Self::ToTheEnd => None,
+        }
+    }
+
+    /// Takes the next part off the front of `read`.
+    pub(crate) fn take(&mut self, read: &mut BytesMut) -> Result<Part, Failure> {
+        match self {
+            Self::Sized(0) => Ok(Part::End),
+            Self::Sized(left) => Ok(data(left, read)),
+            Self::ToTheEnd if read.is_empty() => Ok(Part::More),
+            Self::ToTheEnd => Ok(Part::Data(read.split().freeze())),
+            Self::Chunked(chunks) => chunks.take(read),
+        }
+    }
+}
+
+impl Chunks {
+    fn take(&mut self, read: &mut BytesMut) -> Result<Part, Failure> {
+        loop {
+            match self {
+                Self::Size => match size(read)? {
+                    None => return Ok(Part::More),
+                    Some(0) => *self = Self::Trailers,
+                    Some(size) => *self = Self::Data(size),
+                },
+                Self::Data(0) => *self = Self::Rest,
+                Self::Data(left) => return Ok(data(left, read)),
+                Self::Rest => match read.get(..2) {
+                    None => return Ok(Part::More),
+                    Some(b"\r\n") => {
+                        read.advance(2);
+                        *self = Self::Size;
+                    }
+                    Some(_) => return Err(Failure::Garbage("a chunk is longer than it says")),
+                },
+                Self::Trailers => match trailers(read)? {
+                    None => return Ok(Part::More),
+                    Some(trailers) => {
+                        *self = Self::Done;
+                        if !trailers.is_empty() {
+                            return Ok(Part::Trailers(trailers));
+                        }
+                    }
+                },
+                Self::Done => return Ok(Part::End),
+            }
+        }
+    }
+}
+
+fn data(left: &mut u64, read: &mut BytesMut) -> Part {
+    let count = usize::try_from(*left).unwrap_or(usize::MAX).min(read.len());
+    if count == 0 {
+        return Part::More;
+    }
+    *left -= count as u64;
+    Part::Data(read.split_to(count).freeze())
+}
+
+/// The size of a chunk, from its line. What comes behind a semicolon is nobody's business.
+fn size(read: &mut BytesMut) -> Result<Option<u64>, Failure> {
+    let wrong = Failure::Garbage("a chunk has no size");
+    let Some(end) = read.iter().position(|byte| *byte == b'\n') else {
+        return if read.len() > MAX_LINE { Err(wrong) } else { Ok(None) };
+    };
+    let line = read.split_to(end + 1);
+    let Some(line) = line.strip_suffix(b"\r\n") else { return Err(wrong) };
+    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
+    let is_number = (1..=15).contains(&digits.len()) && digits.iter().all(u8::is_ascii_hexdigit);
+    let digits = std::str::from_utf8(digits).ok().filter(|_| is_number);
+    let size = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    size.map(Some).ok_or(wrong)
+}
+
+/// The fields behind the last chunk, if all of them are there.
+fn trailers(read: &mut BytesMut) -> Result<Option<HeaderMap>, Failure> {
+    if read.starts_with(b"\r\n") {
+        read.advance(2);
+        return Ok(Some(HeaderMap::new()));
+    }
+    let wrong = || Failure::Garbage("its trailers are malformed");
+    let mut fields = [httparse::EMPTY_HEADER; MAX_TRAILERS];
+    let mut trailers = HeaderMap::new();
+    let length = match httparse::parse_headers(read, &mut fields) {
+        Ok(httparse::Status::Partial) if read.len() > MAX_TRAILER_BYTES => return Err(wrong()),
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Ok(httparse::Status::Complete((length, fields))) => {
+            for field in fields {
+                let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| wrong())?;
+                let value = HeaderValue::from_bytes(field.value).map_err(|_| wrong())?;
+                trailers.append(name, value);
+            }
+            length
+        }
+        Err(_) => return Err(wrong()),
+    };
+    read.advance(length);
+    Ok(Some(trailers))
+}
+
+const MAX_LINE: usize = 1 << 10;
+const MAX_TRAILERS: usize = 32;
+const MAX_TRAILER_BYTES: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All parts, whatever the portions in which the bytes come.
+    fn parts(text: &str, portion: usize) -> Result<(Vec<u8>, HeaderMap, bool), Failure> {
+        let (mut decoder, mut read) = (Decoder::chunked(), BytesMut::new());
+        let (mut data, mut trailers) = (Vec::new(), HeaderMap::new());
+        for bytes in text.as_bytes().chunks(portion) {
+            read.extend_from_slice(bytes);
+            loop {
+                match decoder.take(&mut read)? {
+                    Part::Data(bytes) => data.extend_from_slice(&bytes),
+                    Part::Trailers(fields) => trailers = fields,
+                    Part::End => return Ok((data, trailers, true)),
+                    Part::More => break,
+                }
+            }
+        }
+        Ok((data, trailers, false))
+    }
+
+    #[test]
+    fn chunks_are_the_same_in_any_portions() {
+        let text =
+            "5;x=y\r\nhello\r\n1 \r\n \r\nA\r\n0123456789\r\n0\r\nx-sum: 1\r\nx-b: 2\r\n\r\n";
+        for portion in 1..text.len() {
+            let (data, trailers, ended) = parts(text, portion).unwrap();
+            assert_eq!(data, b"hello 0123456789", "{portion}");
+            assert_eq!(
+                (trailers.len(), &trailers["x-sum"], ended),
+                (2, &"1".parse().unwrap(), true)
+            );
+        }
+        assert!(!parts("5\r\nhello\r\n0\r\n", 3).unwrap().2);
+        assert!(parts("0\r\n\r\n", 1).unwrap().2);
+    }
+
+    #[test]
+    fn what_is_no_chunk_is_refused() {
+        for text in [
+            "\r\nhello",
+            "x\r\n",
+            "-5\r\n",
+            "+5\r\nhello",
+            "0x5\r\nhello",
+            "5\nhello\r\n",
+            "5\r\nhello!\r\n",
+            "5\r\nhello\n0\r\n\r\n",
+            "fffffffffffffffff\r\n",
+            "1000000000000000\r\n",
+            "0\r\nno field\r\n\r\n",
+        ] {
+            assert!(parts(text, text.len()).is_err(), "{text:?}");
+        }
+        assert!(parts(&"1".repeat(2_000), 100).is_err());
+    }
+
+    #[test]
+    fn a_sized_body_ends_when_it_is_complete() {
+        let (mut decoder, mut read) = (Decoder::sized(5), BytesMut::from(&b"hel"[..]));
+        assert_eq!(decoder.take(&mut read).unwrap(), Part::Data(Bytes::from("hel")));
+        assert_eq!(decoder.take(&mut read).unwrap(), Part::More);
+        read.extend_from_slice(b"lo, and more");
+        assert_eq!(decoder.take(&mut read).unwrap(), Part::Data(Bytes::from("lo")));
+        assert_eq!(decoder.take(&mut read).unwrap(), Part::End);
+        assert_eq!(&read[..], b", and more");
+    }
+}

@@ -1,0 +1,32 @@
+//! Services: where requests are sent, and how answers come back.
+
+mod cluster;
+mod connect;
+mod endpoint;
+mod failure;
+mod h1;
+mod h2;
+pub(crate) mod health;
+mod patience;
+mod pool;
+mod send;
+mod tls;
+mod wire;
+
+use std::sync::Arc;
+
+pub(crate) use cluster::Cluster;
+pub(crate) use endpoint::Endpoint;
+pub(crate) use failure::Failure;
+pub(crate) use h1::{Framing, Link, StreamedBody, digits};
+pub(crate) use patience::Patience;
+pub(crate) use pool::Pool;
+pub(crate) use send::{Answered, Sending};
+pub(crate) use tls::TlsError;
+
+/// A request that is under way to an address, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    endpoint: Arc<Endpoint>,
+    pool: Arc<Pool>,
+}

@@ -1,0 +1,105 @@
+//! Connections that wait for their next request. Each worker has its own.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::endpoint::Endpoint;
+use super::h1::Link;
+use super::h2::Sender;
+use super::{Failure, Lease};
+
+/// Connections by the number of their address.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    idle: Mutex<HashMap<u64, VecDeque<Idle>>>,
+    shared: Mutex<HashMap<u64, Sender>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    link: Link,
+    since: Instant,
+}
+
+impl Pool {
+    /// The connection that was used last: the others may then grow old and go.
+    pub(crate) fn take(&self, endpoint: &Endpoint) -> Option<Link> {
+        loop {
+            let mut idle = self.idle.lock();
+            let Idle { mut link, since } = idle.get_mut(&endpoint.number)?.pop_back()?;
+            drop(idle);
+            if since.elapsed() < MAX_IDLE_TIME && link.is_quiet() {
+                return Some(link);
+            }
+        }
+    }
+
+    fn put(&self, endpoint: &Endpoint, link: Link) {
+        let mut idle = self.idle.lock();
+        let links = idle.entry(endpoint.number).or_default();
+        if links.len() < MAX_IDLE {
+            links.push_back(Idle { link, since: Instant::now() });
+        }
+    }
+
+    /// Closes what nobody has asked for in a while.
+    pub(crate) fn sweep(&self) {
+        let mut idle = self.idle.lock();
+        for links in idle.values_mut() {
+            while links.front().is_some_and(|it| it.since.elapsed() >= MAX_IDLE_TIME) {
+                links.pop_front();
+            }
+        }
+        idle.retain(|_, links| !links.is_empty());
+        self.shared.lock().retain(|_, sender| !sender.is_closed());
+    }
+
+    /// The HTTP/2 connection to an address, which many requests share.
+    pub(crate) fn shared(&self, endpoint: &Endpoint) -> Option<Sender> {
+        self.shared.lock().get(&endpoint.number).filter(|it| !it.is_closed()).cloned()
+    }
+
+    pub(crate) fn share(&self, endpoint: &Endpoint, sender: Sender) {
+        self.shared.lock().insert(endpoint.number, sender);
+    }
+
+    pub(crate) fn forget_shared(&self, endpoint: &Endpoint) {
+        self.shared.lock().remove(&endpoint.number);
+    }
+
+    /// Counts a request as under way, from now on.
+    pub(crate) fn lease(self: &Arc<Self>, endpoint: &Arc<Endpoint>) -> Lease {
+        endpoint.begin();
+        Lease { endpoint: Arc::clone(endpoint), pool: Arc::clone(self) }
+    }
+}
+
+impl Lease {
+    /// The response is complete. Its connection may be used again, if there is one.
+    pub(crate) fn ended(self, link: Option<Link>) {
+        if let Some(link) = link {
+            self.pool.put(&self.endpoint, link);
+        }
+    }
+
+    /// It did not come, or not to its end.
+    pub(crate) fn failed(self, failure: &Failure) {
+        if failure.is_the_services() {
+            self.endpoint.failed();
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.endpoint.end();
+    }
+}
+
+const MAX_IDLE: usize = 512;
+/// Less than what services commonly allow, so that it is us who close.
+const MAX_IDLE_TIME: Duration = Duration::from_secs(30);

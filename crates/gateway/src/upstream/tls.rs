@@ -1,0 +1,75 @@
+//! TLS to services, with `ring` whatever else the process has installed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::Failure;
+
+/// How services are verified.
+pub(crate) type TlsConfig = Arc<ClientConfig>;
+
+/// Why services cannot be verified.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {why}")]
+pub(crate) struct TlsError {
+    path: String,
+    why: String,
+}
+
+/// By the certificates of a file, or by the system's.
+pub(crate) fn client(ca: Option<&Path>) -> Result<TlsConfig, TlsError> {
+    let wrong = |path: Option<PathBuf>, why: String| TlsError {
+        path: path.map_or_else(|| "TLS".to_owned(), |path| path.display().to_string()),
+        why,
+    };
+    let mut roots = RootCertStore::empty();
+    match ca {
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        Some(path) => {
+            let unreadable = |error: &dyn std::fmt::Display| {
+                wrong(Some(path.to_owned()), format!("no certificates in it: {error}"))
+            };
+            let certificates = CertificateDer::pem_file_iter(path).map_err(|e| unreadable(&e))?;
+            for certificate in certificates {
+                let certificate = certificate.map_err(|error| unreadable(&error))?;
+                roots.add(certificate).map_err(|error| unreadable(&error))?;
+            }
+            if roots.is_empty() {
+                return Err(unreadable(&"expected at least one"));
+            }
+        }
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong(None, error.to_string()))?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Secures a connection to `host`. Says whether HTTP/2 is spoken on it.
+pub(crate) async fn secure(
+    stream: TcpStream,
+    host: &str,
+    config: TlsConfig,
+) -> Result<(TlsStream<TcpStream>, bool), Failure> {
+    let failed = |why: String| Failure::Connect(format!("TLS: {why}"));
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| failed(format!("a certificate cannot name {host:?}")))?;
+    let stream = TlsConnector::from(config).connect(name, stream).await;
+    let stream = stream.map_err(|error| failed(error.to_string()))?;
+    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(H2);
+    Ok((stream, is_h2))
+}
+
+const H2: &[u8] = b"h2";

@@ -1,0 +1,103 @@
+//! A real gateway on a free port, services behind it, and a client that says exactly what it is told.
+
+#![allow(dead_code, reason = "no test file needs all of it")]
+
+pub(crate) mod client;
+pub(crate) mod echo;
+pub(crate) mod recorder;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::config::Source;
+use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
+use tidegate_gateway::{Gateway, serve};
+use tidegate_server::{App, Config};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+pub(crate) use client::{Client, Reply};
+
+/// A gateway, on a clock that stands still unless a test moves it.
+pub(crate) struct Front<S = MemoryStore<ManualClock>> {
+    pub(crate) address: SocketAddr,
+    pub(crate) clock: ManualClock,
+    pub(crate) app: Arc<App<S>>,
+    pub(crate) gateway: Arc<Gateway>,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Front {
+    /// All requests to one address, with hardly any limit.
+    pub(crate) async fn to(upstream: SocketAddr) -> Self {
+        Self::start(&format!("gateway: {{ upstreams: {{ up: http://{upstream} }} }}\n{GENEROUS}"))
+            .await
+    }
+
+    pub(crate) async fn start(text: &str) -> Self {
+        Self::with(text, Config::default()).await
+    }
+
+    pub(crate) async fn with(text: &str, config: Config) -> Self {
+        let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        Self { clock, ..Front::on(text, store, config).await }
+    }
+}
+
+impl<S: Store + 'static> Front<S> {
+    pub(crate) async fn on(text: &str, store: S, config: Config) -> Self {
+        let source = Source::new("test", text).unwrap();
+        let app = App::load(&source, store).unwrap_or_else(|problems| panic!("{problems}"));
+        let app = Arc::new(app);
+        let gateway = Arc::new(Gateway::new(app.limiter().plan(), None).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let (serving, door) = (Arc::clone(&app), Arc::clone(&gateway));
+        let shutdown = async { drop(stopped.await) };
+        let task = tokio::spawn(serve(listener, serving, door, config, shutdown));
+        let clock = ManualClock::default();
+        Self { address, clock, app, gateway, stop: Some(stop), task }
+    }
+
+    pub(crate) async fn connect(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) async fn ask(&self, text: &str) -> Reply {
+        let mut client = self.connect().await;
+        client.send(text).await;
+        client.reply().await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n")).await
+    }
+
+    pub(crate) fn reload(&self, text: &str) {
+        self.app.limiter().reload(&Source::new("test", text).unwrap()).unwrap();
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.stop.take().unwrap().send(()).unwrap();
+    }
+
+    /// Waits until it has returned.
+    pub(crate) async fn stopped(self) {
+        soon(self.task).await.unwrap();
+    }
+}
+
+/// A policy that never denies in a test.
+pub(crate) const GENEROUS: &str = "policies: [{ name: all, key: [ip], limits: [1000000/second] }]";
+
+/// A test that waits for ever says less than one that fails.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(30), future).await.expect("an answer within 30 s")
+}

@@ -1,0 +1,68 @@
+//! Tokens, keys and the access log.
+
+use tidegate_core::Span;
+
+use super::field_name;
+use crate::compile::choices;
+use crate::file::{AccessLogFile, ApiKeyFile, JwtFile};
+use crate::gateway::{AccessLog, Jwt, JwtAlgorithm, KeyPlace};
+use crate::problem::{Report, brief};
+use crate::yaml::Spot;
+
+pub(super) fn api_key(file: &ApiKeyFile, report: &mut Report<'_>) -> Option<KeyPlace> {
+    match (&file.header, &file.query, &file.cookie) {
+        (Some(name), None, None) => field_name(name, report).map(KeyPlace::Header),
+        (None, Some(name), None) => Some(KeyPlace::Query(name.value.clone())),
+        (None, None, Some(name)) => Some(KeyPlace::Cookie(name.value.clone())),
+        // That was said.
+        _ => None,
+    }
+}
+
+pub(super) fn jwt(file: &JwtFile, report: &mut Report<'_>) -> Option<Jwt> {
+    let keys = path(&file.keys, report);
+    let mut algorithm = |name: &Spot<String>| {
+        if name.value.eq_ignore_ascii_case("none") {
+            report.add(&name.at, "\"none\" is no signature: anybody could make such a token");
+            return None;
+        }
+        choices::choose(name, "signature", JwtAlgorithm::ALL, JwtAlgorithm::name, report)
+    };
+    let algorithms = file.algorithms.iter().filter_map(&mut algorithm).collect();
+    let leeway = file.leeway.as_ref().and_then(|text| choices::timeout(text, report));
+    Some(Jwt {
+        keys: keys?.into(),
+        algorithms,
+        required: file.required.as_ref().is_some_and(|it| it.value),
+        issuer: file.issuer.as_ref().map(|it| it.value.clone()),
+        audience: file.audience.as_ref().map(|it| it.value.clone()),
+        leeway: leeway.unwrap_or(Span::from_secs(30)),
+    })
+}
+
+pub(super) fn access_log(file: &AccessLogFile, report: &mut Report<'_>) -> Option<AccessLog> {
+    let target = path(&file.file, report);
+    let sample = match &file.sample {
+        None => Some(1_000),
+        Some(text) => choices::permille(text, 1..=1_000, report),
+    };
+    let keys = [("hashed", false), ("plain", true)];
+    let shows_keys = match &file.keys {
+        None => false,
+        Some(name) => choices::choose(name, "choice", &keys, |it| it.0, report)?.1,
+    };
+    let target = target?;
+    Some(AccessLog {
+        file: (target != "-").then(|| target.into()),
+        sample_permille: sample?,
+        shows_keys,
+    })
+}
+
+fn path(text: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
+    if text.value.is_empty() || text.value.len() > 4_096 {
+        report.add(&text.at, format!("{:?}: expected the path of a file", brief(&text.value)));
+        return None;
+    }
+    Some(text.value.clone())
+}

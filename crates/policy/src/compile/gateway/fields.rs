@@ -1,0 +1,86 @@
+//! Fields of messages, and names that show up in logs.
+
+use crate::file::{FieldFile, HeaderRulesFile};
+use crate::gateway::HeaderRules;
+use crate::problem::{Report, brief};
+use crate::yaml::Spot;
+
+pub(super) fn rules(file: Option<&HeaderRulesFile>, report: &mut Report<'_>) -> HeaderRules {
+    let Some(file) = file else { return HeaderRules::default() };
+    HeaderRules {
+        remove: file.remove.iter().filter_map(|name| field_name(name, report)).collect(),
+        set: field_list(&file.set, report),
+        add: field_list(&file.add, report),
+    }
+}
+
+pub(crate) fn field_list(file: &[FieldFile], report: &mut Report<'_>) -> Vec<(String, String)> {
+    if let Some(first) = file.get(MAX_FIELDS) {
+        report.add(&first.name.at, format!("too many fields: expected at most {MAX_FIELDS}"));
+    }
+    let mut field = |it: &FieldFile| {
+        let (name, value) = (field_name(&it.name, report), field_value(&it.value, report));
+        Some((name?, value?))
+    };
+    file.iter().filter_map(&mut field).collect()
+}
+
+/// In lower case, if it names a field that is not the gateway's own business.
+pub(crate) fn field_name(name: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.value.is_empty() || name.value.len() > 128 || !name.value.chars().all(is_token) {
+        let value = brief(&name.value);
+        report.add(&name.at, format!("{value:?} names no field: expected one such as x-team"));
+        return None;
+    }
+    let lower = name.value.to_ascii_lowercase();
+    if OWN.contains(&lower.as_str()) {
+        report.add(&name.at, format!("{lower:?} is written by the gateway itself"));
+        return None;
+    }
+    Some(lower)
+}
+
+pub(crate) fn field_value(value: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
+    let is_fit = !value.value.contains(char::is_control) && value.value.len() <= MAX_VALUE;
+    if !is_fit || value.value.trim() != value.value {
+        let expected = format!("at most {MAX_VALUE} bytes without control characters");
+        let shown = brief(&value.value);
+        report.add(&value.at, format!("{shown:?} is no value of a field: expected {expected}"));
+        return None;
+    }
+    Some(value.value.clone())
+}
+
+/// A name that shows up in logs.
+pub(super) fn label(name: &Spot<String>, what: &str, report: &mut Report<'_>) -> Option<String> {
+    let is_name = (1..=MAX_LABEL).contains(&name.value.len());
+    if !is_name || name.value.contains(char::is_control) {
+        let value = brief(&name.value);
+        let expected = format!("{what} by a name of 1 to {MAX_LABEL} bytes");
+        report.add(&name.at, format!("{value:?}: expected {expected}"));
+        return None;
+    }
+    Some(name.value.clone())
+}
+
+/// What frames a message, or says how it came here.
+const OWN: &[&str] = &[
+    "connection",
+    "content-length",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+];
+const MAX_FIELDS: usize = 64;
+const MAX_VALUE: usize = 4 << 10;
+const MAX_LABEL: usize = 128;

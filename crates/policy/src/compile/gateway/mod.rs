@@ -1,0 +1,148 @@
+//! A gateway: where requests go, and what is done to them.
+
+mod extras;
+mod fields;
+mod upstream;
+
+use std::collections::HashMap;
+
+use crate::attributes::Known;
+use crate::compile::{Compiler, choices, conditions};
+use crate::file::{File, GatewayFile, RouteFile};
+use crate::gateway::{Gateway, Route, Upstream};
+use crate::problem::{Report, brief};
+use crate::yaml::Spot;
+
+pub(crate) use fields::{field_list, field_name, field_value};
+
+/// Of a gateway with problems, as much as can be checked on.
+pub(crate) fn compile(
+    file: &File,
+    compiler: &mut Compiler,
+    report: &mut Report<'_>,
+) -> Option<Gateway> {
+    let asked: Vec<String> = compiler.known.names().map(str::to_owned).collect();
+    let gateway = file.gateway.as_ref().and_then(|it| compile_gateway(it, compiler, report))?;
+    check_tokens(file, &asked, &gateway, report);
+    Some(gateway)
+}
+
+fn compile_gateway(
+    file: &GatewayFile,
+    compiler: &mut Compiler,
+    report: &mut Report<'_>,
+) -> Option<Gateway> {
+    let upstreams = upstream::compile(file, report);
+    if upstreams.is_empty() && report.is_clean() {
+        report.add(&file.at, "no service: expected at least one in \"upstreams\"");
+    }
+    let (routes, known) = routes(file, &upstreams, compiler, report);
+    let listen: Vec<_> = file.listen.iter().filter_map(|it| listen(it, report)).collect();
+    let mut gateway = Gateway::new(upstreams);
+    if !file.listen.is_empty() {
+        gateway.listen = listen;
+    }
+    if !file.routes.is_empty() {
+        (gateway.routes, gateway.known) = (routes, known);
+    } else if gateway.upstreams.len() > 1 {
+        let count = gateway.upstreams.len();
+        let expected = "expected \"routes\" that say which requests go where";
+        report.add(&file.at, format!("{count} services and no route: {expected}"));
+    }
+    gateway.request_headers = fields::rules(file.request_headers.as_ref(), report);
+    gateway.response_headers = fields::rules(file.response_headers.as_ref(), report);
+    if let Some(name) = &file.encoded_slashes {
+        let all = [("refuse", false), ("keep", true)];
+        let keeps = choices::choose(name, "choice", &all, |it| it.0, report);
+        gateway.keeps_encoded_slashes = keeps.is_some_and(|it| it.1);
+    }
+    if let Some(place) = file.api_key.as_ref().and_then(|it| extras::api_key(it, report)) {
+        gateway.api_key = place;
+    }
+    gateway.jwt = file.jwt.as_ref().and_then(|it| extras::jwt(it, report));
+    gateway.access_log = file.access_log.as_ref().and_then(|it| extras::access_log(it, report));
+    Some(gateway)
+}
+
+/// `host:port`; whether it can be listened on shows when somebody tries.
+fn listen(text: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
+    let port = text.value.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    if port.is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
+        let value = brief(&text.value);
+        let expected = format!("expected host:port, such as {}", Gateway::DEFAULT_LISTEN);
+        report.add(&text.at, format!("{value:?} is no address to listen on: {expected}"));
+        return None;
+    }
+    Some(text.value.clone())
+}
+
+/// The routes, and the attributes that they ask for: numbered apart from those of policies, so that
+/// a policy's request is not asked for them.
+fn routes(
+    file: &GatewayFile,
+    upstreams: &[Upstream],
+    compiler: &mut Compiler,
+    report: &mut Report<'_>,
+) -> (Vec<Route>, Known) {
+    if let Some(first) = file.routes.get(MAX_ROUTES) {
+        report.add(&first.upstream.at, format!("too many routes: expected at most {MAX_ROUTES}"));
+        return (Vec::new(), Known::default());
+    }
+    let of_policies = std::mem::take(&mut compiler.known);
+    let mut seen: HashMap<String, ()> = HashMap::new();
+    let mut routes = Vec::new();
+    for file in &file.routes {
+        let Some(route) = route(file, upstreams, compiler, report) else { continue };
+        if seen.insert(route.name.clone(), ()).is_some() {
+            let at = file.name.as_ref().map_or(&file.upstream.at, |name| &name.at);
+            let name = brief(&route.name);
+            report.add(at, format!("a second route {name:?}: expected a \"name\" of its own"));
+        }
+        routes.push(route);
+    }
+    (routes, std::mem::replace(&mut compiler.known, of_policies))
+}
+
+fn route(
+    file: &RouteFile,
+    upstreams: &[Upstream],
+    compiler: &mut Compiler,
+    report: &mut Report<'_>,
+) -> Option<Route> {
+    for condition in &file.condition {
+        let name = &condition.attribute.value;
+        if !matches!(name.as_str(), "host" | "path" | "method") && !name.starts_with("header:") {
+            let known = ["host", "path", "method", "header:NAME"];
+            report.unknown(&condition.attribute.at, "attribute of a route", name, &known);
+        }
+    }
+    let conditions = conditions::conditions(&file.condition, compiler, report);
+    let number = upstreams.iter().position(|it| it.name == file.upstream.value);
+    if number.is_none() {
+        let names: Vec<_> = upstreams.iter().map(|it| it.name.as_str()).collect();
+        report.unknown(&file.upstream.at, "service", &file.upstream.value, &names);
+    }
+    let name = match &file.name {
+        Some(name) => fields::label(name, "a route", report)?,
+        None => file.upstream.value.clone(),
+    };
+    let mut route = Route::new(name, conditions, number?);
+    route.request_headers = fields::rules(file.request_headers.as_ref(), report);
+    route.response_headers = fields::rules(file.response_headers.as_ref(), report);
+    Some(route)
+}
+
+/// A claim that nobody verifies would never be there: the policy would limit nobody.
+fn check_tokens(file: &File, asked: &[String], gateway: &Gateway, report: &mut Report<'_>) {
+    if gateway.jwt.is_some() || file.gateway.as_ref().is_some_and(|it| it.jwt.is_some()) {
+        return;
+    }
+    if let Some(claim) = asked.iter().find(|name| name.starts_with("jwt:")) {
+        let at = file.gateway.as_ref().map_or(0..0, |it| it.at.clone());
+        let claim = brief(claim);
+        let expected = "expected \"jwt\" with the keys that tokens are verified by";
+        report.add(&at, format!("a policy asks for {claim:?}: {expected}"));
+    }
+}
+
+const MAX_ROUTES: usize = 1_000;

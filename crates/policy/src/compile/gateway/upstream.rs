@@ -1,0 +1,93 @@
+//! Services.
+
+use tidegate_core::Span;
+
+use super::fields::label;
+use crate::compile::{choices, whole};
+use crate::file::{GatewayFile, HealthFile, TimeoutsFile, UpstreamFile};
+use crate::gateway::{Endpoint, HealthCheck, Timeouts, Upstream};
+use crate::problem::{Report, brief};
+use crate::yaml::Spot;
+
+pub(super) fn compile(file: &GatewayFile, report: &mut Report<'_>) -> Vec<Upstream> {
+    if let Some(first) = file.upstreams.get(MAX_UPSTREAMS) {
+        report.add(&first.name.at, format!("too many services: expected at most {MAX_UPSTREAMS}"));
+        return Vec::new();
+    }
+    let common = timeouts(file.timeouts.as_ref(), Timeouts::DEFAULT, report);
+    file.upstreams.iter().filter_map(|it| upstream(it, common, report)).collect()
+}
+
+fn upstream(file: &UpstreamFile, common: Timeouts, report: &mut Report<'_>) -> Option<Upstream> {
+    let name = label(&file.name, "a service", report);
+    let fields = &file.fields;
+    let endpoints = endpoints(&fields.urls, report);
+    let mut upstream = Upstream::new(name?, endpoints);
+    upstream.timeouts = timeouts(fields.timeouts.as_ref(), common, report);
+    upstream.health = fields.health.as_ref().and_then(|it| health(it, report));
+    upstream.preserves_host = fields.preserve_host.as_ref().is_none_or(|it| it.value);
+    if let Some(text) = &fields.max_requests {
+        let most = whole(text, "a number of requests", report).and_then(|it| it.try_into().ok());
+        upstream.max_requests = most.unwrap_or_default();
+        if most == Some(0) {
+            report.add(&text.at, "no request at all: expected at least 1");
+        }
+    }
+    upstream.ca = fields.ca.as_ref().map(|path| path.value.clone().into());
+    Some(upstream)
+}
+
+fn endpoints(urls: &[Spot<String>], report: &mut Report<'_>) -> Vec<Endpoint> {
+    let mut endpoints = Vec::new();
+    if let Some(first) = urls.get(MAX_ENDPOINTS) {
+        report.add(&first.at, format!("too many addresses: expected at most {MAX_ENDPOINTS}"));
+    }
+    for url in urls.iter().take(MAX_ENDPOINTS) {
+        match Endpoint::read(&url.value) {
+            // It may hold a password.
+            Err(why) if url.value.contains('@') => report.add_unseen(&url.at, without_user(&why)),
+            Err(why) => report.add(&url.at, why),
+            Ok(endpoint) if endpoints.contains(&endpoint) => {
+                report.add(&url.at, format!("{:?} is there twice", brief(&url.value)));
+            }
+            Ok(endpoint) => endpoints.push(endpoint),
+        }
+    }
+    endpoints
+}
+
+fn without_user(why: &str) -> &str {
+    why.split_once("\": ").map_or(why, |(_, rest)| rest)
+}
+
+fn timeouts(file: Option<&TimeoutsFile>, common: Timeouts, report: &mut Report<'_>) -> Timeouts {
+    let Some(file) = file else { return common };
+    let mut span = |text: &Option<Spot<String>>, unless: Span| {
+        let text = text.as_ref();
+        text.and_then(|it| choices::timeout(it, report)).unwrap_or(unless)
+    };
+    Timeouts {
+        connect: span(&file.connect, common.connect),
+        response: span(&file.response, common.response),
+        idle: span(&file.idle, common.idle),
+    }
+}
+
+fn health(file: &HealthFile, report: &mut Report<'_>) -> Option<HealthCheck> {
+    let is_path = |c: char| c.is_ascii_graphic() && c != '#';
+    if !file.path.value.starts_with('/') || !file.path.value.chars().all(is_path) {
+        let value = brief(&file.path.value);
+        report.add(&file.path.at, format!("{value:?}: expected a path such as /healthz"));
+        return None;
+    }
+    let every = file.every.as_ref().and_then(|it| choices::timeout(it, report));
+    let timeout = file.timeout.as_ref().and_then(|it| choices::timeout(it, report));
+    Some(HealthCheck {
+        path: file.path.value.clone(),
+        every: every.unwrap_or(Span::from_secs(5)),
+        timeout: timeout.unwrap_or(Span::from_secs(1)),
+    })
+}
+
+const MAX_UPSTREAMS: usize = 1_000;
+const MAX_ENDPOINTS: usize = 256;

@@ -1,0 +1,89 @@
+//! What a policy says about responses and the denied: for whoever stands between the two.
+
+use tidegate_core::{Cost, Span};
+
+use super::gateway::{field_list, field_name, field_value};
+use super::{choices, policy};
+use crate::file::{CostFields, CostFile, DeniedFile, PolicyFile};
+use crate::gateway::{AfterCost, Denied, Statuses};
+use crate::planned::AtGateway;
+use crate::problem::{Report, brief};
+use crate::yaml::Spot;
+
+pub(super) fn at_gateway(file: &PolicyFile, report: &mut Report<'_>) -> AtGateway {
+    AtGateway {
+        max_wait: max_wait(file, report),
+        denied: file.denied.as_ref().map(|it| denied(it, report)),
+        after: match &file.cost {
+            Some(CostFile::From(fields)) => after(fields, report),
+            _ => None,
+        },
+    }
+}
+
+fn max_wait(file: &PolicyFile, report: &mut Report<'_>) -> Option<Span> {
+    let all = [("refuse", false), ("wait", true)];
+    let chosen = |name| choices::choose(name, "choice", &all, |it| it.0, report);
+    let waits = file.on_denied.as_ref().and_then(chosen).is_some_and(|it| it.1);
+    let span = file.max_wait.as_ref().and_then(|text| choices::timeout(text, report));
+    match (&file.max_wait, &file.on_denied) {
+        (Some(text), None) => report.add(&text.at, "nobody waits: expected on_denied: wait too"),
+        (Some(text), Some(_)) if !waits => {
+            report.add(&text.at, "nobody waits: expected on_denied: wait, or no max_wait");
+        }
+        _ => {}
+    }
+    waits.then(|| span.unwrap_or(DEFAULT_WAIT))
+}
+
+fn denied(file: &DeniedFile, report: &mut Report<'_>) -> Denied {
+    let is_status = |status: &u16| (400..=599).contains(status);
+    let status = match &file.status {
+        None => Some(429),
+        Some(text) => {
+            let status = text.value.parse().ok().filter(is_status);
+            if status.is_none() {
+                let value = brief(&text.value);
+                report.add(&text.at, format!("{value:?}: expected a status of 400 to 599"));
+            }
+            status
+        }
+    };
+    if let Some(body) = file.body.as_ref().filter(|body| body.value.len() > MAX_BODY) {
+        report.add(&body.at, format!("a body of more than {MAX_BODY} bytes"));
+    }
+    let kind = file.content_type.as_ref().and_then(|kind| field_value(kind, report));
+    let kind = kind.unwrap_or_else(|| "text/plain; charset=utf-8".to_owned());
+    Denied {
+        status: status.unwrap_or(429),
+        body: file.body.as_ref().map(|body| (body.value.clone(), kind)),
+        headers: field_list(&file.headers, report),
+    }
+}
+
+fn after(fields: &CostFields, report: &mut Report<'_>) -> Option<AfterCost> {
+    if let Some(name) = &fields.response_header {
+        let default = fields.default.as_ref().map(|text| policy::units(text, report));
+        let name = field_name(name, report)?;
+        return Some(AfterCost::Header { name, default: default.unwrap_or(Cost::ONE) });
+    }
+    let texts = fields.response_status.as_ref()?;
+    if let Some(default) = &fields.default {
+        report.add(&default.at, "a status counts one or nothing: expected no default");
+    }
+    let mut statuses = Statuses::default();
+    for text in texts {
+        status(text, &mut statuses, report);
+    }
+    Some(AfterCost::Status(statuses))
+}
+
+fn status(text: &Spot<String>, statuses: &mut Statuses, report: &mut Report<'_>) {
+    if !statuses.push(&text.value) {
+        let value = brief(&text.value);
+        report.add(&text.at, format!("{value:?}: expected a status such as 401, or 5xx"));
+    }
+}
+
+const DEFAULT_WAIT: Span = Span::from_secs(5);
+const MAX_BODY: usize = 64 << 10;

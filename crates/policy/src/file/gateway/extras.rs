@@ -1,0 +1,179 @@
+//! The smaller parts of a gateway: rules for fields, tokens, keys, the access log.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+
+use crate::file::OneOrMany;
+use crate::problem::Report;
+use crate::yaml::{Fields, Node, Spot, entries, one_or_many, text};
+
+/// What is changed in the fields of a message: removed first, then set, then added.
+#[derive(Clone, Debug, Default, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "HeaderRules")]
+pub(crate) struct HeaderRulesFile {
+    /// Fields that are taken away.
+    #[schemars(with = "Option<OneOrMany<String>>")]
+    pub(crate) remove: Vec<Spot<String>>,
+    /// Fields that take the place of those with their name.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    pub(crate) set: Vec<FieldFile>,
+    /// Fields that come beside those with their name.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    pub(crate) add: Vec<FieldFile>,
+}
+
+/// A field of a message.
+#[derive(Clone, Debug)]
+pub(crate) struct FieldFile {
+    pub(crate) name: Spot<String>,
+    pub(crate) value: Spot<String>,
+}
+
+/// Where a caller's key is found: one of them.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "ApiKey")]
+pub(crate) struct ApiKeyFile {
+    /// In this field.
+    pub(crate) header: Option<Spot<String>>,
+    /// In this part of the query.
+    pub(crate) query: Option<Spot<String>>,
+    /// In this cookie.
+    pub(crate) cookie: Option<Spot<String>>,
+}
+
+/// How tokens are verified.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Jwt")]
+pub(crate) struct JwtFile {
+    /// A file: a JWKS, a public key in PEM, or the secret of HS256.
+    pub(crate) keys: Spot<String>,
+    /// What a token may be signed with: HS256, RS256, ES256, EdDSA.
+    #[schemars(with = "OneOrMany<JwtAlgorithmName>")]
+    pub(crate) algorithms: Vec<Spot<String>>,
+    /// Whether a request without a token is refused; it is not unless said.
+    pub(crate) required: Option<Spot<bool>>,
+    /// Who must have issued it.
+    pub(crate) issuer: Option<Spot<String>>,
+    /// Whom it must be meant for.
+    pub(crate) audience: Option<Spot<String>>,
+    /// How far clocks may be apart; 30s unless said.
+    pub(crate) leeway: Option<Spot<String>>,
+}
+
+/// The signatures.
+#[derive(JsonSchema)]
+#[allow(dead_code, clippy::upper_case_acronyms, reason = "describes a choice to editors")]
+enum JwtAlgorithmName {
+    HS256,
+    RS256,
+    ES256,
+    EdDSA,
+}
+
+/// Where requests are written down: a JSON object a line.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "AccessLog")]
+pub(crate) struct AccessLogFile {
+    /// A file; - is standard output.
+    pub(crate) file: Spot<String>,
+    /// How many of the requests; 100% unless said.
+    pub(crate) sample: Option<Spot<String>>,
+    /// How callers are shown: hashed unless said.
+    #[schemars(with = "Option<KeysName>")]
+    pub(crate) keys: Option<Spot<String>>,
+}
+
+/// How callers are shown in a log.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "describes a choice to editors")]
+enum KeysName {
+    Hashed,
+    Plain,
+}
+
+/// The rules that a member of a mapping holds.
+pub(crate) fn headers(
+    fields: &Fields<'_>,
+    name: &str,
+    report: &mut Report<'_>,
+) -> Option<HeaderRulesFile> {
+    fields.get(name).and_then(|node| HeaderRulesFile::read(node, report))
+}
+
+impl HeaderRulesFile {
+    pub(crate) const FIELDS: &'static [&'static str] = &["remove", "set", "add"];
+
+    pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
+        let fields = Fields::of(node, "rules for fields", Self::FIELDS, report)?;
+        let remove = fields.get("remove").map(one_or_many).unwrap_or_default();
+        let remove = remove.iter().filter_map(|item| text(item, "a name", report)).collect();
+        let mut list = |name| fields.get(name).map(|it| field_list(it, report)).unwrap_or_default();
+        Some(Self { remove, set: list("set"), add: list("add") })
+    }
+}
+
+/// Names and values.
+pub(crate) fn field_list(node: &Node, report: &mut Report<'_>) -> Vec<FieldFile> {
+    let expected = "fields by name, such as { x-team: blue }";
+    let entries = entries(node, expected, report).iter();
+    entries
+        .filter_map(|entry| {
+            let value = text(&entry.node, "the value of a field", report)?;
+            Some(FieldFile { name: entry.name.clone(), value })
+        })
+        .collect()
+}
+
+impl ApiKeyFile {
+    pub(crate) const FIELDS: &'static [&'static str] = &["header", "query", "cookie"];
+
+    pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
+        let fields = Fields::of(node, "where a key is found", Self::FIELDS, report)?;
+        let named = Self::FIELDS.iter().filter(|name| fields.get(name).is_some()).count();
+        if named != 1 {
+            report.add(&node.at, "expected one of header, query and cookie");
+        }
+        Some(Self {
+            header: fields.text("header", report),
+            query: fields.text("query", report),
+            cookie: fields.text("cookie", report),
+        })
+    }
+}
+
+impl JwtFile {
+    pub(crate) const FIELDS: &'static [&'static str] =
+        &["keys", "algorithms", "required", "issuer", "audience", "leeway"];
+
+    pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
+        let fields = Fields::of(node, "jwt", Self::FIELDS, report)?;
+        fields.required("keys", "a file: a JWKS, a key in PEM, or a secret", report);
+        let algorithms = fields.required("algorithms", "HS256, RS256, ES256 or EdDSA", report);
+        let algorithms = algorithms.map(one_or_many).unwrap_or_default();
+        let algorithms = algorithms.iter().filter_map(|item| text(item, "a name", report));
+        Some(Self {
+            algorithms: algorithms.collect(),
+            keys: fields.text("keys", report)?,
+            required: fields.truth("required", report),
+            issuer: fields.text("issuer", report),
+            audience: fields.text("audience", report),
+            leeway: fields.text("leeway", report),
+        })
+    }
+}
+
+impl AccessLogFile {
+    pub(crate) const FIELDS: &'static [&'static str] = &["file", "sample", "keys"];
+
+    pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
+        let fields = Fields::of(node, "an access log", Self::FIELDS, report)?;
+        fields.required("file", "a file; - is standard output", report);
+        Some(Self {
+            file: fields.text("file", report)?,
+            sample: fields.text("sample", report),
+            keys: fields.text("keys", report),
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! A gateway as the user wrote it.
+
+mod extras;
+mod upstream;
+
+use schemars::JsonSchema;
+
+pub(crate) use extras::{
+    AccessLogFile, ApiKeyFile, FieldFile, HeaderRulesFile, JwtFile, field_list, headers,
+};
+#[cfg(test)]
+pub(crate) use upstream::UpstreamFields;
+pub(crate) use upstream::{HealthFile, TimeoutsFile, UpstreamFile};
+
+use super::{Condition, Conditions, OneOrMany, conditions};
+use crate::problem::Report;
+use crate::yaml::{At, Fields, Node, Spot, entries, one_or_many, text};
+
+/// A gateway: requests come in, those that may pass go on to services.
+#[derive(Clone, Debug, Default, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Gateway")]
+pub(crate) struct GatewayFile {
+    /// Where to listen: host:port, one or several; 127.0.0.1:8000 unless said.
+    #[schemars(with = "Option<OneOrMany<String>>")]
+    pub(crate) listen: Vec<Spot<String>>,
+    /// The services, by name: an address such as http://10.0.0.1:3000, a list of them, or fields.
+    #[schemars(with = "std::collections::BTreeMap<String, upstream::Shape>")]
+    pub(crate) upstreams: Vec<UpstreamFile>,
+    /// Which requests go where: the first that matches. Without any, everything goes to the one
+    /// service there is.
+    #[schemars(with = "Option<Vec<RouteFile>>")]
+    pub(crate) routes: Vec<RouteFile>,
+    /// How long services may take, unless they say otherwise.
+    pub(crate) timeouts: Option<TimeoutsFile>,
+    /// What is changed in the fields of every request.
+    pub(crate) request_headers: Option<HeaderRulesFile>,
+    /// What is changed in the fields of every response.
+    pub(crate) response_headers: Option<HeaderRulesFile>,
+    /// What becomes of paths with an encoded slash or backslash; refused unless said.
+    #[schemars(with = "Option<EncodedSlashesName>")]
+    pub(crate) encoded_slashes: Option<Spot<String>>,
+    /// Where the attribute `api_key` is found; in the field x-api-key unless said.
+    pub(crate) api_key: Option<ApiKeyFile>,
+    /// How tokens are verified, whose claims are the attributes `jwt:...`.
+    pub(crate) jwt: Option<JwtFile>,
+    /// Where requests are written down.
+    pub(crate) access_log: Option<AccessLogFile>,
+    /// Where it stands.
+    #[schemars(skip)]
+    pub(crate) at: At,
+}
+
+/// Requests, and where they go.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Route")]
+pub(crate) struct RouteFile {
+    /// Its name in logs, and the attribute `route`; its service's unless said.
+    pub(crate) name: Option<Spot<String>>,
+    /// The requests it is about, by host, path, method and header:name, as in policies.
+    /// Everything when absent.
+    #[schemars(rename = "match", with = "Option<Conditions>")]
+    pub(crate) condition: Vec<Condition>,
+    /// The service, by name.
+    pub(crate) upstream: Spot<String>,
+    /// What is changed in the fields of its requests, after what all requests have in common.
+    pub(crate) request_headers: Option<HeaderRulesFile>,
+    /// What is changed in the fields of its responses.
+    pub(crate) response_headers: Option<HeaderRulesFile>,
+}
+
+/// What becomes of encoded slashes.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "describes a choice to editors")]
+enum EncodedSlashesName {
+    Refuse,
+    Keep,
+}
+
+impl GatewayFile {
+    pub(crate) const FIELDS: &'static [&'static str] = &[
+        "listen",
+        "upstreams",
+        "routes",
+        "timeouts",
+        "request_headers",
+        "response_headers",
+        "encoded_slashes",
+        "api_key",
+        "jwt",
+        "access_log",
+    ];
+
+    pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
+        let fields = Fields::of(node, "a gateway", Self::FIELDS, report)?;
+        let listen = fields.get("listen").map(one_or_many).unwrap_or_default();
+        let listen = listen.iter().filter_map(|item| text(item, "an address", report)).collect();
+        let upstreams = fields.required("upstreams", "services by name", report);
+        let routes = fields.list("routes", report).unwrap_or_default();
+        Some(Self {
+            listen,
+            upstreams: upstreams.map(|node| read_upstreams(node, report)).unwrap_or_default(),
+            routes: routes.iter().filter_map(|item| RouteFile::read(item, report)).collect(),
+            timeouts: fields.get("timeouts").and_then(|it| TimeoutsFile::read(it, report)),
+            request_headers: headers(&fields, "request_headers", report),
+            response_headers: headers(&fields, "response_headers", report),
+            encoded_slashes: fields.text("encoded_slashes", report),
+            api_key: fields.get("api_key").and_then(|it| ApiKeyFile::read(it, report)),
+            jwt: fields.get("jwt").and_then(|it| JwtFile::read(it, report)),
+            access_log: fields.get("access_log").and_then(|it| AccessLogFile::read(it, report)),
+            at: node.at.clone(),
+        })
+    }
+}
+
+fn read_upstreams(node: &Node, report: &mut Report<'_>) -> Vec<UpstreamFile> {
+    let expected = "services by name, such as { api: http://10.0.0.1:3000 }";
+    let entries = entries(node, expected, report).iter();
+    entries.filter_map(|entry| UpstreamFile::read(entry, report)).collect()
+}
+
+impl RouteFile {
+    pub(crate) const FIELDS: &'static [&'static str] =
+        &["name", "match", "upstream", "request_headers", "response_headers"];
+
+    fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
+        let fields = Fields::of(node, "a route", Self::FIELDS, report)?;
+        fields.required("upstream", "the name of a service", report);
+        Some(Self {
+            name: fields.text("name", report),
+            condition: fields.get("match").map(|it| conditions(it, report)).unwrap_or_default(),
+            upstream: fields.text("upstream", report)?,
+            request_headers: headers(&fields, "request_headers", report),
+            response_headers: headers(&fields, "response_headers", report),
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! A service behind the gateway.
+
+use schemars::JsonSchema;
+
+use crate::file::OneOrMany;
+use crate::problem::Report;
+use crate::yaml::{Entry, Fields, Node, Spot, Value, one_or_many, text};
+
+/// A service by its name.
+#[derive(Clone, Debug)]
+pub(crate) struct UpstreamFile {
+    pub(crate) name: Spot<String>,
+    pub(crate) fields: UpstreamFields,
+}
+
+/// What a service looks like to an editor.
+#[derive(JsonSchema)]
+#[schemars(rename = "Upstream", untagged)]
+#[allow(dead_code, reason = "describes a shape to editors")]
+pub(super) enum Shape {
+    /// An address, such as http://10.0.0.1:3000.
+    One(String),
+    /// Several: each request goes to the one with the fewest under way.
+    Many(Vec<String>),
+    /// Addresses, and what there is to say about them.
+    Fields(UpstreamFields),
+}
+
+/// The addresses of a service, and what there is to say about them.
+#[derive(Clone, Debug, Default, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct UpstreamFields {
+    /// Where it is: http://, https:// or h2c:// (HTTP/2 without TLS), a host and a port.
+    #[schemars(with = "OneOrMany<String>")]
+    pub(crate) urls: Vec<Spot<String>>,
+    /// How long it may take.
+    pub(crate) timeouts: Option<TimeoutsFile>,
+    /// Asks each address from time to time whether it is well.
+    pub(crate) health: Option<HealthFile>,
+    /// Whether the service sees the host that the client asked for; it does unless said.
+    pub(crate) preserve_host: Option<Spot<bool>>,
+    /// Requests under way at a time; 10,000 unless said. More are answered with 503.
+    #[schemars(with = "Option<u32>")]
+    pub(crate) max_requests: Option<Spot<String>>,
+    /// A file with the certificates that https:// addresses are verified against; the system's
+    /// unless said.
+    pub(crate) ca: Option<Spot<String>>,
+}
+
+/// How long a service may take.
+#[derive(Clone, Debug, Default, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Timeouts")]
+pub(crate) struct TimeoutsFile {
+    /// To a connection; 2s unless said.
+    pub(crate) connect: Option<Spot<String>>,
+    /// From the end of a request to the head of the response; 60s unless said.
+    pub(crate) response: Option<Spot<String>>,
+    /// Without a byte in either direction; 60s unless said.
+    pub(crate) idle: Option<Spot<String>>,
+}
+
+/// How to ask an address whether it is well.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Health")]
+pub(crate) struct HealthFile {
+    /// What to get: any status below 400 is well.
+    pub(crate) path: Spot<String>,
+    /// How often; 5s unless said.
+    pub(crate) every: Option<Spot<String>>,
+    /// How long the answer may take; 1s unless said.
+    pub(crate) timeout: Option<Spot<String>>,
+}
+
+impl UpstreamFile {
+    pub(super) fn read(entry: &Entry, report: &mut Report<'_>) -> Option<Self> {
+        let fields = match &entry.node.value {
+            Value::Map(_) => UpstreamFields::read(&entry.node, report)?,
+            _ => UpstreamFields { urls: urls(&entry.node, report), ..UpstreamFields::default() },
+        };
+        Some(Self { name: entry.name.clone(), fields })
+    }
+}
+
+impl UpstreamFields {
+    pub(crate) const FIELDS: &'static [&'static str] =
+        &["urls", "timeouts", "health", "preserve_host", "max_requests", "ca"];
+
+    fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
+        let fields = Fields::of(node, "a service", Self::FIELDS, report)?;
+        let addresses = fields.required("urls", "addresses, such as http://10.0.0.1:3000", report);
+        Some(Self {
+            urls: addresses.map(|node| urls(node, report)).unwrap_or_default(),
+            timeouts: fields.get("timeouts").and_then(|it| TimeoutsFile::read(it, report)),
+            health: fields.get("health").and_then(|it| HealthFile::read(it, report)),
+            preserve_host: fields.truth("preserve_host", report),
+            max_requests: fields.text("max_requests", report),
+            ca: fields.text("ca", report),
+        })
+    }
+}
+
+fn urls(node: &Node, report: &mut Report<'_>) -> Vec<Spot<String>> {
+    let items = one_or_many(node);
+    if items.is_empty() {
+        report.add(&node.at, "no address in the list: expected at least one");
+    }
+    let expected = "an address such as http://10.0.0.1:3000";
+    items.iter().filter_map(|item| text(item, expected, report)).collect()
+}
+
+impl TimeoutsFile {
+    pub(crate) const FIELDS: &'static [&'static str] = &["connect", "response", "idle"];
+
+    pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
+        let fields = Fields::of(node, "timeouts", Self::FIELDS, report)?;
+        Some(Self {
+            connect: fields.text("connect", report),
+            response: fields.text("response", report),
+            idle: fields.text("idle", report),
+        })
+    }
+}
+
+impl HealthFile {
+    pub(crate) const FIELDS: &'static [&'static str] = &["path", "every", "timeout"];
+
+    fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
+        let fields = Fields::of(node, "health", Self::FIELDS, report)?;
+        fields.required("path", "a path such as /healthz", report);
+        Some(Self {
+            path: fields.text("path", report)?,
+            every: fields.text("every", report),
+            timeout: fields.text("timeout", report),
+        })
+    }
+}

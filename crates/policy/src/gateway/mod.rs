@@ -1,0 +1,230 @@
+//! A gateway in front of services, as data: where requests go, and what is done to them.
+//!
+//! Whoever moves bytes reads this. Nothing here knows a socket.
+
+mod response;
+mod upstream;
+
+use std::path::PathBuf;
+
+use tidegate_core::Span;
+
+pub use response::{AfterCost, Denied, Statuses};
+pub use upstream::{Endpoint, HealthCheck, Scheme, Timeouts, Upstream};
+
+use crate::Attributes;
+use crate::attributes::Known;
+use crate::matcher::Condition;
+
+/// Where requests go, and what is done to them on the way.
+///
+/// ```
+/// use tidegate_policy::{Plan, Source};
+///
+/// let text = "
+/// gateway:
+///   upstreams: { api: http://10.0.0.1:3000, pages: http://10.0.0.2 }
+///   routes:
+///     - { match: { path: /api/** }, upstream: api }
+///     - { upstream: pages }
+/// policies: [{ name: all, key: [ip], limits: [100/minute] }]
+/// ";
+/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let gateway = plan.gateway().unwrap();
+/// let route = gateway.route(&[("path", "/api/users")]).unwrap();
+/// assert_eq!(gateway.upstreams()[route.upstream()].name, "api");
+/// # Ok::<(), tidegate_policy::Problems>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Gateway {
+    /// Where to listen: `host:port`.
+    pub listen: Vec<String>,
+    /// What is changed in the fields of every request.
+    pub request_headers: HeaderRules,
+    /// What is changed in the fields of every response.
+    pub response_headers: HeaderRules,
+    /// Whether paths with an encoded slash are passed on, and not refused.
+    pub keeps_encoded_slashes: bool,
+    /// Where the attribute `api_key` is found.
+    pub api_key: KeyPlace,
+    /// How tokens are verified.
+    pub jwt: Option<Jwt>,
+    /// Where requests are written down.
+    pub access_log: Option<AccessLog>,
+    pub(crate) known: Known,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) upstreams: Vec<Upstream>,
+}
+
+/// Some requests, and the service that they go to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Route {
+    /// Its name.
+    pub name: String,
+    /// What is changed in the fields of its requests.
+    pub request_headers: HeaderRules,
+    /// What is changed in the fields of its responses.
+    pub response_headers: HeaderRules,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) upstream: usize,
+}
+
+/// What is changed in the fields of a message: removed first, then set, then added. Names are in
+/// lower case, and both names and values are fit to be sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeaderRules {
+    /// Names of fields that go.
+    pub remove: Vec<String>,
+    /// Fields that replace those of their name.
+    pub set: Vec<(String, String)>,
+    /// Fields that come beside those of their name.
+    pub add: Vec<(String, String)>,
+}
+
+impl HeaderRules {
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
+    }
+}
+
+/// Where in a request something is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyPlace {
+    /// In a field, by its name in lower case.
+    Header(String),
+    /// In a part of the query.
+    Query(String),
+    /// In a cookie.
+    Cookie(String),
+}
+
+/// How tokens are verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Jwt {
+    /// A JWKS, a public key in PEM, or a secret.
+    pub keys: PathBuf,
+    /// What a token may be signed with.
+    pub algorithms: Vec<JwtAlgorithm>,
+    /// Whether a request without a token is refused.
+    pub required: bool,
+    /// Who must have issued it.
+    pub issuer: Option<String>,
+    /// Whom it must be meant for.
+    pub audience: Option<String>,
+    /// How far clocks may be apart.
+    pub leeway: Span,
+}
+
+/// A way to sign a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum JwtAlgorithm {
+    /// HMAC with SHA-256.
+    Hs256,
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
+    Rs256,
+    /// ECDSA on P-256 with SHA-256.
+    Es256,
+    /// Ed25519.
+    EdDsa,
+}
+
+impl JwtAlgorithm {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Hs256, Self::Rs256, Self::Es256, Self::EdDsa];
+
+    /// The name in tokens and in configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hs256 => "HS256",
+            Self::Rs256 => "RS256",
+            Self::Es256 => "ES256",
+            Self::EdDsa => "EdDSA",
+        }
+    }
+}
+
+/// Where requests are written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AccessLog {
+    /// The file; standard output unless there is one.
+    pub file: Option<PathBuf>,
+    /// How many of a thousand requests.
+    pub sample_permille: u16,
+    /// Whether callers are shown as they are, and not hashed.
+    pub shows_keys: bool,
+}
+
+impl Gateway {
+    /// Where to listen unless said.
+    pub const DEFAULT_LISTEN: &'static str = "127.0.0.1:8000";
+
+    /// Everything goes to one address. Says what is wrong with it if it is none.
+    pub fn to(url: &str) -> Result<Self, String> {
+        let upstream = Upstream::new("default".to_owned(), vec![Endpoint::read(url)?]);
+        Ok(Self::new(vec![upstream]))
+    }
+
+    /// Everything goes to the first service.
+    pub(crate) fn new(upstreams: Vec<Upstream>) -> Self {
+        let name = upstreams.first().map(|first| first.name.clone()).unwrap_or_default();
+        Self {
+            listen: vec![Self::DEFAULT_LISTEN.to_owned()],
+            request_headers: HeaderRules::default(),
+            response_headers: HeaderRules::default(),
+            keeps_encoded_slashes: false,
+            api_key: KeyPlace::Header("x-api-key".to_owned()),
+            jwt: None,
+            access_log: None,
+            known: Known::default(),
+            routes: vec![Route::new(name, Vec::new(), 0)],
+            upstreams,
+        }
+    }
+
+    /// The first route that a request matches. It is asked for `host`, `path`, `method` and
+    /// `header:...` alone.
+    pub fn route<A: Attributes + ?Sized>(&self, request: &A) -> Option<&Route> {
+        if let [only] = &self.routes[..]
+            && only.conditions.is_empty()
+        {
+            return Some(only);
+        }
+        let request = self.known.resolve(request);
+        let holds = |route: &&Route| route.conditions.iter().all(|it| it.holds(&request));
+        self.routes.iter().find(holds)
+    }
+
+    /// All routes, in the order of the file.
+    pub fn routes(&self) -> &[Route] {
+        &self.routes
+    }
+
+    /// All services.
+    pub fn upstreams(&self) -> &[Upstream] {
+        &self.upstreams
+    }
+}
+
+impl Route {
+    pub(crate) fn new(name: String, conditions: Vec<Condition>, upstream: usize) -> Self {
+        Self {
+            name,
+            conditions,
+            upstream,
+            request_headers: HeaderRules::default(),
+            response_headers: HeaderRules::default(),
+        }
+    }
+
+    /// The number of its service among [`Gateway::upstreams`].
+    pub const fn upstream(&self) -> usize {
+        self.upstream
+    }
+}

@@ -1,0 +1,69 @@
+//! What policies say about responses: what the denied are told, and costs that show afterwards.
+
+use tidegate_core::Cost;
+
+/// What those who are denied are told in place of our own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Denied {
+    /// The status.
+    pub status: u16,
+    /// The body, and its media type.
+    pub body: Option<(String, String)>,
+    /// Fields beside `Retry-After` and `RateLimit`, fit to be sent.
+    pub headers: Vec<(String, String)>,
+}
+
+/// A cost that the response tells. One unit is taken before, and set right afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AfterCost {
+    /// As much as this field says, by its name in lower case.
+    Header {
+        /// The field.
+        name: String,
+        /// For a response without it.
+        default: Cost,
+    },
+    /// One, for a response with one of these statuses; others cost nothing.
+    Status(Statuses),
+}
+
+/// Statuses of responses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statuses(Vec<(u16, u16)>);
+
+impl Statuses {
+    /// Adds `401`, or `4xx`. Returns whether it was one of the two.
+    pub(crate) fn push(&mut self, text: &str) -> bool {
+        let range = match text.as_bytes() {
+            [digit @ b'1'..=b'5', b'x', b'x'] => {
+                let first = u16::from(digit - b'0') * 100;
+                Some((first, first + 99))
+            }
+            [b'1'..=b'5', b'0'..=b'9', b'0'..=b'9'] => text.parse().ok().map(|it| (it, it)),
+            _ => None,
+        };
+        self.0.extend(range);
+        range.is_some()
+    }
+
+    /// Whether a status is one of them.
+    pub fn contains(&self, status: u16) -> bool {
+        self.0.iter().any(|(first, last)| (*first..=*last).contains(&status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_numbers_or_classes() {
+        let mut statuses = Statuses::default();
+        assert!(statuses.push("401") && statuses.push("5xx"));
+        assert!(!statuses.push("6xx") && !statuses.push("4x1") && !statuses.push("40"));
+        assert!(statuses.contains(401) && statuses.contains(500) && statuses.contains(599));
+        assert!(!statuses.contains(400) && !statuses.contains(600));
+    }
+}

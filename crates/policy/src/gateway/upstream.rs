@@ -1,0 +1,197 @@
+//! A service: its addresses, and how to deal with them.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use tidegate_core::Span;
+
+use crate::problem::brief;
+
+/// A service behind the gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Upstream {
+    /// Its name.
+    pub name: String,
+    /// Its addresses: at least one.
+    pub endpoints: Vec<Endpoint>,
+    /// How long it may take.
+    pub timeouts: Timeouts,
+    /// How to ask whether an address is well.
+    pub health: Option<HealthCheck>,
+    /// Whether it sees the host that the client asked for.
+    pub preserves_host: bool,
+    /// Requests under way at a time.
+    pub max_requests: usize,
+    /// Certificates that it is verified against; the system's unless said.
+    pub ca: Option<PathBuf>,
+}
+
+impl Upstream {
+    pub(crate) const fn new(name: String, endpoints: Vec<Endpoint>) -> Self {
+        Self {
+            name,
+            endpoints,
+            timeouts: Timeouts::DEFAULT,
+            health: None,
+            preserves_host: true,
+            max_requests: 10_000,
+            ca: None,
+        }
+    }
+}
+
+/// One address of a service.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// How it is spoken to.
+    pub scheme: Scheme,
+    /// A name or an address; an IPv6 address without its brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// How an address is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Scheme {
+    /// HTTP/1.1.
+    Http,
+    /// TLS, with HTTP/2 or HTTP/1.1 as the other side prefers.
+    Https,
+    /// HTTP/2 without TLS.
+    H2c,
+}
+
+impl Scheme {
+    const ALL: [(&'static str, Self); 3] =
+        [("http", Self::Http), ("https", Self::Https), ("h2c", Self::H2c)];
+
+    const fn default_port(self) -> u16 {
+        match self {
+            Self::Https => 443,
+            Self::Http | Self::H2c => 80,
+        }
+    }
+}
+
+impl Endpoint {
+    /// From `http://host:port`; says what is wrong with it if it is none.
+    pub fn read(url: &str) -> Result<Self, String> {
+        let wrong = |why: &str| {
+            let expected = "expected http://host:port, https://host:port or h2c://host:port";
+            Err(format!("{:?}: {why}; {expected}", brief(url)))
+        };
+        let Some((scheme, rest)) = url.split_once("://") else { return wrong("no scheme") };
+        let Some((_, scheme)) = Scheme::ALL.iter().find(|(name, _)| *name == scheme) else {
+            return wrong("unknown scheme");
+        };
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        if authority.contains(['/', '?', '#']) {
+            return wrong("a path, which requests bring along themselves");
+        }
+        if authority.contains('@') {
+            return wrong("a user, which is no part of an address");
+        }
+        let (host, port) = match authority.strip_prefix('[').and_then(|it| it.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, port)) => (host, port.strip_prefix(':').or(Some(""))),
+            None => match authority.rsplit_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
+        if host.is_empty() || host.len() > 253 || !host.chars().all(is_host) {
+            return wrong("no host");
+        }
+        let port = match port.map(str::parse::<u16>) {
+            None => scheme.default_port(),
+            Some(Ok(port)) if port > 0 => port,
+            Some(_) => return wrong("no port"),
+        };
+        Ok(Self { scheme: *scheme, host: host.to_owned(), port })
+    }
+
+    /// The host and the port, as a `Host` field has them.
+    pub fn authority(&self) -> String {
+        let host = match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        };
+        if self.port == self.scheme.default_port() { host } else { format!("{host}:{}", self.port) }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Scheme::ALL.iter().find(|(_, it)| *it == self.scheme).map_or("", |it| it.0);
+        write!(f, "{name}://{}", self.authority())
+    }
+}
+
+/// How long a service may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To a connection.
+    pub connect: Span,
+    /// From the end of a request to the head of the response.
+    pub response: Span,
+    /// Without a byte in either direction.
+    pub idle: Span,
+}
+
+impl Timeouts {
+    pub(crate) const DEFAULT: Self = Self {
+        connect: Span::from_secs(2),
+        response: Span::from_secs(60),
+        idle: Span::from_secs(60),
+    };
+}
+
+/// How to ask an address whether it is well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// What to get.
+    pub path: String,
+    /// How often.
+    pub every: Span,
+    /// How long the answer may take.
+    pub timeout: Span,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_they_look() {
+        for (url, shown) in [
+            ("http://127.0.0.1:3000", "http://127.0.0.1:3000"),
+            ("http://api.internal/", "http://api.internal"),
+            ("https://api.internal:443", "https://api.internal"),
+            ("h2c://[::1]:50051", "h2c://[::1]:50051"),
+            ("https://[::1]", "https://[::1]"),
+        ] {
+            assert_eq!(Endpoint::read(url).unwrap().to_string(), shown, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for (url, why) in [
+            ("127.0.0.1:3000", "no scheme"),
+            ("ftp://x", "unknown scheme"),
+            ("http://x/api", "a path"),
+            ("http://user@x", "a user"),
+            ("http://", "no host"),
+            ("http://a b", "no host"),
+            ("http://x:0", "no port"),
+            ("http://x:70000", "no port"),
+            ("http://[::1]x", "no port"),
+        ] {
+            assert!(Endpoint::read(url).unwrap_err().contains(why), "{url}");
+        }
+    }
+}
