@@ -6,6 +6,7 @@
 #![allow(clippy::float_arithmetic, reason = "statistics are not decisions")]
 
 mod contestant;
+mod gateway;
 mod memory;
 mod policy;
 mod redis;
@@ -56,6 +57,28 @@ enum Benchmark {
         #[arg(long, default_value_t = 500_000)]
         decisions: u64,
     },
+    /// Requests through the gateway, beside nginx and HAProxy before the same service. Pins
+    /// programs to the first two cores.
+    Gateway {
+        /// Rounds of which the median is taken.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// Seconds of each measurement.
+        #[arg(long, default_value_t = 4)]
+        seconds: u64,
+    },
+    /// A gateway of its own. Called by `gateway`.
+    #[command(hide = true)]
+    GatewayServer {
+        #[arg(long)]
+        listen: String,
+        #[arg(long)]
+        upstream: String,
+        #[arg(long)]
+        store: String,
+        #[arg(long)]
+        limit: String,
+    },
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
     Memory { contestant: String, keys: usize },
@@ -75,6 +98,10 @@ fn main() -> anyhow::Result<()> {
         }
         Benchmark::Policy { rounds, requests } => policy::compare(rounds, requests),
         Benchmark::Redis { rounds, decisions } => redis::compare(rounds, decisions),
+        Benchmark::Gateway { rounds, seconds } => gateway::compare(rounds, seconds),
+        Benchmark::GatewayServer { listen, upstream, store, limit } => {
+            gateway::serve(&listen, &upstream, &store, &limit)
+        }
         Benchmark::Memory { contestant, keys } => memory::measure(&contestant, keys),
     }
 }

@@ -1,6 +1,7 @@
 //! The command line: `tidegate`. One file a command.
 
 mod explain;
+mod gateway;
 mod import;
 mod init;
 mod serve;

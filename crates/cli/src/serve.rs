@@ -14,7 +14,9 @@ use tidegate::{KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisStore
 use tidegate_server::{App, Config, Reloaded, Reloader, serve};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
+use crate::gateway::{GatewayArgs, Open};
 use crate::print;
 use crate::validate::wrong;
 
@@ -38,12 +40,15 @@ pub(crate) struct Serve {
     #[arg(long, env = "TIDEGATE_EXPECTED_NODES", value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     expected_nodes: u32,
+    #[command(flatten)]
+    gateway: GatewayArgs,
 }
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let source = match self.config.as_deref().map(Source::read).transpose() {
-            Ok(source) => source,
+            Ok(Some(source)) => Some(source),
+            Ok(None) => self.gateway.demo()?,
             Err(problems) => return Ok(wrong(&problems)),
         };
         // Once to see where the counters are, which decides how it is compiled for good.
@@ -84,14 +89,23 @@ impl Serve {
             Ok(app) => Arc::new(app.expected_nodes(self.expected_nodes)),
             Err(problems) => return Ok(wrong(&problems)),
         };
+        let gateway = self.gateway.open(app.limiter().plan()).await?;
         // Before the first line is printed: whoever has read it may send a signal.
         let stop = Stop::new().context("cannot listen for signals")?;
         if let (Some(path), Some(source)) = (&self.config, &source) {
             follow(&app, path, source)?;
         }
         tokio::spawn(tell_of_the_store(Arc::clone(&app)));
-        print(&greeting(listener.local_addr()?, &app, &about));
-        serve(listener, app, Config::default(), stop.wait()).await;
+        let doors = gateway.as_ref().map(Open::greeting).unwrap_or_default();
+        print(&(doors + &greeting(listener.local_addr()?, &app, &about)));
+        let (stop_now, stopped) = watch::channel(false);
+        let mut gateways = gateway.map(|it| it.serve(&app, &stopped)).unwrap_or_default();
+        let told = async {
+            stop.wait().await;
+            stop_now.send_replace(true);
+        };
+        serve(listener, app, Config::default(), told).await;
+        while gateways.join_next().await.is_some() {}
         Ok(ExitCode::SUCCESS)
     }
 
@@ -185,7 +199,7 @@ fn follow<S: Store + 'static>(
     Ok(())
 }
 
-async fn bind(address: &str) -> anyhow::Result<TcpListener> {
+pub(crate) async fn bind(address: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => {
             anyhow!("{address:?} is not an address: expected host:port, such as 127.0.0.1:8080")
