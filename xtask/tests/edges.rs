@@ -37,7 +37,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-conformance", &["tidegate-core", "tidegate-store"]),
     (
         "tidegate-bench",
-        &["tidegate", "tidegate-server", "tidegate-testkit", "tidegate-tower", "tidegate-wire"],
+        &[
+            "tidegate",
+            "tidegate-gateway",
+            "tidegate-server",
+            "tidegate-testkit",
+            "tidegate-tower",
+            "tidegate-wire",
+        ],
     ),
     ("xtask", &["tidegate-conformance", "tidegate-core", "tidegate-policy", "tidegate-wire"]),
 ];

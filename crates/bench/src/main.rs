@@ -6,6 +6,7 @@
 #![allow(clippy::float_arithmetic, reason = "statistics are not decisions")]
 
 mod contestant;
+mod gateway;
 mod grpc;
 mod memory;
 mod policy;
@@ -95,6 +96,28 @@ enum Benchmark {
         #[arg(long, default_value_t = 200_000)]
         requests: usize,
     },
+    /// Requests through the gateway, beside nginx and HAProxy before the same service. Pins
+    /// programs to the first two cores.
+    Gateway {
+        /// Rounds of which the median is taken.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// Seconds of each measurement.
+        #[arg(long, default_value_t = 4)]
+        seconds: u64,
+    },
+    /// A gateway of its own. Called by `gateway`.
+    #[command(hide = true)]
+    GatewayServer {
+        #[arg(long)]
+        listen: String,
+        #[arg(long)]
+        upstream: String,
+        #[arg(long)]
+        store: String,
+        #[arg(long)]
+        limit: String,
+    },
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
     MemoryOf { contestant: String, keys: usize },
@@ -131,5 +154,9 @@ fn main() -> anyhow::Result<()> {
         Benchmark::Grpc { rounds, calls } => grpc::compare(rounds, calls),
         Benchmark::GrpcServer { contestant, limit } => grpc::serve(&contestant, &limit),
         Benchmark::Tower { rounds, requests } => tower::compare(rounds, requests),
+        Benchmark::Gateway { rounds, seconds } => gateway::compare(rounds, seconds),
+        Benchmark::GatewayServer { listen, upstream, store, limit } => {
+            gateway::serve(&listen, &upstream, &store, &limit)
+        }
     }
 }

@@ -115,7 +115,9 @@ async fn a_policy_has_words_of_its_own() {
     assert_eq!(reply.header("content-type"), Some("text/html"));
     assert_eq!(reply.header("x-docs"), Some("/limits"));
     assert!(reply.header("retry-after").is_some() && reply.header("ratelimit").is_some());
-    front.ask(&request("HEAD", "/", "")).await;
+    let mut client = front.connect().await;
+    client.send(&request("HEAD", "/", "")).await;
+    assert_eq!(client.reply_to("HEAD").await.status, 503);
 }
 
 #[tokio::test]

@@ -97,7 +97,7 @@ fn every_other_token_is_refused() {
         (rs, Invalid::Algorithm),
         (with_hmac(critical, SECRET), Invalid::Algorithm),
         (swapped, Invalid::Signature),
-        (format!("{good}x"), Invalid::Malformed),
+        (format!("{good}x"), Invalid::Signature),
         (good[..good.len() - 2].to_owned(), Invalid::Signature),
         (format!("{good}.x"), Invalid::Malformed),
         (none, Invalid::Malformed),
@@ -106,7 +106,7 @@ fn every_other_token_is_refused() {
         (format!("{}.{}.x", encode(b"[]"), encode(b"{}")), Invalid::Malformed),
     ] {
         let refused = subject(&hs256(), &token).unwrap_err();
-        // A signature that lost a character may also be no base64.
+        // A signature that lost or gained a character may also be no base64.
         let alike = (refused, expected) == (Invalid::Malformed, Invalid::Signature);
         assert!(refused == expected || alike, "{token}: {refused:?}");
     }

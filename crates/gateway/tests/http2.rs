@@ -1,0 +1,186 @@
+//! HTTP/2 on either side, and gRPC as its frames show it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+mod support;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Frame, Incoming};
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::Value;
+use support::echo::Echo;
+use support::{Front, GENEROUS, soon};
+use tokio::net::TcpStream;
+
+/// A body of prepared parts.
+#[derive(Default)]
+struct Parts(VecDeque<Frame<Bytes>>);
+
+impl Body for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(Ok))
+    }
+}
+
+async fn connect(address: SocketAddr) -> SendRequest<Parts> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+async fn send(
+    sender: &mut SendRequest<Parts>,
+    request: http::request::Builder,
+    parts: Vec<Frame<Bytes>>,
+) -> Response<Incoming> {
+    sender.ready().await.unwrap();
+    let request = request.body(Parts(parts.into())).unwrap();
+    soon(sender.send_request(request)).await.unwrap()
+}
+
+async fn json(response: Response<Incoming>) -> Value {
+    serde_json::from_slice(&response.collect().await.unwrap().to_bytes()).unwrap()
+}
+
+fn h2c(upstream: SocketAddr, policies: &str) -> String {
+    format!("gateway: {{ upstreams: {{ up: h2c://{upstream} }} }}\n{policies}")
+}
+
+fn get(target: &str) -> http::request::Builder {
+    Request::get(target)
+}
+
+#[tokio::test]
+async fn http2_comes_in_and_http1_goes_out() {
+    let echo = Echo::start().await;
+    let front = Front::to(echo.address).await;
+    let mut sender = connect(front.address).await;
+    let response =
+        send(&mut sender, get("http://a.example/x/../y?z=1").header("x-a", "1"), vec![]).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert!(response.headers().contains_key("ratelimit"));
+    let seen = json(response).await;
+    assert_eq!((&seen["target"], &seen["version"]), (&"/y?z=1".into(), &"HTTP/1.1".into()));
+    assert!(
+        seen["headers"].as_array().unwrap().contains(&serde_json::json!(["host", "a.example"]))
+    );
+    let parts = vec![Frame::data(Bytes::from("hello ")), Frame::data(Bytes::from("world"))];
+    let response = send(&mut sender, Request::post("http://a/echo"), parts).await;
+    assert_eq!(response.collect().await.unwrap().to_bytes(), "hello world");
+}
+
+#[tokio::test]
+async fn many_streams_share_a_connection_and_a_limit() {
+    let echo = Echo::start().await;
+    let front = Front::start(&format!(
+        "gateway: {{ upstreams: {{ up: http://{} }} }}\n\
+         policies: [{{ name: p, key: [ip], limits: [30/minute] }}]",
+        echo.address
+    ))
+    .await;
+    let sender = connect(front.address).await;
+    let mut streams = Vec::new();
+    for _ in 0..100 {
+        let mut sender = sender.clone();
+        streams.push(tokio::spawn(async move {
+            send(&mut sender, get("http://a/"), vec![]).await.status().as_u16()
+        }));
+    }
+    let mut allowed = 0;
+    for stream in streams {
+        allowed += usize::from(soon(stream).await.unwrap() == 200);
+    }
+    assert_eq!((allowed, echo.requests()), (30, 30));
+}
+
+#[tokio::test]
+async fn http2_goes_out_from_either() {
+    let echo = Echo::h2().await;
+    let front = Front::start(&h2c(echo.address, GENEROUS)).await;
+    let seen = front.get("/old?x").await.json();
+    assert_eq!((&seen["target"], &seen["version"]), (&"/old?x".into(), &"HTTP/2.0".into()));
+    let mut client = front.connect().await;
+    let body = "x".repeat(200_000);
+    let head = format!("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", body.len());
+    client.send(&(head + &body)).await;
+    assert_eq!(client.reply().await.text(), body);
+    let mut sender = connect(front.address).await;
+    let seen = json(send(&mut sender, get("http://a/new"), vec![]).await).await;
+    assert_eq!((&seen["target"], &seen["authority"]), (&"/new".into(), &"a".into()));
+    assert_eq!(echo.connections(), 1);
+}
+
+#[tokio::test]
+async fn calls_of_grpc_pass_with_their_trailers() {
+    let echo = Echo::h2().await;
+    let front = Front::start(&h2c(echo.address, GENEROUS)).await;
+    let mut sender = connect(front.address).await;
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", "0".parse().unwrap());
+    let parts = vec![
+        Frame::data(Bytes::from_static(b"\0\0\0\0\x05hello")),
+        Frame::data(Bytes::from_static(b"\0\0\0\0\x02hi")),
+        Frame::trailers(trailers),
+    ];
+    let call = Request::post("http://a/echo.Service/Call")
+        .header("content-type", "application/grpc")
+        .header("te", "trailers");
+    let response = send(&mut sender, call, parts).await;
+    assert_eq!(response.headers()["content-type"], "application/grpc");
+    let body = response.collect().await.unwrap();
+    assert_eq!(body.trailers().unwrap()["grpc-status"], "0");
+    assert_eq!(body.to_bytes(), &b"\0\0\0\0\x05hello\0\0\0\0\x02hi"[..]);
+}
+
+#[tokio::test]
+async fn denied_calls_of_grpc_are_told_in_their_own_way() {
+    let echo = Echo::h2().await;
+    let policies = "policies: [{ name: calls, key: [path], limits: [1/minute] }]";
+    let front = Front::start(&h2c(echo.address, policies)).await;
+    let mut sender = connect(front.address).await;
+    let call = || Request::post("http://a/a.B/C").header("content-type", "application/grpc+proto");
+    assert!(!send(&mut sender, call(), vec![]).await.headers().contains_key("grpc-status"));
+    let response = send(&mut sender, call(), vec![]).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(response.headers()["grpc-status"], "8");
+    assert_eq!(response.headers()["grpc-message"], "policy calls");
+    assert!(response.headers().contains_key("grpc-retry-pushback-ms"));
+    assert!(response.headers().contains_key("retry-after"));
+    assert_eq!(echo.requests(), 1);
+}
+
+#[tokio::test]
+async fn a_service_that_is_gone_is_a_bad_gateway_and_comes_back() {
+    let echo = Echo::h2().await;
+    let front = Front::start(&h2c(echo.address, GENEROUS)).await;
+    assert_eq!(front.get("/").await.status, 200);
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let front = Front::start(&h2c(gone, GENEROUS)).await;
+    front.get("/").await.problem(502);
+}
+
+#[tokio::test]
+async fn one_host_is_expected_in_http2_too() {
+    let echo = Echo::start().await;
+    let front = Front::to(echo.address).await;
+    let mut sender = connect(front.address).await;
+    let response = send(&mut sender, get("http://a/").header("host", "b"), vec![]).await;
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(echo.requests(), 0);
+}

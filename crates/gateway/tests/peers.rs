@@ -1,0 +1,128 @@
+//! The gateway between programs of others: nginx behind it, curl, wrk and h2load before it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use support::echo::Echo;
+use support::{Front, GENEROUS};
+use tidegate_testkit::{Daemon, free_port, peer};
+
+/// nginx with a page, a large file, a redirect and a place that takes uploads.
+fn nginx() -> Option<(Daemon, u16)> {
+    let program = peer("nginx")?;
+    let port = free_port();
+    let daemon = Daemon::start(&program, |directory, command| {
+        std::fs::create_dir_all(directory.join("html/sub")).unwrap();
+        std::fs::write(directory.join("html/index.html"), "hello from nginx\n").unwrap();
+        std::fs::write(directory.join("html/sub/index.html"), "below\n").unwrap();
+        let large: Vec<u8> = (0..3_000_000_u32).map(|it| (it % 253) as u8).collect();
+        std::fs::write(directory.join("html/large"), large).unwrap();
+        std::fs::write(directory.join("nginx.conf"), configuration(directory, port)).unwrap();
+        command.arg("-p").arg(directory).args(["-c", "nginx.conf", "-e", "error.log"]);
+    });
+    Some((daemon.listening_on(port), port))
+}
+
+fn configuration(directory: &Path, port: u16) -> String {
+    let at = directory.display();
+    format!(
+        "daemon off; master_process off; pid nginx.pid; events {{}}\n\
+         http {{ access_log off; client_body_temp_path {at}/body; proxy_temp_path {at}/proxy;\n\
+         fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\n\
+         client_max_body_size 100m; default_type text/plain;\n\
+         server {{ listen 127.0.0.1:{port}; root {at}/html;\n\
+         location /seen {{ return 200 '$request_method $request_uri $host $http_x_forwarded_for'; }}\n\
+         }} }}\n"
+    )
+}
+
+async fn front(port: u16, policies: &str) -> Front {
+    Front::start(&format!(
+        "gateway: {{ upstreams: {{ up: 'http://127.0.0.1:{port}' }} }}\n{policies}"
+    ))
+    .await
+}
+
+async fn run(program: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    output
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curl_sees_nginx_through_us() {
+    let (Some((_nginx, port)), Some(curl)) = (nginx(), peer("curl")) else { return };
+    let front = front(port, GENEROUS).await;
+    let at = format!("http://{}", front.address);
+    let get = async |arguments: &[&str]| {
+        let output = run(&curl, &[&["-sS"], arguments].concat()).await;
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert_eq!(get(&[&format!("{at}/")]).await, "hello from nginx\n");
+    assert_eq!(
+        get(&[&format!("{at}/%73een//x/../y/?q=1")]).await,
+        "GET /seen/y/?q=1 127.0.0.1 127.0.0.1"
+    );
+    for protocol in ["--http1.0", "--http1.1", "--http2", "--http2-prior-knowledge"] {
+        let body = get(&[protocol, "-H", "X-Forwarded-For: 6.6.6.6", &format!("{at}/seen")]).await;
+        assert_eq!(body, "GET /seen 127.0.0.1 127.0.0.1", "{protocol}");
+    }
+    // A directory's slash is nginx's business: neither taken away nor added.
+    assert!(get(&["-i", &format!("{at}/sub")]).await.contains("301 Moved"));
+    assert_eq!(get(&[&format!("{at}/sub/")]).await, "below\n");
+    // Ranges, conditions and heads are end to end.
+    assert_eq!(get(&["-r", "0-4", &format!("{at}/")]).await, "hello");
+    let head = get(&["-I", &format!("{at}/large")]).await;
+    assert!(head.to_ascii_lowercase().contains("content-length: 3000000"), "{head}");
+    let sum = run(&curl, &["-sS", &format!("{at}/large")]).await.stdout;
+    assert!(sum.len() == 3_000_000 && sum[1_000_000] == (1_000_000_u32 % 253) as u8);
+    let many = vec![format!("{at}/seen"); 20];
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!(get(&many).await.matches("GET /seen").count(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curl_is_told_to_continue_and_to_wait() {
+    let Some(curl) = peer("curl") else { return };
+    let echo = Echo::start().await;
+    let text = format!(
+        "gateway: {{ upstreams: {{ up: http://{} }} }}\n\
+         policies: [{{ name: p, key: [ip], limits: [1/minute] }}]",
+        echo.address
+    );
+    let front = Front::start(&text).await;
+    let target = format!("http://{}/echo", front.address);
+    let upload =
+        ["-sS", "-H", "Expect: 100-continue", "-d", "hello", "-w", "%{http_code}", &target];
+    let first = run(&curl, &upload).await.stdout;
+    assert_eq!(String::from_utf8(first).unwrap(), "hello200");
+    let second = String::from_utf8(run(&curl, &upload).await.stdout).unwrap();
+    assert!(second.ends_with("429") && second.contains("violated-policies"), "{second}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrk_and_h2load_find_no_error() {
+    let Some((_nginx, port)) = nginx() else { return };
+    let front = front(port, GENEROUS).await;
+    let target = format!("http://{}/", front.address);
+    if let Some(wrk) = peer("wrk") {
+        let output = run(&wrk, &["-t1", "-c32", "-d1s", &target]).await;
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("Requests/sec") && !text.contains("Non-2xx"), "{text}");
+        assert!(!text.contains("Socket errors"), "{text}");
+    }
+    if let Some(h2load) = peer("h2load") {
+        for protocol in [&[][..], &["--h1"]] {
+            let arguments = [protocol, &["-n2000", "-c8", "-m16", &target]].concat();
+            let text = String::from_utf8(run(&h2load, &arguments).await.stdout).unwrap();
+            assert!(text.contains("2000 succeeded, 0 failed, 0 errored"), "{text}");
+            assert!(text.contains("status codes: 2000 2xx"), "{text}");
+        }
+    }
+}
