@@ -17,6 +17,7 @@ async fn other_methods_are_told_which_would_do() {
         ("/v1/refund", "OPTIONS, POST"),
         ("/healthz", "GET, HEAD, OPTIONS"),
         ("/readyz", "GET, HEAD, OPTIONS"),
+        ("/metrics", "GET, HEAD, OPTIONS"),
         ("/openapi.json", "GET, HEAD, OPTIONS"),
         ("/docs", "GET, HEAD, OPTIONS"),
         ("/", "GET, HEAD, OPTIONS"),

@@ -17,6 +17,7 @@ pub(super) fn all(schemas: &mut Schemas) -> Value {
         "/v1/authz": authz(schemas),
         "/healthz": { "get": health("healthz", "Whether the server runs", None) },
         "/readyz": { "get": health("readyz", "Whether it takes requests", Some(schemas)) },
+        "/metrics": { "get": health("metrics", "Metrics, as Prometheus reads them", None) },
         "/openapi.json": { "get": document() },
     })
 }
@@ -120,7 +121,7 @@ fn described_by() -> Value {
 fn health(name: &str, summary: &str, problems: Option<&mut Schemas>) -> Value {
     let text = json!({ "text/plain": { "schema": { "type": "string" } } });
     let mut responses = Map::new();
-    responses.insert("200".to_owned(), json!({ "description": "It does.", "content": text }));
+    responses.insert("200".to_owned(), json!({ "description": "In text.", "content": text }));
     if let Some(schemas) = problems {
         let stopping = refused(schemas, "It is about to stop.");
         responses.insert("503".to_owned(), stopping);
