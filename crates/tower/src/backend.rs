@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate::{Cost, Decision, Limiter, OwnedKey, PlanLimiter, Store};
+use tidegate::{Cost, Decision, Limiter, Owed, OwnedKey, Plan, PlanLimiter, Source, Store};
 use tidegate_http::{Answer, Fields};
 
 use crate::RequestHead;
@@ -40,7 +40,8 @@ pub(crate) struct Question {
 #[derive(Debug)]
 enum Subject {
     Key(OwnedKey),
-    Attributes(Vec<(Box<str>, Vec<u8>)>),
+    /// With the plan that wants to know them: another may take its place meanwhile.
+    Attributes(Arc<Plan>, Vec<(Box<str>, Vec<u8>)>),
 }
 
 /// A decision, and what to tell the client of it.
@@ -56,6 +57,11 @@ impl Outcome {
     fn of(answer: &Answer<'_, '_>) -> (Fields, Option<Box<Response<Bytes>>>) {
         let is_denied = !answer.decision().is_allowed();
         (Fields::of(answer), is_denied.then(|| Box::new(tidegate_http::denial(answer))))
+    }
+
+    fn unlimited() -> Self {
+        let decision = Decision::unsettled(true, Source::None);
+        Self { decision, fields: Fields::default(), denial: None }
     }
 
     fn of_policy(limiter: &Limiter<impl Store>, decision: Decision) -> Self {
@@ -78,11 +84,11 @@ impl<S: Store + 'static> Backend for Limiter<S> {
 
     fn decide(self: Arc<Self>, question: Question) -> Boxed<(Outcome, Question)> {
         Box::pin(async move {
-            let decision = match question.key() {
-                Some(key) => self.check_n(key, question.cost).await,
-                None => Decision::unsettled(true, tidegate::Source::None),
+            let outcome = match question.key() {
+                Some(key) => Outcome::of_policy(&self, self.check_n(key, question.cost).await),
+                None => Outcome::unlimited(),
             };
-            (Outcome::of_policy(&self, decision), question)
+            (outcome, question)
         })
     }
 
@@ -98,8 +104,10 @@ impl<S: Store + 'static> Backend for Limiter<S> {
 /// By attributes.
 impl<S: Store + 'static> Backend for PlanLimiter<S> {
     fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question> {
-        let attributes = attributes(&self.plan(), head, config);
-        Some(Question { subject: Subject::Attributes(attributes), cost: config.cost_of(head) })
+        let plan = self.plan();
+        let attributes = attributes(&plan, head, config);
+        let subject = Subject::Attributes(plan, attributes);
+        Some(Question { subject, cost: config.cost_of(head) })
     }
 
     fn decide_now(&self, _: &Question) -> Option<Outcome> {
@@ -108,36 +116,41 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
 
     fn decide(self: Arc<Self>, question: Question) -> Boxed<(Outcome, Question)> {
         Box::pin(async move {
-            let plan = self.plan();
-            let owed = plan.charges(question.attributes(), question.cost);
-            let decision = self.settle(&owed).await;
-            let (fields, denial) = Outcome::of(&Answer::of_owed(&owed, &decision));
-            (Outcome { decision, fields, denial }, question)
+            let outcome = match question.owed() {
+                Some(owed) => {
+                    let decision = self.settle(&owed).await;
+                    let (fields, denial) = Outcome::of(&Answer::of_owed(&owed, &decision));
+                    Outcome { decision, fields, denial }
+                }
+                None => Outcome::unlimited(),
+            };
+            (outcome, question)
         })
     }
 
     fn refund(self: Arc<Self>, question: Question) -> Boxed<()> {
         Box::pin(async move {
-            let plan = self.plan();
-            let owed = plan.charges(question.attributes(), question.cost);
-            // A store that does not answer gives nothing back, and nobody waits for that.
-            let _ = Self::refund(&self, &owed).await;
+            if let Some(owed) = question.owed() {
+                // A store that does not answer gives nothing back, and nobody waits for that.
+                let _ = Self::refund(&self, &owed).await;
+            }
         })
     }
 }
 
+/// Each backend is asked its own questions only.
 impl Question {
     const fn key(&self) -> Option<&OwnedKey> {
         match &self.subject {
             Subject::Key(key) => Some(key),
-            Subject::Attributes(_) => None,
+            Subject::Attributes(..) => None,
         }
     }
 
-    fn attributes(&self) -> &[(Box<str>, Vec<u8>)] {
+    fn owed(&self) -> Option<Owed<'_>> {
         match &self.subject {
-            Subject::Attributes(attributes) => attributes,
-            Subject::Key(_) => &[],
+            Subject::Attributes(plan, values) => Some(plan.charges(&values[..], self.cost)),
+            Subject::Key(_) => None,
         }
     }
 }

@@ -68,7 +68,7 @@ impl Config {
         &self,
         outcome: Outcome,
         request: &mut Request<B>,
-    ) -> Result<Option<Fields>, Response<Bytes>> {
+    ) -> Result<Option<Fields>, Box<Response<Bytes>>> {
         let Outcome { decision, fields, denial } = outcome;
         let fields = Some(fields).filter(|_| self.has_fields && !self.is_shadow);
         let head = RequestHead::of(request);
@@ -78,7 +78,7 @@ impl Config {
         match denial {
             Some(response) if !self.is_shadow => {
                 let denial = Denial::new(head, &decision, *response);
-                Err(self.deny(denial, fields))
+                Err(Box::new(self.deny(denial, fields)))
             }
             _ => {
                 request.extensions_mut().insert(decision);

@@ -38,7 +38,7 @@ pin_project! {
         /// What the request took is being given back.
         Refunding { refund: Boxed<()>, response: Option<R>, fields: Option<Fields> },
         /// It may not happen.
-        Denied { denial: Option<Response<Bytes>> },
+        Denied { denial: Option<Box<Response<Bytes>>> },
     }
 }
 
@@ -94,7 +94,7 @@ where
         Self::new(State::Calling { future, ticket: Ticket::new(fields, question, config) })
     }
 
-    pub(crate) const fn denied(denial: Response<Bytes>) -> Self {
+    pub(crate) const fn denied(denial: Box<Response<Bytes>>) -> Self {
         Self::new(State::Denied { denial: Some(denial) })
     }
 
@@ -161,7 +161,7 @@ where
                     }
                 }
                 StateProjection::Denied { denial } => match denial.take() {
-                    Some(denial) => return Poll::Ready(Ok(denial.map(ResponseBody::denial))),
+                    Some(denial) => return Poll::Ready(Ok((*denial).map(ResponseBody::denial))),
                     None => None,
                 },
             };
