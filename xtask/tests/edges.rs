@@ -19,10 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-gateway", &["tidegate", "tidegate-http", "tidegate-server", "tidegate-wire"]),
     ("tidegate-cli", &["tidegate", "tidegate-gateway", "tidegate-server"]),
     ("tidegate-conformance", &["tidegate-core", "tidegate-store"]),
-    (
-        "tidegate-bench",
-        &["tidegate", "tidegate-gateway", "tidegate-server", "tidegate-testkit"],
-    ),
+    ("tidegate-bench", &["tidegate", "tidegate-gateway", "tidegate-server", "tidegate-testkit"]),
     ("xtask", &["tidegate-conformance", "tidegate-core", "tidegate-policy"]),
 ];
 

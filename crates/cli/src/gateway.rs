@@ -38,7 +38,9 @@ impl GatewayArgs {
     /// Listens, if there is a gateway.
     pub(crate) async fn open(&self, plan: Arc<Plan>) -> anyhow::Result<Option<Open>> {
         let fallback = match (&self.upstream, plan.gateway()) {
-            (Some(_), Some(_)) => bail!("--upstream and a gateway in the configuration: expected one"),
+            (Some(_), Some(_)) => {
+                bail!("--upstream and a gateway in the configuration: expected one")
+            }
             (None, None) => return Ok(None),
             (None, Some(_)) => None,
             (Some(url), None) => {

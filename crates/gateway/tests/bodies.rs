@@ -96,11 +96,8 @@ async fn there_and_back(front: &Front, size: usize, is_chunked: bool) -> bool {
 #[tokio::test]
 async fn large_bodies_pass_unchanged_and_cost_no_memory() {
     let (h1, h2) = (Echo::start().await, Echo::h2().await);
-    let over_h2 = format!(
-        "gateway: {{ upstreams: {{ up: h2c://{} }} }}\n{}",
-        h2.address,
-        support::GENEROUS
-    );
+    let over_h2 =
+        format!("gateway: {{ upstreams: {{ up: h2c://{} }} }}\n{}", h2.address, support::GENEROUS);
     let fronts = [Front::to(h1.address).await, Front::start(&over_h2).await];
     // Buffers have their size now.
     for front in &fronts {

@@ -39,8 +39,7 @@ impl Body for Parts {
 
 async fn connect(address: SocketAddr) -> SendRequest<Parts> {
     let stream = TcpStream::connect(address).await.unwrap();
-    let (sender, connection) =
-        handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     sender
 }
@@ -72,12 +71,15 @@ async fn http2_comes_in_and_http1_goes_out() {
     let echo = Echo::start().await;
     let front = Front::to(echo.address).await;
     let mut sender = connect(front.address).await;
-    let response = send(&mut sender, get("http://a.example/x/../y?z=1").header("x-a", "1"), vec![]).await;
+    let response =
+        send(&mut sender, get("http://a.example/x/../y?z=1").header("x-a", "1"), vec![]).await;
     assert_eq!(response.status(), StatusCode::OK);
     assert!(response.headers().contains_key("ratelimit"));
     let seen = json(response).await;
     assert_eq!((&seen["target"], &seen["version"]), (&"/y?z=1".into(), &"HTTP/1.1".into()));
-    assert!(seen["headers"].as_array().unwrap().contains(&serde_json::json!(["host", "a.example"])));
+    assert!(
+        seen["headers"].as_array().unwrap().contains(&serde_json::json!(["host", "a.example"]))
+    );
     let parts = vec![Frame::data(Bytes::from("hello ")), Frame::data(Bytes::from("world"))];
     let response = send(&mut sender, Request::post("http://a/echo"), parts).await;
     assert_eq!(response.collect().await.unwrap().to_bytes(), "hello world");

@@ -104,6 +104,7 @@ async fn limits_hold_under_load() {
 async fn limits_hold_under_load_with_redis() {
     let redis = Redis::start();
     let config = redis.url().parse().unwrap();
-    let store = RedisStore::builder(config).secret("test").deadline(Duration::from_secs(10)).build();
+    let store =
+        RedisStore::builder(config).secret("test").deadline(Duration::from_secs(10)).build();
     hammer(store).await;
 }

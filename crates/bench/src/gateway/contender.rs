@@ -32,11 +32,8 @@ impl Contender {
     /// nginx first: it is what the others are measured by.
     pub(crate) fn all(service: u16, redis: &str) -> Vec<Self> {
         let redis = redis.to_owned();
-        let named = |name, start: Box<dyn Fn() -> Option<Running>>| Self {
-            name,
-            is_denied: false,
-            start,
-        };
+        let named =
+            |name, start: Box<dyn Fn() -> Option<Running>>| Self { name, is_denied: false, start };
         vec![
             named("nginx, limit_req", Box::new(move || nginx(service))),
             named("HAProxy, stick-table", Box::new(move || haproxy(service))),
