@@ -126,3 +126,68 @@ async fn wrk_and_h2load_find_no_error() {
         }
     }
 }
+
+/// A service of Google's own gRPC: a call, and a stream of answers.
+const GRPC_SERVER: &str = r#"
+import sys, grpc
+from concurrent import futures
+
+class Handler(grpc.GenericRpcHandler):
+    def service(self, details):
+        if details.method == "/test.Echo/Once":
+            def once(request, context):
+                context.set_trailing_metadata((("x-length", str(len(request))),))
+                return request
+            return grpc.unary_unary_rpc_method_handler(once)
+        if details.method == "/test.Echo/Many":
+            def many(requests, context):
+                for request in requests:
+                    yield request * 2
+            return grpc.stream_stream_rpc_method_handler(many)
+
+server = grpc.server(futures.ThreadPoolExecutor(4))
+server.add_generic_rpc_handlers((Handler(),))
+server.add_insecure_port("127.0.0.1:" + sys.argv[1])
+server.start()
+server.wait_for_termination()
+"#;
+
+/// Whatever goes wrong is an exception, and a status that is not zero.
+const GRPC_CLIENT: &str = r#"
+import sys, grpc
+
+channel = grpc.insecure_channel(sys.argv[1])
+once = channel.unary_unary("/test.Echo/Once")
+answer, call = once.with_call(b"x" * 100_000, timeout=20)
+assert answer == b"x" * 100_000
+assert ("x-length", "100000") in [tuple(pair) for pair in call.trailing_metadata()]
+many = channel.stream_stream("/test.Echo/Many")
+assert list(many(iter([b"a", b"b", b"c"]), timeout=20)) == [b"aa", b"bb", b"cc"]
+try:
+    channel.unary_unary("/test.Echo/Missing")(b"", timeout=20)
+    raise SystemExit("a method that is not there")
+except grpc.RpcError as error:
+    assert error.code() == grpc.StatusCode.UNIMPLEMENTED, error
+try:
+    once(b"", timeout=20)
+    raise SystemExit("past the limit")
+except grpc.RpcError as error:
+    assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
+    assert "calls" in error.details(), error
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grpc_passes_and_its_limits_are_its_own_status() {
+    let Some(python) = peer("python") else { return };
+    let port = free_port();
+    let server = Daemon::start(&python, |_, command| {
+        command.args(["-c", GRPC_SERVER, &port.to_string()]);
+    });
+    let _server = server.listening_on(port);
+    let text = format!(
+        "gateway: {{ upstreams: {{ up: 'h2c://127.0.0.1:{port}' }} }}\n\
+         policies: [{{ name: calls, key: [ip], limits: [3/minute] }}]"
+    );
+    let front = Front::start(&text).await;
+    run(&python, &["-c", GRPC_CLIENT, &front.address.to_string()]).await;
+}

@@ -231,7 +231,7 @@ const CORPUS: &[(&str, &str, Fate)] = &[
     ),
     (
         "a length and a request behind it",
-        "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhelloGET /b HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\nhello\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n",
         Seen(&["POST /a HTTP/1.1", "GET /b HTTP/1.1"], "hello"),
     ),
 ];

@@ -122,7 +122,9 @@ async fn rapid_resets_end_their_connection_and_nobody_elses() {
             tokio::task::yield_now().await;
         }
     };
-    assert_eq!(ended.reason(), Some(Reason::ENHANCE_YOUR_CALM), "{ended}");
+    // The server may be gone before its reason is read.
+    let is_told = ended.reason() == Some(Reason::ENHANCE_YOUR_CALM);
+    assert!(is_told || ended.is_io(), "{ended}");
     good_client.ask(&good()).await;
 }
 
