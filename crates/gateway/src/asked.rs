@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use http::Method;
 use http::header::HOST;
 use http::request::Parts;
+use http::uri::PathAndQuery;
 use tidegate::path_in_normal_form;
 
 use crate::problem::Refusal;
@@ -40,7 +41,8 @@ impl<'r> Asked<'r> {
             Cow::Owned(path) => String::from_utf8(path).ok().map(Cow::Owned),
         };
         let path = path.ok_or_else(|| Refusal::bad("the path is no text"))?;
-        let target = target(&path, raw, parts.uri.path_and_query().map(|it| it.as_str()), query);
+        let target =
+            target(&path, raw, parts.uri.path_and_query().map(PathAndQuery::as_str), query);
         let host = authority.map(host_of);
         Ok(Self { authority, host, path, target, query })
     }

@@ -1,7 +1,7 @@
 //! What policies may ask of a request. Nothing is looked up that no policy asks for.
 
-use http::HeaderMap;
 use http::header::COOKIE;
+use http::{HeaderMap, HeaderValue};
 use tidegate::config::gateway::{Gateway, KeyPlace};
 use tidegate::{Attributes, Plan};
 
@@ -151,7 +151,7 @@ impl Attributes for Routed<'_> {
             "method" => Some(self.method.as_bytes()),
             "host" => self.asked.host.as_deref().map(str::as_bytes),
             "path" => Some(self.asked.path.as_bytes()),
-            name => self.headers.get(name.strip_prefix("header:")?).map(|value| value.as_bytes()),
+            name => self.headers.get(name.strip_prefix("header:")?).map(HeaderValue::as_bytes),
         }
     }
 }

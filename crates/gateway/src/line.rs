@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tidegate::config::PlannedPolicy;
 use tidegate::{Charge, Decision, Fingerprint, Lines, Owed, Store};
 use tidegate_http::Answer;
 use tidegate_server::App;
@@ -32,7 +33,7 @@ pub(crate) async fn settle<S: Store>(app: &App<S>, owed: &Owed<'_>, lines: &Line
 
 /// Whose line it is, and how long one waits in it: by the first policy that has one.
 fn waiting(owed: &Owed<'_>) -> Option<(Fingerprint, Duration)> {
-    let waits = |index: usize| owed.policy(index).and_then(|policy| policy.max_wait());
+    let waits = |index: usize| owed.policy(index).and_then(PlannedPolicy::max_wait);
     let (index, _) = owed.charges().iter().enumerate().find(|(it, _)| waits(*it).is_some())?;
     let shortest = (0..owed.charges().len()).filter_map(waits).min()?;
     Some((owed.charges().get(index).map(Charge::counter)?, shortest.into()))

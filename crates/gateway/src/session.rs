@@ -17,7 +17,7 @@ use crate::attributes::{Known, Routed};
 use crate::body::Body;
 use crate::connection::{Answer, Peer, Progress};
 use crate::forward::{self, Forward};
-use crate::log::{About, Record};
+use crate::log::{About, AccessLog, Record};
 use crate::problem::{self, Refusal};
 use crate::runtime::Runtime;
 use crate::tunnel::Tunnel;
@@ -73,7 +73,7 @@ impl<S: Store> Session<S> {
         // Once: the whole answer is by one plan, whatever is loaded meanwhile.
         let plan = self.worker.app.limiter().plan();
         let runtime = self.worker.gateway.runtime(&plan);
-        let mut record = runtime.log.as_ref().and_then(|log| log.begin());
+        let mut record = runtime.log.as_ref().and_then(AccessLog::begin);
         // The connection waits with whatever comes behind such a request.
         let may_switch = request.version() == Version::HTTP_11
             && request.headers().contains_key(UPGRADE)

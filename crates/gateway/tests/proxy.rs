@@ -38,7 +38,7 @@ async fn a_request_is_written_anew_for_the_service() {
     let seen = reply.json();
     assert_eq!(seen["target"], "/a/c?x=1&y=%2f");
     assert_eq!(seen["version"], "HTTP/1.1");
-    let mut headers: Vec<_> = seen["headers"].as_array().unwrap().iter().cloned().collect();
+    let mut headers: Vec<_> = seen["headers"].as_array().unwrap().to_vec();
     headers.sort_by_key(|pair| pair[0].as_str().unwrap().to_owned());
     let expected = json!([
         ["forwarded", "for=127.0.0.1;proto=http;host=\"Example.org:8000\""],

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 /// Writes lines, in the order in which they come. Dropping it waits until all are written.
@@ -56,10 +56,7 @@ fn run(mut target: Target, lines: &Receiver<Vec<u8>>) {
         let mut next = Some(line);
         while let Some(line) = next {
             let _ = target.out.write_all(&line);
-            next = match lines.try_recv() {
-                Ok(line) => Some(line),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-            };
+            next = lines.try_recv().ok();
         }
         let _ = target.out.flush();
     }

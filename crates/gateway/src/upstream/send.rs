@@ -36,6 +36,7 @@ pub(crate) struct Answered {
 }
 
 /// One attempt.
+#[allow(clippy::large_enum_variant, reason = "made once a request, for which a box costs more")]
 enum Attempt {
     Answered(Answered),
     Failed(Failure),

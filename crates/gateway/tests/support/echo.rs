@@ -107,8 +107,8 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Body>, Infallible
     let length = body.collect().await.map_or(0, |body| body.to_bytes().len());
     let described = json!({
         "method": parts.method.as_str(),
-        "target": parts.uri.path_and_query().map(|it| it.as_str()),
-        "authority": parts.uri.authority().map(|it| it.as_str()),
+        "target": parts.uri.path_and_query().map(http::uri::PathAndQuery::as_str),
+        "authority": parts.uri.authority().map(http::uri::Authority::as_str),
         "version": format!("{:?}", parts.version),
         "headers": fields(&parts.headers),
         "length": length,

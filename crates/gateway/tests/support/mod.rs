@@ -45,7 +45,7 @@ impl Front {
     pub(crate) async fn with(text: &str, config: Config) -> Self {
         let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
         let store = MemoryStore::builder().clock(clock.clone()).build();
-        Self { clock, ..Front::on(text, store, config).await }
+        Self { clock, ..Self::on(text, store, config).await }
     }
 }
 

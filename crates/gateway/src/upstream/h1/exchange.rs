@@ -27,6 +27,7 @@ pub(crate) struct Exchange {
 
 /// How an exchange went.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "made once a request, for which a box costs more")]
 pub(crate) enum Outcome {
     /// A response that is here as a whole, and a connection that may be used again.
     Whole { status: StatusCode, headers: HeaderMap, body: Bytes, link: Option<Link> },

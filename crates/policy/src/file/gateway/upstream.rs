@@ -16,7 +16,7 @@ pub(crate) struct UpstreamFile {
 /// What a service looks like to an editor.
 #[derive(JsonSchema)]
 #[schemars(rename = "Upstream", untagged)]
-#[allow(dead_code, reason = "describes a shape to editors")]
+#[allow(dead_code, clippy::large_enum_variant, reason = "describes a shape to editors")]
 pub(super) enum Shape {
     /// An address, such as http://10.0.0.1:3000.
     One(String),
