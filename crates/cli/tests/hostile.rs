@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::{Server, serve, tidegate};
-use tidegate_testkit::peer;
+use tidegate_testkit::{peer, wait_until};
 
 const BODY: &str = r#"{"policy": "demo", "key": "alice"}"#;
 
@@ -135,10 +135,10 @@ fn a_log_that_nobody_reads_stops_nothing() {
     let server = Server::start(command.stderr(Stdio::piped()));
     // Each of these is a long complaint, and together they fill any pipe.
     for round in 0..3 {
-        let bad = format!("{{ nam{round}: x }}, ").repeat(2_000);
+        let bad = format!("{{ name: a, key: [], limits: [nam{round}] }}, ").repeat(2_000);
         std::fs::write(&file, format!("policies: [{bad}]")).unwrap();
         server.send("HUP");
-        while !server.get("/readyz").contains(&format!("nam{round}")) {}
+        wait_until("a complaint", SOON, || server.get("/readyz").contains(&format!("nam{round}")));
         assert!(server.check().starts_with("HTTP/1.1 "));
     }
     assert_eq!(server.signal("TERM"), Some(0));

@@ -113,7 +113,8 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Of a very long line, what stands around the place.
         let skipped = self.column.saturating_sub(MAX_BEFORE);
-        let shown: String = self.text.chars().skip(skipped).take(MAX_SHOWN).map(visible).collect();
+        let text = masked(&self.text);
+        let shown: String = text.chars().skip(skipped).take(MAX_SHOWN).map(visible).collect();
         let before = (self.column - 1).saturating_sub(skipped);
         let width = self.width.clamp(1, MAX_SHOWN.saturating_sub(before).max(1));
         let number = self.line.to_string();
@@ -121,6 +122,24 @@ impl fmt::Display for Place {
         let mark = "^".repeat(width);
         write!(f, " {number} | {shown}\n {margin} | {:before$}{mark}", "")
     }
+}
+
+/// Without the user and the password of an address, which may stand in any field that is wrong.
+fn masked(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("://") {
+        let end = after.find(char::is_whitespace).unwrap_or(after.len());
+        let (address, after) = after.split_at(end);
+        let (user, host) = address.rsplit_once('@').map_or(("", address), |(user, _)| {
+            (user, address.get(user.len()..).unwrap_or_default())
+        });
+        shown.extend([before, "://"]);
+        shown.extend(user.chars().map(|_| '*'));
+        shown.push_str(host);
+        rest = after;
+    }
+    shown + rest
 }
 
 /// Tabs would move the mark away from what it marks.

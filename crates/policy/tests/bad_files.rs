@@ -48,6 +48,9 @@ fn a_message_never_shows_a_password() {
     let text = "store: postgres://user:hunter2@host\npolicies: []\n";
     let said = refusal("f", text.as_bytes());
     assert!(said.contains("unknown store \"postgres\"") && !said.contains("hunter2"), "{said}");
+    let text = "policies: []\nstroe: redis://user:hunter2@host # redis://:hunter2@h\n";
+    let said = refusal("f", text.as_bytes());
+    assert!(said.contains(" 2 | stroe: redis://************@host # redis://********@h"), "{said}");
 }
 
 #[test]

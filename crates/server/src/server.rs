@@ -184,8 +184,11 @@ impl<S: Store + 'static> Server<S> {
                 Speaker::Guest(guest) => guest.serve(listener, app, config, shutdown),
             });
         }
+        let app = Arc::clone(&self.app);
         Ok(Box::pin(async move {
             let mut doors: JoinSet<()> = serving.into_iter().collect();
+            // The first request should not have to wait for a connection to the store.
+            doors.spawn(async move { drop(app.limiter().store().usage().await) });
             while doors.join_next().await.is_some() {}
         }))
     }

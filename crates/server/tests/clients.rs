@@ -37,7 +37,7 @@ async fn curl_as_in_the_readme() {
 /// answers others too (`QUERY`, say), which no document can tell.
 const METHODS: &str = r#"
 [phases.coverage]
-unexpected-methods = ["delete", "get", "head", "options", "patch", "post", "put", "trace"]
+unexpected-methods = ["DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"]
 "#;
 
 /// Everything that the document promises and forbids, tried out. `TIDEGATE_FUZZ_EXAMPLES` makes it

@@ -38,13 +38,11 @@ fn head_line(model: &Model) -> Paragraph<'static> {
     let allowed = model.rate_of(|it| it.policies.iter().map(|policy| policy.allowed).sum());
     let denied = model.rate_of(|it| it.policies.iter().map(|policy| policy.denied).sum());
     let share = denied.share_of(allowed).unwrap_or(0);
-    let unmatched = model.rate_of(|it| it.unmatched);
     let mut spans = vec![
         Span::from(format!(" tidegate {}", now.version)).bold(),
         Span::from(format!("  up {}", age(now.uptime_secs))),
-        Span::from(format!("   {allowed} allowed/s  ")),
+        Span::from(format!("  {allowed} allowed/s  ")),
         Span::from(format!("{denied} denied/s ({}.{} %)", share / 10, share % 10)).bold(),
-        Span::from(format!("  {unmatched} unmatched/s")),
     ];
     if model.is_paused() {
         spans.push(Span::from("  PAUSED").fg(Color::Yellow).bold());
@@ -85,7 +83,10 @@ fn alarm_line(model: &Model) -> Paragraph<'static> {
             let changes = format!(" {} overrides and modes set at run time", config.amendments);
             Paragraph::new(Line::from(changes))
         }
-        None => Paragraph::new(""),
+        None => match model.rate_of(|it| it.unmatched).to_string() {
+            none if none == "0" => Paragraph::new(""),
+            unmatched => Paragraph::new(format!(" {unmatched} requests/s match no policy")),
+        },
     }
 }
 

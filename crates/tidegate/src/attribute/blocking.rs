@@ -1,7 +1,7 @@
 //! Waiting where there is no `await`.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -23,6 +23,19 @@ pub(super) fn wait<F: Future>(future: F) -> Option<F::Output> {
             Poll::Ready(output) => return Some(output),
             Poll::Pending => thread::park(),
         }
+    }
+}
+
+/// A future whose connections and timers are those of the runtime in the background, whoever waits
+/// for it.
+pub(super) struct InBackground<F>(pub(super) F);
+
+impl<F: Future + Unpin> Future for InBackground<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let _context = background().map(Handle::enter);
+        Pin::new(&mut self.0).poll(cx)
     }
 }
 

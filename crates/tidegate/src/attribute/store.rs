@@ -8,10 +8,12 @@ use std::sync::{Arc, OnceLock};
 use tidegate_core::Charge;
 use tidegate_store::{MemoryStore, Store, StoreError, Verdicts};
 
+use super::blocking::InBackground;
+
 /// Keeps the counters of all functions with `#[rate_limit]` in `store`. Once, before the first call
 /// of any of them.
 pub fn use_store<S: Store + 'static>(store: S) -> Result<(), AlreadyInUse> {
-    STORE.set(Arc::new(AnyStore(Box::new(store)))).map_err(|_| AlreadyInUse)
+    STORE.set(Arc::new(AnyStore::new(store))).map_err(|_| AlreadyInUse)
 }
 
 /// Too late: a limited function has been called, or somebody else came first.
@@ -20,13 +22,29 @@ pub fn use_store<S: Store + 'static>(store: S) -> Result<(), AlreadyInUse> {
 pub struct AlreadyInUse;
 
 pub(super) fn of_this_process() -> Arc<AnyStore> {
-    Arc::clone(STORE.get_or_init(|| Arc::new(AnyStore(Box::new(MemoryStore::new())))))
+    Arc::clone(STORE.get_or_init(|| Arc::new(AnyStore::new(MemoryStore::new()))))
 }
 
 static STORE: OnceLock<Arc<AnyStore>> = OnceLock::new();
 
 /// A store whose type is chosen at run time.
-pub(crate) struct AnyStore(Box<dyn ErasedStore>);
+pub(crate) struct AnyStore {
+    store: Box<dyn ErasedStore>,
+    /// Whether it has connections, which are then those of the runtime in the background: a function
+    /// that is not async may stand on the thread of any other.
+    is_remote: bool,
+}
+
+impl AnyStore {
+    fn new<S: Store + 'static>(store: S) -> Self {
+        let is_remote = Store::shared_secret(&store).is_some();
+        Self { store: Box::new(store), is_remote }
+    }
+
+    async fn answer<T>(&self, answer: Answer<'_, T>) -> Result<T, StoreError> {
+        if self.is_remote { InBackground(answer).await } else { answer.await }
+    }
+}
 
 impl fmt::Debug for AnyStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,23 +54,23 @@ impl fmt::Debug for AnyStore {
 
 impl Store for AnyStore {
     async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        self.0.settle(charges, out).await
+        self.answer(self.store.settle(charges, out)).await
     }
 
     fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
-        self.0.settle_at_once(charges, out)
+        self.store.settle_at_once(charges, out)
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.0.refund(charge).await
+        self.answer(self.store.refund(charge)).await
     }
 
     async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.0.reset(charge).await
+        self.answer(self.store.reset(charge)).await
     }
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
-        self.0.shared_secret()
+        self.store.shared_secret()
     }
 }
 
