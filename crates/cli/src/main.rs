@@ -110,5 +110,6 @@ Exit codes:
   0  done; for a server: stopped by a signal, after the requests in flight were answered
   1  a configuration that is wrong: everything wrong with it is on standard error
   2  error: a command line that makes no sense, an address that cannot be listened on,
-     a file that cannot be read or written, or certificates that cannot be used; for a server also: stopped at once, by a second signal
+     a file that cannot be read or written, or certificates that cannot be used; for a server
+     also: stopped at once, by a second signal
   3  denied, by `check`";
