@@ -85,8 +85,11 @@ impl Gateway {
         if Arc::ptr_eq(&current.plan, plan) || is_refused {
             return current;
         }
-        let Some(about) = plan.gateway().or(self.fallback.as_ref()) else { return current };
-        match Runtime::new(Arc::clone(plan), about.clone(), Some(&current)) {
+        let renewed = match plan.gateway().or(self.fallback.as_ref()) {
+            Some(about) => Runtime::new(Arc::clone(plan), about.clone(), Some(&current)),
+            None => Err(GatewayError::new("the file has no gateway any more")),
+        };
+        match renewed {
             Ok(runtime) => {
                 self.current.store(Arc::new(runtime));
                 if !self.checks.lock().is_empty() {

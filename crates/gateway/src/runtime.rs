@@ -20,12 +20,21 @@ pub(crate) struct Runtime {
     pub(crate) gateway: gateway::Gateway,
     /// In the order of the gateway's services.
     pub(crate) clusters: Vec<Arc<Cluster>>,
-    /// For requests and responses, in the order of the gateway's routes.
-    pub(crate) rules: Vec<(Rules, Rules)>,
+    /// In the order of the gateway's routes.
+    pub(crate) ways: Vec<Way>,
     pub(crate) trust: ClientIp,
     pub(crate) wanted: Wanted,
     pub(crate) verifier: Option<Verifier>,
     pub(crate) log: Option<Arc<AccessLog>>,
+}
+
+/// Where a route leads, and what is changed on the way.
+#[derive(Debug)]
+pub(crate) struct Way {
+    pub(crate) name: String,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) requests: Rules,
+    pub(crate) responses: Rules,
 }
 
 /// Why a gateway cannot be as its configuration says: a file that is not there, or makes no sense.
@@ -76,18 +85,22 @@ impl Runtime {
                 None => Arc::new(Cluster::new(about, known.map(|it| &**it))?),
             });
         }
-        let rules = gateway.routes().iter().map(|route| {
-            let requests = Rules::new(&[&gateway.request_headers, &route.request_headers]);
-            (requests, Rules::new(&[&gateway.response_headers, &route.response_headers]))
-        });
-        let rules = rules.collect();
+        let way = |route: &gateway::Route| {
+            Some(Way {
+                name: route.name.clone(),
+                cluster: Arc::clone(clusters.get(route.upstream())?),
+                requests: Rules::new(&[&gateway.request_headers, &route.request_headers]),
+                responses: Rules::new(&[&gateway.response_headers, &route.response_headers]),
+            })
+        };
+        let ways = gateway.routes().iter().filter_map(way).collect();
         let trust = match plan.settings().trusted_proxies() {
             [] => ClientIp::of_the_socket(),
             networks => ClientIp::behind_proxies(networks.iter().copied()),
         };
         Ok(Self {
+            ways,
             clusters,
-            rules,
             trust,
             wanted: Wanted::by(&plan, &gateway),
             verifier: gateway.jwt.as_ref().map(Verifier::new).transpose()?,

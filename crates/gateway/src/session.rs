@@ -10,16 +10,16 @@ use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use tidegate::{Clock as _, Cost, Decision, Owed, Plan, Store, SystemClock};
-use tidegate_http::{Answer as Described, describe};
+use tidegate_http::{Answer, describe};
 
 use crate::asked::Asked;
 use crate::attributes::{Known, Routed};
 use crate::body::Body;
-use crate::connection::{Answer, Peer, Progress};
+use crate::connection::{Peer, Progress, Switch};
 use crate::forward::{self, Forward};
 use crate::log::{About, AccessLog, Record};
 use crate::problem::{self, Refusal};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Way};
 use crate::tunnel::Tunnel;
 use crate::upstream::{Answered, Framing, Sending};
 use crate::worker::Worker;
@@ -34,7 +34,7 @@ pub(crate) struct Session<S> {
     address: Option<String>,
     progress: Progress,
     /// What became of a request to switch protocols.
-    switch: Arc<Answer>,
+    switch: Arc<Switch>,
     tunnel: Mutex<Option<Tunnel>>,
     clock: SystemClock,
 }
@@ -55,7 +55,7 @@ impl<S: Store> Session<S> {
         worker: Arc<Worker<S>>,
         peer: Peer,
         progress: Progress,
-        switch: Arc<Answer>,
+        switch: Arc<Switch>,
     ) -> Self {
         let address = peer.ip.map(|ip| ip.to_string());
         let (tunnel, clock) = (Mutex::new(None), SystemClock::new());
@@ -80,7 +80,7 @@ impl<S: Store> Session<S> {
             && request.body().is_end_stream();
         let response = self.respond(&runtime, request, may_switch, record.as_deref_mut()).await;
         if may_switch {
-            self.switch.is(response.status() == StatusCode::SWITCHING_PROTOCOLS);
+            self.switch.answered(response.status() == StatusCode::SWITCHING_PROTOCOLS);
         }
         if let Some(record) = &mut record {
             record.answered(response.status().as_u16());
@@ -137,7 +137,7 @@ impl<S: Store> Session<S> {
         let Case { runtime, parts, asked, .. } = case;
         let method = parts.method.as_str();
         let routed = Routed { method, asked, headers: &parts.headers };
-        let route = runtime.gateway.route(&routed);
+        let way = runtime.gateway.route(&routed).and_then(|number| runtime.ways.get(number));
         let verifier = runtime.verifier.as_ref();
         let claims = verifier.map(|it| it.claims(&parts.headers, self.clock.now())).transpose();
         let owed = {
@@ -146,12 +146,12 @@ impl<S: Store> Session<S> {
             if let Some(record) = &mut case.record {
                 found.iter().for_each(|(name, value)| record.attribute(name, value));
             }
-            let route = route.map(|route| route.name.as_str());
+            let route = way.map(|way| way.name.as_str());
             let known = Known { method, asked, client: case.client, route, found: &found };
             case.plan.charges(&known, Cost::ONE)
         };
         let decision = line::settle(&self.worker.app, &owed, &self.worker.gateway.lines).await;
-        let answer = Described::of_owed(&owed, &decision);
+        let answer = Answer::of_owed(&owed, &decision);
         if let Some(record) = &mut case.record {
             record.decided(&decision, answer.policy());
         }
@@ -161,27 +161,22 @@ impl<S: Store> Session<S> {
         if let Err(invalid) = claims {
             return Err(Refusal::unauthorised(invalid.to_string()));
         }
-        let Some(route) = route else { return Err(Refusal::no_route()) };
-        self.forward(case, route, body, &owed, &decision).await
+        let Some(way) = way else { return Err(Refusal::no_route()) };
+        self.forward(case, way, body, &owed, &decision).await
     }
 
     async fn forward(
         &self,
         mut case: Case<'_>,
-        route: &tidegate::config::gateway::Route,
+        way: &Way,
         body: Incoming,
         owed: &Owed<'_>,
         decision: &Decision,
     ) -> Result<Response<Body>, Refusal> {
         let Case { runtime, parts, asked, client, .. } = case;
-        let index = runtime.gateway.routes().iter().position(|it| std::ptr::eq(it, route));
-        let rules = index.and_then(|index| runtime.rules.get(index));
-        let cluster = runtime.clusters.get(route.upstream());
-        let (Some((requests, responses)), Some(cluster)) = (rules, cluster) else {
-            return Err(Refusal::no_route());
-        };
+        let cluster = &*way.cluster;
         if let Some(record) = &mut case.record {
-            record.routed(&route.name);
+            record.routed(&way.name);
         }
         let upgrade = case.upgrade.as_ref().and_then(|_| forward::wanted_upgrade(&parts.headers));
         let body = (!body.is_end_stream()).then_some(body);
@@ -189,7 +184,7 @@ impl<S: Store> Session<S> {
             parts,
             target: &asked.target,
             host: asked.authority,
-            rules: requests,
+            rules: &way.requests,
             client,
             peer: self.peer.ip,
             is_secure: self.peer.is_secure,
@@ -202,6 +197,9 @@ impl<S: Store> Session<S> {
         let answered = match sending.run(body).await {
             Ok(answered) => answered,
             Err(failure) => {
+                if let Some(record) = &mut case.record {
+                    record.broke_off(&failure);
+                }
                 after::settle(&self.worker.app, owed, None).await;
                 return Err(Refusal::of(&failure, &cluster.about.name));
             }
@@ -214,8 +212,8 @@ impl<S: Store> Session<S> {
         let idle = cluster.about.timeouts.idle.into();
         let mut response =
             self.response(answered, case.upgrade.filter(|_| upgrade.is_some()), idle)?;
-        describe(&Described::of_owed(owed, decision), response.headers_mut());
-        responses.apply(response.headers_mut());
+        describe(&Answer::of_owed(owed, decision), response.headers_mut());
+        way.responses.apply(response.headers_mut());
         Ok(response)
     }
 
@@ -244,7 +242,7 @@ impl<S: Store> Session<S> {
     }
 }
 
-fn denied(case: &Case<'_>, answer: &Described<'_, '_>) -> Response<Body> {
+fn denied(case: &Case<'_>, answer: &Answer<'_, '_>) -> Response<Body> {
     if problem::is_grpc(&case.parts.headers) {
         return problem::denied_grpc(answer);
     }

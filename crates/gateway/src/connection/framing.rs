@@ -175,7 +175,7 @@ fn after_head(head: &[u8]) -> State {
         }
         (Some(_), _) | (None, Some(None)) => State::Broken,
         (None, Some(Some(length))) if length > 0 => State::Sized(length),
-        (None, _) if value("upgrade").is_some() => State::Upgrade,
+        (None, _) if is_1_1 && value("upgrade").is_some() => State::Upgrade,
         (None, _) => State::Head,
     }
 }

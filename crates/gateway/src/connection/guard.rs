@@ -20,29 +20,29 @@ pub(super) struct Guard<IO> {
     kept: Bytes,
     framing: Framing,
     progress: Progress,
-    answer: Arc<Answer>,
+    switch: Arc<Switch>,
 }
 
 /// What became of a request to switch protocols.
 #[derive(Debug, Default)]
-pub(crate) struct Answer(Mutex<(Option<bool>, Option<Waker>)>);
+pub(crate) struct Switch(Mutex<(Option<bool>, Option<Waker>)>);
 
-impl Answer {
-    /// It was answered, by a switch or by something else.
-    pub(crate) fn is(&self, is_switched: bool) {
-        let mut answer = self.0.lock();
-        answer.0 = Some(is_switched);
-        if let Some(waker) = answer.1.take() {
+impl Switch {
+    /// The request was answered, by a switch or by something else.
+    pub(crate) fn answered(&self, is_switched: bool) {
+        let mut switch = self.0.lock();
+        switch.0 = Some(is_switched);
+        if let Some(waker) = switch.1.take() {
             waker.wake();
         }
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<bool> {
-        let mut answer = self.0.lock();
-        match answer.0.take() {
+        let mut switch = self.0.lock();
+        match switch.0.take() {
             Some(is_switched) => Poll::Ready(is_switched),
             None => {
-                answer.1 = Some(cx.waker().clone());
+                switch.1 = Some(cx.waker().clone());
                 Poll::Pending
             }
         }
@@ -53,12 +53,12 @@ impl<IO> Guard<IO> {
     /// `kept` was read from the socket before; `is_http1` says whether there is anything to follow.
     pub(super) fn new(io: IO, kept: Bytes, is_http1: bool, progress: Progress) -> Self {
         let framing = if is_http1 { Framing::http1() } else { Framing::open() };
-        Self { io, kept, framing, progress, answer: Arc::default() }
+        Self { io, kept, framing, progress, switch: Arc::default() }
     }
 
     /// Where to say what became of a request to switch protocols.
-    pub(super) fn answer(&self) -> Arc<Answer> {
-        Arc::clone(&self.answer)
+    pub(super) fn switch(&self) -> Arc<Switch> {
+        Arc::clone(&self.switch)
     }
 
     /// Looks at what was read into `buf` behind `start`.
@@ -87,7 +87,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Guard<IO> {
     ) -> Poll<io::Result<()>> {
         let guard = self.get_mut();
         if guard.framing.is_held() {
-            let is_switched = ready!(guard.answer.poll(cx));
+            let is_switched = ready!(guard.switch.poll(cx));
             guard.framing.resume(is_switched);
         }
         if guard.framing.is_broken() {

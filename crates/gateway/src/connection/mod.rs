@@ -26,7 +26,7 @@ use crate::worker::Worker;
 use guard::Guard;
 use progress::Deadline;
 
-pub(crate) use guard::Answer;
+pub(crate) use guard::Switch;
 pub(crate) use progress::{Busy, Progress};
 
 /// Who is at the other end of a connection, as far as the connection tells.
@@ -61,7 +61,7 @@ pub(crate) async fn serve<S, IO>(
     if is_h2 {
         progress.head_begins(false);
     }
-    let session = Arc::new(Session::new(worker, peer, progress, guard.answer()));
+    let session = Arc::new(Session::new(worker, peer, progress, guard.switch()));
     let answering = Arc::clone(&session);
     let service = service_fn(move |request| {
         let session = Arc::clone(&answering);

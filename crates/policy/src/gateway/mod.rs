@@ -31,7 +31,8 @@ use crate::matcher::Condition;
 /// ";
 /// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
 /// let gateway = plan.gateway().unwrap();
-/// let route = gateway.route(&[("path", "/api/users")]).unwrap();
+/// let number = gateway.route(&[("path", "/api/users")]).unwrap();
+/// let route = &gateway.routes()[number];
 /// assert_eq!(gateway.upstreams()[route.upstream()].name, "api");
 /// # Ok::<(), tidegate_policy::Problems>(())
 /// ```
@@ -188,17 +189,17 @@ impl Gateway {
         }
     }
 
-    /// The first route that a request matches. It is asked for `host`, `path`, `method` and
-    /// `header:...` alone.
-    pub fn route<A: Attributes + ?Sized>(&self, request: &A) -> Option<&Route> {
+    /// The number of the first route that a request matches. It is asked for `host`, `path`,
+    /// `method` and `header:...` alone.
+    pub fn route<A: Attributes + ?Sized>(&self, request: &A) -> Option<usize> {
         if let [only] = &self.routes[..]
             && only.conditions.is_empty()
         {
-            return Some(only);
+            return Some(0);
         }
         let request = self.known.resolve(request);
-        let holds = |route: &&Route| route.conditions.iter().all(|it| it.holds(&request));
-        self.routes.iter().find(holds)
+        let holds = |route: &Route| route.conditions.iter().all(|it| it.holds(&request));
+        self.routes.iter().position(holds)
     }
 
     /// All routes, in the order of the file.

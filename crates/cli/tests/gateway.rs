@@ -1,0 +1,87 @@
+//! `tidegate serve --upstream` in front of a service.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use tidegate_testkit::{Daemon, free_port};
+
+const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
+
+/// A service that answers every connection with one word.
+fn service() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 4_096];
+            let _ = stream.read(&mut head);
+            let answer = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello";
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    port
+}
+
+fn get(port: u16) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+fn serve(arguments: &[&str]) -> (Daemon, u16) {
+    let port = free_port();
+    let daemon = Daemon::start(Path::new(TIDEGATE), |_, command| {
+        command.args(["serve", "--http", "127.0.0.1:0"]).args(arguments);
+        command.args(["--gateway", &format!("127.0.0.1:{port}")]);
+    });
+    (daemon.listening_on(port), port)
+}
+
+#[test]
+fn an_upstream_is_all_it_takes() {
+    let upstream = format!("http://127.0.0.1:{}", service());
+    let (daemon, port) = serve(&["--upstream", &upstream]);
+    assert!(daemon.printed().contains(&format!("gateway on http://127.0.0.1:{port}")));
+    for left in (0..100).rev() {
+        let reply = get(port);
+        assert!(reply.starts_with("HTTP/1.1 200") && reply.ends_with("hello"), "{reply}");
+        assert!(reply.contains(&format!("ratelimit: \"demo\";r={left};")), "{reply}");
+    }
+    assert!(get(port).starts_with("HTTP/1.1 429"));
+}
+
+#[test]
+fn a_file_may_hold_the_policies_alone() {
+    let directory = std::env::temp_dir().join(format!("tidegate-cli-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("limits.yaml");
+    let policies = "policies: [{ name: p, key: [ip], limits: [1/hour] }]\n";
+    std::fs::write(&file, policies).unwrap();
+    let upstream = format!("http://127.0.0.1:{}", service());
+    let config = file.to_str().unwrap();
+    let (_daemon, port) = serve(&["--config", config, "--upstream", &upstream]);
+    assert!(get(port).starts_with("HTTP/1.1 200"));
+    assert!(get(port).starts_with("HTTP/1.1 429"));
+
+    let both = format!("gateway: {{ upstreams: {{ a: '{upstream}' }} }}\n{policies}");
+    std::fs::write(&file, both).unwrap();
+    let refused = |arguments: &[&str]| {
+        let serve = ["serve", "--http", "127.0.0.1:0", "--gateway", "127.0.0.1:0"];
+        let output = Command::new(TIDEGATE).args(serve).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = refused(&["--config", config, "--upstream", &upstream]);
+    assert!(said.contains("--upstream and a gateway in the configuration"), "{said}");
+    let said = refused(&["--upstream", "localhost:3000"]);
+    assert!(said.contains("--upstream \"localhost:3000\": no scheme; expected http://"), "{said}");
+    let _ = std::fs::remove_dir_all(directory);
+}
