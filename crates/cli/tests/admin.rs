@@ -269,7 +269,7 @@ fn tokens_in_a_file_are_exchanged_while_the_server_runs() {
     let is_json = |line: &str| line.starts_with('{') && line.contains(r#""event":"tokens""#);
     // What it says when it starts is for people.
     let said = log.lines().skip_while(|line| !line.starts_with('{'));
-    assert!(said.clone().count() >= 3 && said.filter(|it| it.contains("tokens")).all(is_json));
+    assert!(said.clone().count() >= 2 && said.filter(|it| it.contains("tokens")).all(is_json));
     assert!(!log.contains(&old) && !log.contains(&new), "{log}");
     std::fs::remove_file(file).unwrap();
 }

@@ -36,10 +36,14 @@ fn get(port: u16) -> String {
     reply
 }
 
+/// With no doors but those that the test opens.
+const SERVE: [&str; 9] =
+    ["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"];
+
 fn serve(arguments: &[&str]) -> (Daemon, u16) {
     let port = free_port();
     let daemon = Daemon::start(Path::new(TIDEGATE), |_, command| {
-        command.args(["serve", "--http", "127.0.0.1:0"]).args(arguments);
+        command.args(SERVE).args(arguments);
         command.args(["--gateway", &format!("127.0.0.1:{port}")]);
     });
     (daemon.listening_on(port), port)
@@ -74,8 +78,9 @@ fn a_file_may_hold_the_policies_alone() {
     let both = format!("gateway: {{ upstreams: {{ a: '{upstream}' }} }}\n{policies}");
     std::fs::write(&file, both).unwrap();
     let refused = |arguments: &[&str]| {
-        let serve = ["serve", "--http", "127.0.0.1:0", "--gateway", "127.0.0.1:0"];
-        let output = Command::new(TIDEGATE).args(serve).args(arguments).output().unwrap();
+        let mut command = Command::new(TIDEGATE);
+        command.args(SERVE).args(["--gateway", "127.0.0.1:0"]).args(arguments);
+        let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()
     };
