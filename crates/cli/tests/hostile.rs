@@ -138,7 +138,9 @@ fn a_log_that_nobody_reads_stops_nothing() {
         let bad = format!("{{ name: a, key: [], limits: [nam{round}] }}, ").repeat(2_000);
         std::fs::write(&file, format!("policies: [{bad}]")).unwrap();
         server.send("HUP");
-        wait_until("a complaint", Duration::from_secs(30), || server.get("/readyz").contains(&format!("nam{round}")));
+        wait_until("a complaint", Duration::from_secs(30), || {
+            server.get("/readyz").contains(&format!("nam{round}"))
+        });
         assert!(server.check().starts_with("HTTP/1.1 "));
     }
     assert_eq!(server.signal("TERM"), Some(0));

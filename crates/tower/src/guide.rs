@@ -26,7 +26,7 @@
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 //!
-//! [`Key`] has the others: headers, API keys, path templates, functions, and several together.
+//! [`Key`](crate::Key) has the others: headers, API keys, path templates, functions, and several together.
 //!
 //! # Where the layer goes
 //!

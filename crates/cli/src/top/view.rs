@@ -44,7 +44,6 @@ fn head_line(model: &Model) -> Paragraph<'static> {
         Span::from(format!("  {allowed} allowed/s  ")),
         Span::from(format!("{denied} denied/s ({}.{} %)", share / 10, share % 10)).bold(),
     ];
-    spans.extend(now.process.resident_bytes.map(|it| Span::from(format!("  {}", bytes(it)))));
     if model.is_paused() {
         spans.push(Span::from("  PAUSED").fg(Color::Yellow).bold());
     }
@@ -66,6 +65,7 @@ fn store_line(model: &Model) -> Paragraph<'static> {
     }
     parts.extend(store.keys.map(|keys| format!("{} keys", grouped(keys))));
     parts.extend(store.bytes.map(|of_store| format!("holds {}", bytes(of_store))));
+    parts.extend(model.now.process.resident_bytes.map(|it| format!("server {}", bytes(it))));
     parts.extend(model.now.process.open_fds.map(|fds| format!("{fds} files")));
     let line = Line::from(format!(" store: {}", parts.join("  ")));
     Paragraph::new(if store.breaker_open { line.fg(Color::Red) } else { line })
