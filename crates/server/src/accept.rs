@@ -54,6 +54,8 @@ pub async fn run<F>(
         }
     }
     crowd.let_in_who_waits(&listener, waiting).await;
+    // In this order: whoever finds the door closed knows that those inside were told.
+    crowd.close.send_replace(true);
     drop(listener);
     crowd.drain(config.drain_timeout).await;
 }
@@ -146,7 +148,6 @@ where
     }
 
     async fn drain(mut self, within: Duration) {
-        self.close.send_replace(true);
         let drained = async {
             while !(self.connections.is_empty() && self.handshakes.is_empty()) {
                 self.changes().await;

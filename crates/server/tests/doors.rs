@@ -41,16 +41,20 @@ impl Running {
     }
 
     async fn connect(&self, door: usize) -> Client {
-        match &self.places[door] {
-            Place::Tcp(address) => Client::over(TcpStream::connect(address).await.unwrap()),
-            Place::Unix(path) => Client::over(UnixStream::connect(path).await.unwrap()),
-        }
+        connect(&self.places[door]).await.unwrap()
     }
 
     async fn stop(self) {
         self.stop.send(()).unwrap();
         soon(self.ended).await.unwrap().unwrap();
     }
+}
+
+async fn connect(place: &Place) -> std::io::Result<Client> {
+    Ok(match place {
+        Place::Tcp(address) => Client::over(TcpStream::connect(address).await?),
+        Place::Unix(path) => Client::over(UnixStream::connect(path).await?),
+    })
 }
 
 fn socket(name: &str) -> PathBuf {
@@ -117,8 +121,9 @@ async fn all_doors_close_together_and_finish_what_has_begun() {
     }
     let Running { places, stop, ended } = running;
     stop.send(()).unwrap();
-    let Place::Tcp(address) = places[0] else { unreachable!("the first is TCP") };
-    soon(async { while TcpStream::connect(address).await.is_ok() {} }).await;
+    for place in &places {
+        soon(async { while connect(place).await.is_ok() {} }).await;
+    }
     for client in &mut clients {
         client.send(rest).await;
         let reply = client.reply().await;
