@@ -127,6 +127,64 @@ async fn wrk_and_h2load_find_no_error() {
     }
 }
 
+/// Files of an authority, and of a server that it vouches for.
+fn certificates(directory: &Path) {
+    let openssl = |arguments: &str| {
+        let words = arguments.split_whitespace();
+        let output = Command::new("openssl").args(words).current_dir(directory).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    for authority in ["ca", "other"] {
+        let names = format!("-keyout {authority}.key -out {authority}.crt -subj /CN={authority}");
+        openssl(&format!("req -x509 {key} -days 2 {names}"));
+    }
+    openssl(&format!("req {key} -keyout server.key -out server.csr -subj /CN=server"));
+    std::fs::write(directory.join("names"), "subjectAltName=DNS:localhost").unwrap();
+    openssl(
+        "x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 \
+         -out server.crt -extfile names",
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_are_verified_over_tls() {
+    let (Some(program), Some(_)) = (peer("nginx"), peer("openssl")) else { return };
+    for (http2, seen) in [("off", "HTTP/1.1"), ("on", "HTTP/2.0")] {
+        let port = free_port();
+        let nginx = Daemon::start(&program, |directory, command| {
+            certificates(directory);
+            let at = directory.display();
+            let text = format!(
+                "daemon off; master_process off; pid nginx.pid; events {{}}\n\
+                 http {{ access_log off; client_body_temp_path {at}/b; proxy_temp_path {at}/p;\n\
+                 fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\n\
+                 server {{ listen 127.0.0.1:{port} ssl; http2 {http2}; ssl_certificate {at}/server.crt;\n\
+                 ssl_certificate_key {at}/server.key;\n\
+                 location / {{ return 200 '$server_protocol $ssl_protocol $request_uri'; }} }} }}\n"
+            );
+            std::fs::write(directory.join("nginx.conf"), text).unwrap();
+            command.arg("-p").arg(directory).args(["-c", "nginx.conf", "-e", "error.log"]);
+        });
+        let nginx = nginx.listening_on(port);
+        let through = async |host: &str, ca: &str| {
+            let ca = nginx.directory().join(ca);
+            let text = format!(
+                "gateway: {{ upstreams: {{ up: {{ urls: 'https://{host}:{port}', ca: {} }} }} }}\n{GENEROUS}",
+                ca.display()
+            );
+            Front::start(&text).await
+        };
+        let front = through("localhost", "ca.crt").await;
+        for path in ["/one", "/two"] {
+            assert_eq!(front.get(path).await.text(), format!("{seen} TLSv1.3 {path}"));
+        }
+        // Somebody else's authority, and a name that the certificate does not have.
+        through("localhost", "other.crt").await.get("/").await.problem(502);
+        through("127.0.0.1", "ca.crt").await.get("/").await.problem(502);
+    }
+}
+
 /// A service of Google's own gRPC: a call, and a stream of answers.
 const GRPC_SERVER: &str = r#"
 import sys, grpc
