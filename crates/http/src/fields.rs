@@ -39,6 +39,12 @@ impl Fields {
         Self { retry_after, policy: value(quota), state: value(text) }
     }
 
+    /// When to try again, and nothing else.
+    #[must_use]
+    pub fn only_retry_after(self) -> Self {
+        Self { retry_after: self.retry_after, ..Self::default() }
+    }
+
     /// In place of what is there.
     pub fn insert_into(self, headers: &mut HeaderMap) {
         let Self { retry_after, policy, state } = self;

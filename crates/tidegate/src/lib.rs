@@ -27,6 +27,13 @@
 //! - [`Key`] tells callers apart: text, numbers, addresses, tuples of them, or your own type.
 //! - [`Quota`] is read from `100/minute`, `5 per 10s` or `1000/1h burst 200`.
 //!
+//! The [`guide`] goes from a first limit to several instances.
+//!
+//! # Features
+//!
+//! None is on by default, and none changes what a decision means. `redis`: counters in Redis. `macros`:
+//! the attribute `rate_limit`. `serde`: decisions are written, limits are read.
+//!
 //! # Choosing an algorithm
 //!
 //! | | admits at most, in any span d up to the window W | memory a key |
@@ -51,6 +58,7 @@ mod decision;
 mod deny_cache;
 mod fallback;
 mod gate;
+pub mod guide;
 mod histogram;
 mod limiter;
 mod planned;

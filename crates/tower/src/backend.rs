@@ -35,6 +35,8 @@ pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(crate) struct Question {
     subject: Subject,
     cost: Cost,
+    /// Whether the client hears of what is allowed, too.
+    tells: bool,
 }
 
 #[derive(Debug)]
@@ -54,9 +56,10 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    fn of(answer: &Answer<'_, '_>) -> (Fields, Option<Box<Response<Bytes>>>) {
+    fn of(answer: &Answer<'_, '_>, tells: bool) -> (Fields, Option<Box<Response<Bytes>>>) {
         let is_denied = !answer.decision().is_allowed();
-        (Fields::of(answer), is_denied.then(|| Box::new(tidegate_http::denial(answer))))
+        let fields = if tells || is_denied { Fields::of(answer) } else { Fields::default() };
+        (fields, is_denied.then(|| Box::new(tidegate_http::denial(answer))))
     }
 
     fn unlimited() -> Self {
@@ -64,8 +67,8 @@ impl Outcome {
         Self { decision, fields: Fields::default(), denial: None }
     }
 
-    fn of_policy(limiter: &Limiter<impl Store>, decision: Decision) -> Self {
-        let (fields, denial) = Self::of(&Answer::of_policy(limiter.policy(), &decision));
+    fn of_policy(limiter: &Limiter<impl Store>, decision: Decision, tells: bool) -> Self {
+        let (fields, denial) = Self::of(&Answer::of_policy(limiter.policy(), &decision), tells);
         Self { decision, fields, denial }
     }
 }
@@ -74,18 +77,21 @@ impl Outcome {
 impl<S: Store + 'static> Backend for Limiter<S> {
     fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question> {
         let key = config.key.of(head, &config.warnings)?;
-        Some(Question { subject: Subject::Key(key), cost: config.cost_of(head) })
+        Some(Question::new(Subject::Key(key), head, config))
     }
 
     fn decide_now(&self, question: &Question) -> Option<Outcome> {
         let decision = self.try_check_n(question.key()?, question.cost)?;
-        Some(Outcome::of_policy(self, decision))
+        Some(Outcome::of_policy(self, decision, question.tells))
     }
 
     fn decide(self: Arc<Self>, question: Question) -> Boxed<(Outcome, Question)> {
         Box::pin(async move {
             let outcome = match question.key() {
-                Some(key) => Outcome::of_policy(&self, self.check_n(key, question.cost).await),
+                Some(key) => {
+                    let decision = self.check_n(key, question.cost).await;
+                    Outcome::of_policy(&self, decision, question.tells)
+                }
                 None => Outcome::unlimited(),
             };
             (outcome, question)
@@ -106,8 +112,7 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
     fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question> {
         let plan = self.plan();
         let attributes = attributes(&plan, head, config);
-        let subject = Subject::Attributes(plan, attributes);
-        Some(Question { subject, cost: config.cost_of(head) })
+        Some(Question::new(Subject::Attributes(plan, attributes), head, config))
     }
 
     fn decide_now(&self, _: &Question) -> Option<Outcome> {
@@ -119,7 +124,7 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
             let outcome = match question.owed() {
                 Some(owed) => {
                     let decision = self.settle(&owed).await;
-                    let (fields, denial) = Outcome::of(&Answer::of_owed(&owed, &decision));
+                    let (fields, denial) = Outcome::of(&Answer::of_owed(&owed, &decision), question.tells);
                     Outcome { decision, fields, denial }
                 }
                 None => Outcome::unlimited(),
@@ -140,6 +145,10 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
 
 /// Each backend is asked its own questions only.
 impl Question {
+    fn new(subject: Subject, head: RequestHead<'_>, config: &Config) -> Self {
+        Self { subject, cost: config.cost_of(head), tells: config.tells() }
+    }
+
     const fn key(&self) -> Option<&OwnedKey> {
         match &self.subject {
             Subject::Key(key) => Some(key),

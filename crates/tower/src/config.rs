@@ -51,6 +51,11 @@ impl Config {
         }
     }
 
+    /// Whether clients hear of requests that were allowed.
+    pub(crate) const fn tells(&self) -> bool {
+        self.has_fields && !self.is_shadow
+    }
+
     pub(crate) fn skips(&self, head: RequestHead<'_>) -> bool {
         self.skip.as_ref().is_some_and(|skip| skip(head))
     }
@@ -70,7 +75,6 @@ impl Config {
         request: &mut Request<B>,
     ) -> Result<Option<Fields>, Box<Response<Bytes>>> {
         let Outcome { decision, fields, denial } = outcome;
-        let fields = Some(fields).filter(|_| self.has_fields && !self.is_shadow);
         let head = RequestHead::of(request);
         if let Some(observe) = &self.observe {
             observe(head, &decision);
@@ -82,18 +86,23 @@ impl Config {
             }
             _ => {
                 request.extensions_mut().insert(decision);
-                Ok(fields)
+                Ok(self.tells().then_some(fields))
             }
         }
     }
 
-    fn deny(&self, denial: Denial<'_>, fields: Option<Fields>) -> Response<Bytes> {
+    fn deny(&self, denial: Denial<'_>, fields: Fields) -> Response<Bytes> {
         let mut response = match &self.on_denied {
             Some(on_denied) => on_denied(denial),
             None => denial.into_response(),
         };
-        if let Some(fields) = fields {
-            fields.insert_into(response.headers_mut());
+        let headers = response.headers_mut();
+        if self.has_fields {
+            fields.insert_into(headers);
+        } else {
+            headers.remove("ratelimit");
+            headers.remove("ratelimit-policy");
+            fields.only_retry_after().insert_into(headers);
         }
         response
     }

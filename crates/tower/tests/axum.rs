@@ -196,6 +196,7 @@ async fn fields_can_be_left_out_and_two_layers_both_speak() {
     assert!(!response.headers().contains_key("ratelimit"));
     let response = silent.oneshot(get_from("::1")).await.unwrap();
     assert!(response.headers().contains_key("retry-after"));
+    assert!(!response.headers().contains_key("ratelimit"));
 
     let named = |name: &str, limit: &str| {
         RateLimitLayer::limiter(Limiter::builder().name(name).limit(limit).build().unwrap())

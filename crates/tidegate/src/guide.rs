@@ -1,0 +1,134 @@
+//! From a first limit to several instances, step by step.
+//!
+//! # One limit
+//!
+//! A [`Limiter`](crate::Limiter) has a quota and counts by key. It is made once and shared:
+//!
+//! ```
+//! use tidegate::Limiter;
+//!
+//! let limiter = Limiter::builder().name("search").limit("100/minute burst 20").build()?;
+//! let decision = limiter.check_now("alice");
+//! if !decision.is_allowed() {
+//!     println!("again in {:?}", decision.retry_after());
+//! }
+//! # Ok::<(), tidegate::BuildError>(())
+//! ```
+//!
+//! A quota with a burst is a token bucket, any other a sliding window; the
+//! [table](crate#choosing-an-algorithm) says what each admits at most. What cannot be is refused when
+//! the limiter is built, so that a check has no errors.
+//!
+//! # Whose limit
+//!
+//! Keys are text, numbers, addresses and tuples of them. Parts stay apart, and nothing is stored but a
+//! fingerprint. For an address use [`Address`](crate::Address), which is one key however it is written,
+//! and counts a network of IPv6 as one caller:
+//!
+//! ```
+//! use tidegate::{Address, Limiter};
+//!
+//! # fn main() -> Result<(), tidegate::BuildError> {
+//! let limiter = Limiter::builder().limit("1/minute").build()?;
+//! let caller = |text: &str| Address::read(text.as_bytes());
+//! assert!(limiter.check_now(&("login", caller("2001:db8::1").unwrap())).is_allowed());
+//! assert!(!limiter.check_now(&("login", caller("[2001:DB8::2]:443").unwrap())).is_allowed());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Several limits, and costs
+//!
+//! All limits of a limiter must pass, and all pay or none does. A [`Cost`](crate::Cost) is taken whole
+//! or not at all; what was not used goes back:
+//!
+//! ```
+//! use tidegate::{Cost, Limiter};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let tokens = Limiter::builder().limits(["1000/minute", "10000/day"]).build()?;
+//! assert!(tokens.check_n("alice", Cost::new(800)?).await.is_allowed());
+//! tokens.refund("alice", Cost::new(300)?).await;
+//! assert_eq!(tokens.peek("alice").await.remaining(), Some(500));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Policies
+//!
+//! Tiers, overrides, conditions and penalties are what a file says better than code: a
+//! [`PlanLimiter`](crate::PlanLimiter) decides by one, and takes another while it does.
+//!
+//! # Waiting instead of a refusal
+//!
+//! [`until_ready`](crate::Limiter::until_ready) waits in line, first come, first served: a leaky bucket
+//! that smooths what goes out. `examples/worker.rs` is one.
+//!
+//! # On functions
+//!
+//! With the feature `macros`, an attribute asks before a function runs:
+//!
+//! ```
+//! # #[cfg(feature = "macros")]
+//! # fn main() {
+//! use tidegate::{Denied, rate_limit};
+//!
+//! #[rate_limit(name = "resets", quota = "5/hour", key = |user| user)]
+//! fn reset_password(user: u64) -> Result<(), Denied> {
+//!     Ok(())
+//! }
+//! assert!(reset_password(7).is_ok());
+//! # }
+//! # #[cfg(not(feature = "macros"))]
+//! # fn main() {}
+//! ```
+//!
+//! # Several instances
+//!
+//! With the feature `redis`, a `RedisStore` shares the counters of all processes that know its secret:
+//!
+//! ```
+//! # #[cfg(feature = "redis")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use tidegate::{Limiter, OnStoreError, RedisConfig, RedisStore};
+//!
+//! let config: RedisConfig = "redis://127.0.0.1:6379".parse()?;
+//! let store = RedisStore::builder(config).secret("of this deployment").build();
+//! let limiter = Limiter::builder()
+//!     .limit("100/minute")
+//!     .store(store)
+//!     .on_store_error(OnStoreError::Local) // what to do while Redis does not answer
+//!     .expected_nodes(3)
+//!     .build()?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "redis"))]
+//! # fn main() {}
+//! ```
+//!
+//! Decisions are the same to the last unit. A check never fails and never takes longer than the
+//! store's deadline: without an answer, the [failure mode](crate::OnStoreError) decides.
+//!
+//! # Tests
+//!
+//! Time is a [`Clock`](crate::Clock). A test moves it:
+//!
+//! ```
+//! use tidegate::{Limiter, ManualClock, MemoryStore, Span};
+//!
+//! let clock = ManualClock::default();
+//! let store = MemoryStore::builder().clock(clock.clone()).build();
+//! let limiter = Limiter::builder().limit("1/minute burst 1").store(store).build()?;
+//! assert!(limiter.check_now("alice").is_allowed());
+//! assert!(!limiter.check_now("alice").is_allowed());
+//! clock.advance(Span::from_secs(60));
+//! assert!(limiter.check_now("alice").is_allowed());
+//! # Ok::<(), tidegate::BuildError>(())
+//! ```
+//!
+//! # In a web service, and at its other end
+//!
+//! The crate `tidegate-tower` is a layer for axum, tonic and hyper; `tidegate-client` is a client that
+//! heeds what limited servers say.

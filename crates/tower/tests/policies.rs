@@ -1,0 +1,101 @@
+//! The layer by policies.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+mod support;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
+use support::{from, get_from, statuses};
+use tidegate::config::Source;
+use tidegate::{MemoryStore, PlanLimiter};
+use tidegate_tower::{Key, RateLimitLayer};
+
+fn planned(text: &str) -> Arc<PlanLimiter> {
+    let source = Source::new("test", text).unwrap();
+    Arc::new(PlanLimiter::load(&source, MemoryStore::new()).unwrap())
+}
+
+fn app(layer: RateLimitLayer) -> Router {
+    Router::new()
+        .route("/", get(|| async { "hello" }))
+        .route("/users/{id}", get(|| async { "user" }))
+        .route("/fails", get(|| async { StatusCode::UNAUTHORIZED }))
+        .route_layer(layer)
+}
+
+#[tokio::test]
+async fn a_file_is_read_or_all_its_problems_are_told() {
+    let files = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let layer = RateLimitLayer::policy_file(format!("{files}/examples/policies/gateway.yaml"));
+    let app = app(layer.unwrap());
+    assert_eq!(statuses(&app, [get_from("::1")]).await, [200]);
+    let bad = format!("{files}/crates/policy/tests/bad/month.yaml");
+    let problems = RateLimitLayer::policy_file(bad).unwrap_err();
+    assert!(problems.to_string().contains("month"), "{problems}");
+    let problems = RateLimitLayer::policy_file("no/such/file.yaml").unwrap_err();
+    assert!(problems.to_string().contains("no/such/file.yaml"), "{problems}");
+}
+
+#[tokio::test]
+async fn what_the_program_names_comes_from_the_program() {
+    #[derive(Clone)]
+    struct User(&'static str);
+    let text = "policies: [{ name: a, key: ['header:x-user', route], limits: [1/day] }]";
+    let layer = RateLimitLayer::limiter(planned(text))
+        .attribute("header:x-user", Key::extension(|user: &User| user.0));
+    let app = app(layer);
+    let request = |path: &str, user: Option<&'static str>, spoofed: &str| {
+        let mut request = from("::1", path);
+        request.headers_mut().insert("x-user", spoofed.parse().unwrap());
+        if let Some(user) = user {
+            request.extensions_mut().insert(User(user));
+        }
+        request
+    };
+    let requests = [
+        request("/users/1", Some("alice"), "a"),
+        request("/users/2", Some("alice"), "b"),
+        request("/users/2", Some("bob"), "b"),
+        request("/", Some("alice"), "a"),
+        // Who has none is not this policy's.
+        request("/users/1", None, "alice"),
+        request("/users/1", None, "alice"),
+    ];
+    assert_eq!(statuses(&app, requests).await, [200, 429, 200, 200, 200, 200]);
+}
+
+#[tokio::test]
+async fn proxies_that_a_file_trusts_are_trusted() {
+    let policy = "policies: [{ name: a, key: [ip], limits: [1/day] }]";
+    let forwarded = |address: &str| {
+        let mut request = get_from("10.0.0.1");
+        request.headers_mut().insert("x-forwarded-for", address.parse().unwrap());
+        request
+    };
+    let requests = || ["1.1.1.1", "2.2.2.2", "9.9.9.9, 1.1.1.1"].map(forwarded);
+    let trusting = app(RateLimitLayer::limiter(planned(&format!(
+        "trusted_proxies: [10.0.0.0/8]\n{policy}"
+    ))));
+    assert_eq!(statuses(&trusting, requests()).await, [200, 200, 429]);
+    let told = RateLimitLayer::limiter(planned(policy)).by(Key::client_ip().trust_hops(1));
+    assert_eq!(statuses(&app(told), requests()).await, [200, 200, 429]);
+    let alone = app(RateLimitLayer::limiter(planned(policy)));
+    assert_eq!(statuses(&alone, requests()).await, [200, 429, 429]);
+}
+
+#[tokio::test]
+async fn a_plan_can_be_replaced_and_only_failures_counted() {
+    let limiter = planned("policies: [{ name: a, key: [], limits: [1/day] }]");
+    let layer = RateLimitLayer::limiter(Arc::clone(&limiter)).count_failures();
+    let app = app(layer);
+    assert_eq!(statuses(&app, [get_from("::1"), get_from("::1")]).await, [200, 200]);
+    let fails = || from("::1", "/fails");
+    assert_eq!(statuses(&app, [fails(), fails(), get_from("::1")]).await, [401, 429, 429]);
+    let more = Source::new("test", "policies: [{ name: a, key: [], limits: [2/day] }]").unwrap();
+    limiter.reload(&more).unwrap();
+    assert_eq!(statuses(&app, [fails(), fails()]).await, [401, 429]);
+}
