@@ -14,10 +14,18 @@ use tidegate::Store;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::activity::{Activity, Deadline, Due};
+use super::heard::Heard;
 use super::others::Others;
 use super::route;
 use crate::accept::Closing;
 use crate::{App, Config};
+
+/// What the calls of a connection share.
+struct Session<S> {
+    app: Arc<App<S>>,
+    config: Arc<Config>,
+    others: Arc<Others>,
+}
 
 /// Answers calls until the client leaves, is silent for too long, or the server closes.
 pub(super) async fn serve<S, IO>(
@@ -70,7 +78,7 @@ fn builder(config: &Config) -> http2::Builder<TokioExecutor> {
         // A message is read whole before it is looked at; more than one needs no room.
         .initial_stream_window_size(bytes(config.max_body.saturating_add(PREFIX)))
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_concurrent_streams(MAX_STREAMS)
+        .max_concurrent_streams(config.max_streams)
         .max_header_list_size(bytes(config.max_head))
         .max_send_buf_size(SEND_BUFFER)
         // Streams that are opened and reset at once: after so many the connection is closed.
@@ -87,7 +95,6 @@ fn builder(config: &Config) -> http2::Builder<TokioExecutor> {
 /// Before each message.
 const PREFIX: usize = 5;
 const CONNECTION_WINDOW: u32 = 1 << 20;
-const MAX_STREAMS: u32 = 200;
 const SEND_BUFFER: usize = 64 << 10;
 const MAX_RESETS: usize = 20;
 const MAX_ERRORS: usize = 256;
