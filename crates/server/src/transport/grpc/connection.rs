@@ -41,12 +41,16 @@ pub(super) async fn serve<S, IO>(
     let activity = Activity::new();
     let mut deadline = Deadline::new(activity.clone(), &config);
     let builder = builder(&config);
+    let io = TokioIo::new(Heard::new(stream, activity.clone()));
+    let session = Arc::new(Session { app, config, others });
     let service = service_fn(move |request| {
-        let (app, config, others) = (Arc::clone(&app), Arc::clone(&config), Arc::clone(&others));
-        let call = activity.begin();
-        async move { Ok::<_, Infallible>(route::answer(&app, &config, &others, request, call).await) }
+        let (session, call) = (Arc::clone(&session), activity.begin());
+        async move {
+            let Session { app, config, others } = &*session;
+            Ok::<_, Infallible>(route::answer(app, config, others, request, call).await)
+        }
     });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut connection = pin!(builder.serve_connection(io, service));
     let mut closed = pin!(async move { drop(closing.wait_for(|closing| *closing).await) });
     let mut is_open = true;
     // By hand and not by `select!`: the deadline must look after the connection has moved.
