@@ -101,6 +101,15 @@ impl<S: Store> App<S> {
         decision
     }
 
+    /// Whether anything is left of what is owed to: for charges that cost nothing, and are seen as
+    /// looks.
+    pub async fn peek(&self, owed: &Owed<'_>) -> Decision {
+        let watch = self.metrics.begin();
+        let decision = self.limiter.peek(owed).await;
+        self.metrics.observe(owed, &decision, watch);
+        decision
+    }
+
     /// All that is counted, as Prometheus reads it.
     pub async fn metrics_page(&self) -> String {
         metrics::page(self).await

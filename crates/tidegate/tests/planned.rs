@@ -178,3 +178,24 @@ async fn charges_of_no_policy_fall_as_their_caller_says() {
     let many = vec![asked.charge(Cost::PEEK); Plan::MAX_CHARGES + 1];
     assert!(!limiter.settle_charges(&many, OnStoreError::Open).await.is_allowed());
 }
+
+#[tokio::test]
+async fn a_peek_takes_nothing_and_tells_when_nothing_is_left() {
+    let text = "
+policies:
+  - { name: api, key: [user], limits: [2/hour], algorithm: fixed-window }
+  - { name: watched, key: [user], limits: [1/hour], mode: shadow }
+";
+    let limiter = PlanLimiter::new(plan(text), MemoryStore::new());
+    let plan = limiter.plan();
+    let owed = plan.charges(&[("user", "42")], Cost::ONE);
+    for _ in 0..3 {
+        assert!(limiter.peek(&owed).await.is_allowed());
+    }
+    for _ in 0..2 {
+        assert!(limiter.settle(&owed).await.is_allowed());
+    }
+    let decision = limiter.peek(&owed).await;
+    assert_eq!((decision.is_allowed(), decision.reason()), (false, Reason::LimitExceeded));
+    assert_eq!(decision.retry_after(), decision.reset_after());
+}

@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, ensure};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use tidegate_testkit::Redis;
 
 use self::load::{Load, Measured};
 use crate::table;
@@ -32,44 +33,63 @@ const WORKLOADS: [(&str, &str, u32); 4] = [
 const SERVERS_CORE: usize = 0;
 const CLIENTS_CORE: usize = 1;
 
-/// All workloads, the contestants in turn.
+/// Beside the bare server, and then with the counters in Redis.
 pub(crate) fn compare(rounds: usize, calls: u64) -> anyhow::Result<()> {
     pin(CLIENTS_CORE);
+    in_memory(rounds, calls)?;
+    in_redis(rounds, calls)
+}
+
+/// All workloads, the contestants in turn.
+fn in_memory(rounds: usize, calls: u64) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for (name, limit, keys) in WORKLOADS {
         eprintln!("{name} ...");
         let servers = CONTESTANTS.map(|contestant| Server::start(contestant, limit));
         let mut measured = CONTESTANTS.map(|_| Vec::new());
-        // The bare one says yes to everything.
-        for (server, contestant) in servers.iter().zip(CONTESTANTS) {
-            let server = server.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
-            let first = Load { port: server.port, keys, calls: keys.max(20_000).into() }.run()?;
-            ensure!(first.calls > 0, "{contestant} answers nothing");
+        let servers = servers.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+        // Every key once, so that none is new when the measuring starts.
+        for server in &servers {
+            server.measure(keys, keys.max(20_000).into())?;
         }
         for _ in 0..rounds {
             for (server, measured) in servers.iter().zip(&mut measured) {
-                let server = server.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
-                let before = server.cpu_micros()?;
-                let mut one = Load { port: server.port, keys, calls }.run()?;
-                one.cpu = (server.cpu_micros()? - before) / one.calls as f64;
-                measured.push(one);
+                measured.push(server.measure(keys, calls)?);
             }
         }
         let [bare, ours] = measured.map(median);
         let (bare, ours) = (bare.context("a round")?, ours.context("a round")?);
+        // The bare one says yes to everything.
         let expected = if limit == "denied" { 1.0 } else { 0.0 };
         ensure!((ours.denied - expected).abs() < 1e-9, "{name}: {} are denied", ours.denied);
         rows.extend([(CONTESTANTS[0], bare), (CONTESTANTS[1], ours)].map(|it| row(name, it, bare)));
     }
-    let header =
-        ["", "decisions/s", "of bare", "server CPU, us", "p50, us", "p99, us", "p99.9, us"];
     table::print(
         "Envoy RLS over gRPC, 8 connections x 8 streams, a core each",
-        &header.map(str::to_owned),
+        &HEADER.map(str::to_owned),
         &rows,
     );
     Ok(())
 }
+
+/// What a decision costs the server when Redis keeps the counters, on the core of the load.
+fn in_redis(rounds: usize, calls: u64) -> anyhow::Result<()> {
+    let redis = Redis::start();
+    let mut rows = Vec::new();
+    for keys in [1, 100_000] {
+        eprintln!("Redis, {keys} keys ...");
+        let server = Server::start(&redis.url(), "allowed")?;
+        server.measure(keys, 20_000)?;
+        let rounds: Result<Vec<_>, _> = (0..rounds).map(|_| server.measure(keys, calls)).collect();
+        let ours = median(rounds?).context("a round")?;
+        rows.push(row("allowed", (&format!("{keys} keys"), ours), ours));
+    }
+    table::print("The same with Redis", &HEADER.map(str::to_owned), &rows);
+    Ok(())
+}
+
+const HEADER: [&str; 7] =
+    ["", "decisions/s", "of the first", "server CPU, us", "p50, us", "p99, us", "p99.9, us"];
 
 fn row(workload: &str, (contestant, one): (&str, Measured), bare: Measured) -> Vec<String> {
     vec![
@@ -118,6 +138,13 @@ impl Server {
         BufReader::new(process.stdout.take().context("its output")?).read_line(&mut line)?;
         let port = line.trim().parse().with_context(|| format!("{contestant} said {line:?}"))?;
         Ok(Self { process, port })
+    }
+
+    fn measure(&self, keys: u32, calls: u64) -> anyhow::Result<Measured> {
+        let before = self.cpu_micros()?;
+        let measured = Load { port: self.port, keys, calls }.run()?;
+        let cpu = (self.cpu_micros()? - before) / measured.calls as f64;
+        Ok(Measured { cpu, ..measured })
     }
 
     /// What it has used of its core.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use tidegate::MemoryStore;
 use tidegate::config::Source;
+use tidegate::{MemoryStore, RedisConfig, RedisStore, Store};
 use tidegate_server::{App, Config, grpc};
 use tidegate_wire::envoy::rate_limit_service_server::{RateLimitService, RateLimitServiceServer};
 use tidegate_wire::envoy::{Code, DescriptorStatus, RateLimitRequest, RateLimitResponse};
@@ -22,14 +22,25 @@ pub(crate) fn serve(contestant: &str, limit: &str) -> anyhow::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         println!("{}", listener.local_addr()?.port());
         match contestant {
-            "tidegate" => ours(listener, limit).await,
+            "tidegate" => {
+                let store = MemoryStore::builder().max_keys(2_000_000).build();
+                ours(listener, limit, store).await
+            }
+            url if url.starts_with("redis://") => {
+                let config: RedisConfig = url.parse()?;
+                ours(listener, limit, RedisStore::builder(config).build()).await
+            }
             "tonic, bare" => bare(listener).await,
             other => bail!("{other:?}: expected one of {:?}", super::CONTESTANTS),
         }
     })
 }
 
-async fn ours(listener: TcpListener, limit: &str) -> anyhow::Result<()> {
+async fn ours<S: Store + 'static>(
+    listener: TcpListener,
+    limit: &str,
+    store: S,
+) -> anyhow::Result<()> {
     let (unit, requests) = match limit {
         "allowed" => ("second", u32::MAX),
         "denied" => ("year", 1),
@@ -39,7 +50,6 @@ async fn ours(listener: TcpListener, limit: &str) -> anyhow::Result<()> {
         "domain: bench\ndescriptors: [{{ key: user, \
          rate_limit: {{ unit: {unit}, requests_per_unit: {requests} }} }}]"
     );
-    let store = MemoryStore::builder().max_keys(2_000_000).build();
     let app = App::load(&Source::new("bench.yaml", text)?, store).context("the policies")?;
     grpc::serve(listener, Arc::new(app), Config::default(), std::future::pending()).await;
     Ok(())

@@ -92,7 +92,14 @@ impl Metrics {
         }
         let policies = self.policies.load();
         let mut first = 0;
-        while let Some(policy) = owed.policy(first) {
+        while first < owed.charges().len() {
+            let Some(policy) = owed.policy(first) else {
+                // A limit that came with the request.
+                let outcome = Outcome::of(owed, decision, first..first + 1);
+                self.ad_hoc.count(slot, outcome, decision.source());
+                first += 1;
+                continue;
+            };
             let is_of_it = |index: &usize| {
                 owed.policy(*index).is_some_and(|other| std::ptr::eq(other, policy))
             };

@@ -159,9 +159,12 @@ async fn who_does_not_speak_or_not_finish_is_let_go() {
         ..Config::default()
     };
     let server = Server::with(LIMITS, config).await;
-    // Says nothing at all.
-    let mut silent = TcpStream::connect(server.address).await.unwrap();
-    assert!(matches!(soon(silent.read_to_end(&mut Vec::new())).await, Ok(_) | Err(_)));
+    // Says nothing at all, or no more than that it speaks HTTP/2.
+    for words in [&b""[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
+        let mut silent = TcpStream::connect(server.address).await.unwrap();
+        silent.write_all(words).await.unwrap();
+        assert!(matches!(soon(silent.read_to_end(&mut Vec::new())).await, Ok(_) | Err(_)));
+    }
     // Begins a message.
     let client = server.connect().await;
     let (response, mut stream) =

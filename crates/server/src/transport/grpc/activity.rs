@@ -11,7 +11,8 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::Config;
 
-/// The calls of a connection: those under way in the lower half, all there ever were in the upper.
+/// The calls of a connection: those under way in the lower half; the upper one counts what has
+/// begun, the conversation itself and each call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Activity(Arc<AtomicU64>);
 
@@ -22,6 +23,13 @@ pub(super) struct Call(Activity);
 impl Activity {
     pub(super) fn new() -> Self {
         Self::default()
+    }
+
+    /// The client has said something.
+    pub(super) fn heard(&self) {
+        if self.0.load(Ordering::Relaxed) == 0 {
+            self.0.fetch_add(BEGUN, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn begin(&self) -> Call {
@@ -60,7 +68,7 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// The first call has to come as soon as a head.
+    /// The first word has to come as soon as a head.
     pub(super) fn new(activity: Activity, config: &Config) -> Self {
         Self {
             activity,

@@ -14,10 +14,18 @@ use tidegate::Store;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::activity::{Activity, Deadline, Due};
+use super::heard::Heard;
 use super::others::Others;
 use super::route;
 use crate::accept::Closing;
 use crate::{App, Config};
+
+/// What the calls of a connection share.
+struct Session<S> {
+    app: Arc<App<S>>,
+    config: Arc<Config>,
+    others: Arc<Others>,
+}
 
 /// Answers calls until the client leaves, is silent for too long, or the server closes.
 pub(super) async fn serve<S, IO>(
@@ -33,12 +41,16 @@ pub(super) async fn serve<S, IO>(
     let activity = Activity::new();
     let mut deadline = Deadline::new(activity.clone(), &config);
     let builder = builder(&config);
+    let io = TokioIo::new(Heard::new(stream, activity.clone()));
+    let session = Arc::new(Session { app, config, others });
     let service = service_fn(move |request| {
-        let (app, config, others) = (Arc::clone(&app), Arc::clone(&config), Arc::clone(&others));
-        let call = activity.begin();
-        async move { Ok::<_, Infallible>(route::answer(&app, &config, &others, request, call).await) }
+        let (session, call) = (Arc::clone(&session), activity.begin());
+        async move {
+            let Session { app, config, others } = &*session;
+            Ok::<_, Infallible>(route::answer(app, config, others, request, call).await)
+        }
     });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut connection = pin!(builder.serve_connection(io, service));
     let mut closed = pin!(async move { drop(closing.wait_for(|closing| *closing).await) });
     let mut is_open = true;
     // By hand and not by `select!`: the deadline must look after the connection has moved.
@@ -70,7 +82,7 @@ fn builder(config: &Config) -> http2::Builder<TokioExecutor> {
         // A message is read whole before it is looked at; more than one needs no room.
         .initial_stream_window_size(bytes(config.max_body.saturating_add(PREFIX)))
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_concurrent_streams(MAX_STREAMS)
+        .max_concurrent_streams(config.max_streams)
         .max_header_list_size(bytes(config.max_head))
         .max_send_buf_size(SEND_BUFFER)
         // Streams that are opened and reset at once: after so many the connection is closed.
@@ -87,7 +99,6 @@ fn builder(config: &Config) -> http2::Builder<TokioExecutor> {
 /// Before each message.
 const PREFIX: usize = 5;
 const CONNECTION_WINDOW: u32 = 1 << 20;
-const MAX_STREAMS: u32 = 200;
 const SEND_BUFFER: usize = 64 << 10;
 const MAX_RESETS: usize = 20;
 const MAX_ERRORS: usize = 256;

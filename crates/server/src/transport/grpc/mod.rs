@@ -8,6 +8,7 @@ mod answer;
 mod ask;
 mod body;
 mod connection;
+mod heard;
 mod message;
 mod others;
 mod refusal;

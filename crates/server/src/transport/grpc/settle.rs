@@ -37,9 +37,9 @@ pub(super) async fn settle<'p, S: Store>(
         let is_denied = !each && bills.iter().any(Bill::is_denied);
         let owed = owed.owed.part(charges.iter().copied());
         let decision = match kind {
-            // Somebody else has refused.
+            // Somebody else has refused: nobody asks for a decision any more.
             _ if is_denied => app.limiter().peek(&owed).await,
-            Kind::Look => app.limiter().peek(&owed).await,
+            Kind::Look => app.peek(&owed).await,
             Kind::Pay if each => pay_what_is_there(app, &owed).await,
             Kind::Pay => app.settle(&owed).await,
             Kind::Return => give_back(app, &owed).await,
