@@ -14,6 +14,7 @@ pub use side::{PolicyTally, Side};
 
 use tidegate::Plan;
 use tidegate::config::{Problems, Source};
+use tidegate_policy::KeyHasher;
 
 use crate::Progress;
 use crate::log::{Input, LogError, LogReader, Reading};
@@ -102,8 +103,13 @@ impl Replay {
     }
 }
 
+/// Under a secret that is none: what is found must not depend on the process that finds it.
+pub(crate) fn compile(source: &Source) -> Result<Plan, Problems> {
+    Plan::compile_with(KeyHasher::shared(*b"tidegate replays"), source)
+}
+
 fn side(source: &Source) -> Result<Side<MemoryCourt>, ReplayError> {
-    let plan = Plan::compile(source)?;
+    let plan = compile(source)?;
     if !plan.domains().is_empty() {
         return Err(ReplayError::Descriptors(source.name().to_owned()));
     }

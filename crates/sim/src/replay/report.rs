@@ -164,6 +164,13 @@ pub(crate) fn notes_on(reading: &Reading) -> Vec<String> {
             count(reading.late)
         ));
     }
+    if reading.ahead > 0 {
+        notes.push(format!(
+            "{} requests have times so far ahead of all others that they were counted at once: a clock \
+             was wrong.",
+            count(reading.ahead)
+        ));
+    }
     for (name, seen) in &reading.attributes {
         if *seen == 0 && reading.requests > 0 {
             notes.push(format!("No request has the attribute {}.", clip(name, 40)));
