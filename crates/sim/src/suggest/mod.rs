@@ -237,7 +237,7 @@ impl Suggest {
 
 /// A few limits below and above one, at about equal distances on a logarithmic scale.
 fn around(units: u64) -> Vec<u64> {
-    let mut all: Vec<u64> = (-6..=6)
+    let mut all: Vec<u64> = (-6..=3)
         .map(|step| (units as f64 * (f64::from(step) / 2.0).exp2()).round() as u64)
         .filter(|units| *units > 0)
         .collect();
