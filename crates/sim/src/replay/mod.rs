@@ -96,7 +96,7 @@ impl Replay {
             let new = self.new.decide(request);
             if let Some(old) = &mut self.old {
                 let was = old.decide(request);
-                changes.note(request.at, &self.new, &new, old, &was, request);
+                changes.note(&self.new, &new, old, &was, request);
             }
         })?;
         Ok(Replayed { reading, new: self.new, old: self.old.map(|old| (old, changes)) })
