@@ -29,7 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-client", &["tidegate"]),
     ("tidegate-server", &["tidegate", "tidegate-http", "tidegate-wire"]),
     ("tidegate-gateway", &["tidegate", "tidegate-http", "tidegate-server", "tidegate-wire"]),
-    ("tidegate-sim", &["tidegate", "tidegate-core"]),
+    ("tidegate-sim", &["tidegate", "tidegate-core", "tidegate-policy"]),
     (
         "tidegate-cli",
         &["tidegate", "tidegate-gateway", "tidegate-server", "tidegate-sim", "tidegate-wire"],

@@ -100,11 +100,11 @@ fn notes_tell_what_is_odd_about_a_log() {
     let policy = "{ name: p, key: [user, plan], limits: [1/minute] }";
     let shown = replay(&text, policy, None).report().text();
     assert!(
-        shown.contains("1 lines are no requests") && shown.contains("access.log:1:"),
+        shown.contains("no request: 1 line, such as") && shown.contains("access.log:1:"),
         "{shown}"
     );
     assert!(shown.contains("No request has the attribute plan."), "{shown}");
-    assert!(shown.contains("No policy is about 1 requests."), "{shown}");
+    assert!(shown.contains("No policy is about 1 request."), "{shown}");
 }
 
 #[test]

@@ -49,6 +49,8 @@ pub struct Reading {
     pub examples: Vec<Example>,
     /// Requests that came later than could be put in order.
     pub late: u64,
+    /// Requests that were too far ahead of their time to wait for it.
+    pub ahead: u64,
     /// The earliest request.
     pub first: Option<Timestamp>,
     /// The latest request.
@@ -222,8 +224,11 @@ impl LogReader {
             let line = block.rows.get(row).map_or(0, |row| row.line);
             each(&Request { at, line, names, block: &block, row });
         };
-        for parser in parsers.iter().cycle() {
+        for (number, parser) in parsers.iter().cycle().enumerate() {
             let Ok(block) = parser.recv() else { break };
+            if number % HELD_BLOCKS == HELD_BLOCKS - 1 {
+                reorder.stale().into_iter().for_each(&mut decide);
+            }
             reading.note(&block, files);
             present.iter_mut().zip(&block.present).for_each(|(sum, count)| *sum += count);
             let block = Arc::new(block);
@@ -237,7 +242,7 @@ impl LogReader {
         while let Some(next) = reorder.rest() {
             decide(next);
         }
-        reading.late = reorder.late;
+        (reading.late, reading.ahead) = (reorder.late, reorder.ahead);
         reading.attributes = names.wanted().iter().map(ToString::to_string).zip(present).collect();
         reading
     }
@@ -267,4 +272,6 @@ fn parsers() -> usize {
 }
 
 const BELT: usize = 2;
+/// Blocks of about a megabyte after which nothing of them is held any more.
+const HELD_BLOCKS: usize = 48;
 const MOST_EXAMPLES: usize = 5;

@@ -16,8 +16,12 @@ pub(super) struct Reorder<T> {
     newest: Timestamp,
     released: Timestamp,
     sequence: u64,
+    /// What was pushed since this number is still fresh.
+    fresh_from: u64,
     /// How many came too late.
     pub(super) late: u64,
+    /// How many were so far ahead of all others that nobody could wait for their time.
+    pub(super) ahead: u64,
 }
 
 #[derive(Debug)]
@@ -35,7 +39,9 @@ impl<T> Reorder<T> {
             newest: Timestamp::ZERO,
             released: Timestamp::ZERO,
             sequence: 0,
+            fresh_from: 0,
             late: 0,
+            ahead: 0,
         }
     }
 
@@ -53,6 +59,19 @@ impl<T> Reorder<T> {
             return self.rest();
         }
         None
+    }
+
+    /// Takes out what has been held since before the last call, and forgets that there were such
+    /// times: a line whose clock was wrong keeps the text around it, and is not worth that.
+    pub(super) fn stale(&mut self) -> Vec<(Timestamp, T)> {
+        let since = std::mem::replace(&mut self.fresh_from, self.sequence);
+        let is_fresh = |Reverse(held): &Reverse<Held<T>>| held.sequence >= since;
+        let all = std::mem::take(&mut self.held).into_vec();
+        let (fresh, stale): (Vec<_>, Vec<_>) = all.into_iter().partition(is_fresh);
+        self.newest = fresh.iter().map(|Reverse(held)| held.at).fold(self.released, Timestamp::max);
+        self.held = fresh.into();
+        self.ahead += stale.len() as u64;
+        stale.into_iter().map(|Reverse(held)| (self.released, held.item)).collect()
     }
 
     /// The next one, at the end.
@@ -109,6 +128,21 @@ mod tests {
         assert_eq!(sorted(&[100, 1, 101], 10), (vec![1, 100, 101], 0), "at the start all is open");
         assert_eq!(sorted(&[10, 100, 20, 101], 10), (vec![10, 20, 100, 101], 0));
         assert_eq!(sorted(&[10, 100, 200, 20, 201], 10), (vec![10, 100, 100, 200, 201], 1));
+    }
+
+    #[test]
+    fn a_line_from_the_far_future_is_not_held_for_ever_and_stops_no_clock() {
+        let mut reorder = Reorder::new(Span::from_secs(10));
+        for secs in [5, 9_999, 6] {
+            reorder.push(Timestamp::from_secs(secs), secs);
+        }
+        let ready: Vec<_> = std::iter::from_fn(|| reorder.ready()).map(|(_, item)| item).collect();
+        assert_eq!(ready, [5, 6]);
+        assert!(reorder.stale().is_empty(), "it may yet come true");
+        reorder.push(Timestamp::from_secs(7), 7);
+        assert_eq!(reorder.stale(), [(Timestamp::from_secs(6), 9_999)]);
+        assert_eq!((reorder.ahead, reorder.ready()), (1, None));
+        assert_eq!(reorder.rest(), Some((Timestamp::from_secs(7), 7)));
     }
 
     #[test]

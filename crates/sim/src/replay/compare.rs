@@ -1,12 +1,11 @@
 //! Two configurations side by side: who is hit by one that is not by the other.
 
-use tidegate::Timestamp;
 use tidegate_core::Fingerprint;
 
 use super::Court;
 use super::side::{Ruling, Side, label};
 use crate::log::Request;
-use crate::sketch::{Distinct, Frequent, Timeline};
+use crate::sketch::{Distinct, Frequent};
 
 /// What would change.
 #[derive(Debug)]
@@ -21,8 +20,6 @@ pub struct Changes {
     pub(super) top: Frequent<(usize, Fingerprint)>,
     /// The most frequent of those that are denied today and then no more.
     pub(super) relieved: Frequent<(usize, Fingerprint)>,
-    /// Newly denied and newly allowed over time.
-    pub(super) timeline: Timeline<2>,
 }
 
 impl Default for Changes {
@@ -33,7 +30,6 @@ impl Default for Changes {
             keys: Distinct::default(),
             top: Frequent::new(MOST_CANDIDATES),
             relieved: Frequent::new(MOST_CANDIDATES),
-            timeline: Timeline::default(),
         }
     }
 }
@@ -41,7 +37,6 @@ impl Default for Changes {
 impl Changes {
     pub(super) fn note<C: Court>(
         &mut self,
-        at: Timestamp,
         new: &Side<C>,
         ruling: &Ruling,
         old: &Side<C>,
@@ -51,7 +46,6 @@ impl Changes {
         match (ruling.allowed, was.allowed) {
             (false, true) => {
                 self.newly_denied += 1;
-                self.timeline.add(at, 0);
                 for (number, subject) in &ruling.denying {
                     self.keys.add(subject.high() ^ *number as u64);
                 }
@@ -59,7 +53,6 @@ impl Changes {
             }
             (true, false) => {
                 self.newly_allowed += 1;
-                self.timeline.add(at, 1);
                 count(&mut self.relieved, old, was, request);
             }
             _ => {}

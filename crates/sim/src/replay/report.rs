@@ -1,6 +1,6 @@
 //! What a replay found.
 
-use tidegate::{Span, Timestamp};
+use tidegate::Timestamp;
 
 use super::side::{DENIED, OFFERED};
 use super::{Changes, Court as _, MemoryCourt, Replayed, Side};
@@ -10,15 +10,15 @@ use crate::report::{
     moment, share,
 };
 use crate::sketch::{Frequent, Timeline};
+use crate::traffic::seconds;
 
 impl Replayed {
     /// What would have been denied, to whom, when; and what would change.
     pub fn report(&self) -> Report {
-        let mut sections = vec![self.by_policy()];
+        let mut sections = vec![self.over_time(), self.by_policy()];
         if let Some((old, changes)) = &self.old {
             sections.push(self.changes(old, changes));
         }
-        sections.push(self.over_time());
         sections.push(hitters("Who is denied most", self.new.top(), "denied"));
         sections.push(self.about_the_log());
         Report {
@@ -90,8 +90,8 @@ impl Replayed {
         let omitted = (omitted > 0)
             .then(|| format!("And {} policies more, which deny less.", count(omitted as u64)));
         let unmatched = self.new.unmatched();
-        let unmatched =
-            (unmatched > 0).then(|| format!("No policy is about {} requests.", count(unmatched)));
+        let unmatched = (unmatched > 0)
+            .then(|| format!("No policy is about {}.", counted(unmatched, "request")));
         omitted.into_iter().chain(unmatched).map(Item::Note).fold(section, Section::with)
     }
 
@@ -107,7 +107,10 @@ impl Replayed {
         row("not denied, and today so".to_owned(), changes.newly_allowed);
         let keys = Cell::estimate(changes.keys.count(), changes.keys.is_exact());
         let mut section = Section::new("What would change")
-            .about(format!("{} keys would be denied a request that today passes.", keys.shown()))
+            .about(format!(
+                "Keys that would be denied a request that today passes: {}.",
+                keys.shown()
+            ))
             .with(Item::Table(table));
         let lists = [("newly denied", &changes.top), ("no longer denied", &changes.relieved)];
         for (name, top) in lists {
@@ -117,14 +120,37 @@ impl Replayed {
     }
 
     fn over_time(&self) -> Section {
-        let chart = chart(&self.new, self.new.timeline());
-        let mut charts = vec![chart];
+        let bars = |side: &Side<MemoryCourt>, name: &str, role, kind| {
+            let timeline = side.timeline();
+            Series {
+                name: name.to_owned(),
+                role,
+                look: Look::Bars(width(timeline)),
+                points: points(timeline, kind),
+            }
+        };
+        let mut denied = vec![bars(&self.new, "denied", Role::Denied, DENIED)];
         if let Some((old, _)) = &self.old {
-            charts.push(self::chart(old, old.timeline()));
+            let today = bars(old, "denied today", Role::Compared(1), DENIED);
+            let look = Look::Steps(width(old.timeline()));
+            denied.push(Series { look, ..today });
         }
-        Section::new("Over time")
-            .about("In a terminal: what is denied, large; all requests, below it.")
-            .with(Item::Charts(charts))
+        let all = bars(&self.new, "requests", Role::Offered, OFFERED);
+        let timeline = self.new.timeline();
+        let each = short_span(width(timeline));
+        let chart = |title: &str, series| Chart {
+            title: title.to_owned(),
+            caption: format!("in each {each}, UTC"),
+            x: Scale::Moment,
+            y: Scale::Number,
+            range: range(timeline),
+            series,
+            marks: Vec::new(),
+            main: Some(0),
+        };
+        Section::new("When")
+            .with(Item::Charts(vec![chart("Requests that would have been denied", denied)]))
+            .with(Item::Charts(vec![chart("All requests", vec![all])]))
     }
 
     fn about_the_log(&self) -> Section {
@@ -136,9 +162,9 @@ impl Replayed {
     fn overflow(&self) -> Option<String> {
         let stats = self.new.court().stats().filter(|stats| stats.overflowed > 0)?;
         Some(format!(
-            "{} requests came from more keys than fit the store, and shared counters: what is said of \
+            "From more keys than fit the store, which therefore shared counters: {}. What is said of \
              them is stricter than it would be.",
-            count(stats.overflowed)
+            counted(stats.overflowed, "request")
         ))
     }
 }
@@ -152,16 +178,22 @@ pub(crate) fn notes_on(reading: &Reading) -> Vec<String> {
         });
         let shown: Vec<_> = shown.collect();
         notes.push(format!(
-            "{} lines are no requests and were left out, such as {}.",
-            count(reading.malformed),
+            "Left out, as it is no request: {}, such as {}.",
+            counted(reading.malformed, "line"),
             shown.join("; ")
         ));
     }
     if reading.late > 0 {
         notes.push(format!(
-            "{} requests stand so far behind later ones that they were counted at the time of those; \
-             sort the log, or give --reorder more time.",
-            count(reading.late)
+            "So far behind later lines that it was counted at their time: {}; sort the log, or give \
+             --reorder more time.",
+            counted(reading.late, "request")
+        ));
+    }
+    if reading.ahead > 0 {
+        notes.push(format!(
+            "So far ahead of all others that a clock must have been wrong, and counted at once: {}.",
+            counted(reading.ahead, "request")
         ));
     }
     for (name, seen) in &reading.attributes {
@@ -203,37 +235,20 @@ fn hitters<K: Copy + Eq + std::hash::Hash>(
     }
 }
 
-fn chart(side: &Side<MemoryCourt>, timeline: &Timeline<2>) -> Chart {
-    let start = side.start().as_micros() as f64 / 1e6;
-    let width = timeline.width().as_micros() as f64 / 1e6;
-    let points = |kind: usize| {
-        let bins = timeline.bins().iter().enumerate();
-        bins.map(|(index, bin)| (start + index as f64 * width, bin[kind] as f64)).collect()
-    };
-    let end = start + width * timeline.bins().len().max(1) as f64;
-    let series = |name: &str, role, kind| Series {
-        name: name.to_owned(),
-        role,
-        look: Look::Bars(width),
-        points: points(kind),
-    };
-    Chart {
-        title: side.name().to_owned(),
-        caption: format!(
-            "requests in each {}: {} denied",
-            Span::from_micros(timeline.width().as_micros()),
-            share(side.denied() as f64 / side.requests().max(1) as f64),
-        ),
-        x: Scale::Moment,
-        y: Scale::Number,
-        range: (start, end),
-        series: vec![
-            series("requests", Role::Offered, OFFERED),
-            series("denied", Role::Denied, DENIED),
-        ],
-        marks: Vec::new(),
-        main: Some(1),
-    }
+/// In seconds.
+fn width(timeline: &Timeline<2>) -> f64 {
+    seconds(timeline.width())
+}
+
+fn range(timeline: &Timeline<2>) -> (f64, f64) {
+    let start = seconds(timeline.start().since(Timestamp::ZERO));
+    (start, start + width(timeline) * timeline.bins().len().max(1) as f64)
+}
+
+fn points(timeline: &Timeline<2>, kind: usize) -> Vec<(f64, f64)> {
+    let (start, _) = range(timeline);
+    let bins = timeline.bins().iter().enumerate();
+    bins.map(|(index, bin)| (start + index as f64 * width(timeline), bin[kind] as f64)).collect()
 }
 
 const MOST_POLICIES: usize = 20;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 use tidegate::config::PlannedPolicy;
-use tidegate::{Attributes, Cost, Owed, Plan, Timestamp};
+use tidegate::{Attributes, Cost, Owed, Plan};
 use tidegate_core::Fingerprint;
 
 use super::Court;
@@ -170,11 +170,6 @@ impl<C: Court> Side<C> {
 
     fn number(&self, owed: &Owed<'_>, charge: usize) -> Option<usize> {
         owed.policy(charge).and_then(|policy| self.numbers.get(policy.name())).copied()
-    }
-
-    /// When the requests were of which it knows.
-    pub(super) fn start(&self) -> Timestamp {
-        self.timeline.start()
     }
 }
 

@@ -19,6 +19,17 @@ pub fn count(count: u64) -> String {
     text
 }
 
+/// `1 key`, `2,345 keys`.
+///
+/// ```
+/// assert_eq!(tidegate_sim::report::counted(1, "key"), "1 key");
+/// assert_eq!(tidegate_sim::report::counted(2_345, "key"), "2,345 keys");
+/// ```
+pub fn counted(number: u64, what: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {what}{ending}", count(number))
+}
+
 /// A share in percent, with two digits that mean something: `12.5 %`, `0.0031 %`.
 ///
 /// ```
@@ -44,19 +55,19 @@ pub fn times(factor: f64) -> String {
     format!("{factor:.2}x")
 }
 
-/// Seconds as a clock would say them, short: `350ms`, `59s`, `1m30s`, `2h`.
+/// Seconds as people say them, short: `350ms`, `61s`, `2m30s`, `2h`.
 ///
 /// ```
 /// use tidegate_sim::report::short_span;
 ///
-/// let shown = [0.35, 59.0, 59.999_999, 61.0, 90.5, 7_200.0, 90_000.0].map(short_span);
-/// assert_eq!(shown, ["350ms", "59s", "60s", "1m1s", "1m30.5s", "2h", "1d1h"]);
+/// let shown = [0.35, 59.0, 59.999_999, 61.0, 150.5, 7_200.0, 90_000.0].map(short_span);
+/// assert_eq!(shown, ["350ms", "59s", "60s", "61s", "2m30.5s", "2h", "1d1h"]);
 /// ```
 pub fn short_span(seconds: f64) -> String {
     if seconds != 0.0 && seconds.abs() < 1.0 {
         return format!("{}ms", trimmed(seconds * 1e3));
     }
-    if seconds.abs() < 60.0 {
+    if seconds.abs() < 120.0 {
         return format!("{}s", trimmed(seconds));
     }
     let units = [(86_400.0, "d", 3_600.0, "h"), (3_600.0, "h", 60.0, "m"), (60.0, "m", 1.0, "s")];

@@ -12,7 +12,7 @@ mod table;
 mod text;
 
 pub use chart::{Chart, Look, Mark, Role, Scale, Series};
-pub use format::{clip, count, moment, share, short_span, times};
+pub use format::{clip, count, counted, moment, share, short_span, times};
 pub use table::{Cell, Table};
 
 /// Findings.

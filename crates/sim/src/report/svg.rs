@@ -138,7 +138,7 @@ impl<'a> Drawing<'a> {
         let mut free = f64::NEG_INFINITY;
         for tick in self.chart.x_ticks(if self.size.width > 600.0 { 10.0 } else { 6.0 }) {
             let (x, label) = (self.x(tick), self.chart.x_label(tick));
-            let half = 3.4 * label.chars().count() as f64;
+            let half = 4.0 * label.chars().count() as f64;
             if x - half < free || x > right + 1.0 {
                 continue;
             }

@@ -22,8 +22,11 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Whether a column has numbers, which stand to the right.
+    /// Whether a column has numbers, which stand to the right. The first one names its row.
     pub(super) fn is_numeric(&self, column: usize) -> bool {
+        if column == 0 {
+            return false;
+        }
         let mut cells = self.rows.iter().filter_map(|row| row.get(column));
         cells.any(|cell| cell.value.is_some())
     }

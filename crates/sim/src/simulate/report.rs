@@ -14,11 +14,9 @@ impl Simulation {
         let span = short_span(seconds(self.setting.span));
         let beside = self.others.iter().map(|quota| format!(" and {quota}")).collect::<String>();
         let offered = outcomes.first().map_or(0, |outcome| outcome.offered);
-        let mut sections = vec![self.summary(outcomes)];
-        if let Some(bursts) = burst_by_burst(outcomes) {
-            sections.push(bursts);
-        }
-        sections.push(self.charts(outcomes));
+        let mut sections = vec![self.charts(outcomes)];
+        sections.extend(burst_by_burst(outcomes));
+        sections.push(self.summary(outcomes));
         Report {
             title: format!("{quota}{beside} under {model} traffic"),
             about: format!(
@@ -81,8 +79,8 @@ impl Simulation {
         let window = self.quota.window();
         Section::new("Over time")
             .about(format!(
-                "Large: how many had passed within the {window} before, which is what a limit \
-                 promises to bound. Below it: what came and what passed."
+                "What came, what passed, and how many had passed within the {window} before each \
+                 moment: that is what a limit promises to bound."
             ))
             .with(Item::Charts(outcomes.iter().map(|outcome| self.chart(outcome)).collect()))
     }

@@ -4,7 +4,8 @@ use tidegate::{Span, Timestamp};
 
 /// Counts of several kinds over time, in a bounded number of equal bins.
 ///
-/// Nobody says beforehand how long a stream is: when it runs out of bins, each two become one.
+/// Nobody says beforehand how long a stream is: when it runs out of bins, some become one. Bins are
+/// as long as people count, and begin by the clock.
 ///
 /// ```
 /// use tidegate::{Span, Timestamp};
@@ -14,8 +15,8 @@ use tidegate::{Span, Timestamp};
 /// for second in 0..3_600 {
 ///     timeline.add(Timestamp::from_secs(second), 0);
 /// }
-/// assert_eq!(timeline.bins().len(), 225);
-/// assert_eq!((timeline.width(), timeline.bins()[0]), (Span::from_secs(16), [16]));
+/// assert_eq!(timeline.bins().len(), 120);
+/// assert_eq!((timeline.width(), timeline.bins()[0]), (Span::from_secs(30), [30]));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Timeline<const KINDS: usize> {
@@ -37,12 +38,11 @@ impl<const KINDS: usize> Timeline<KINDS> {
 
     /// Counts one of a kind. What is before the first event counts with it.
     pub fn add(&mut self, at: Timestamp, kind: usize) {
-        let start = *self.start.get_or_insert(at.window_start(self.width));
-        while self.bin(start, at) >= Self::MOST {
+        self.start.get_or_insert(at.window_start(self.width));
+        while self.bin(at) >= Self::MOST {
             self.widen();
         }
-        let start = self.start.unwrap_or(start);
-        let bin = self.bin(start, at);
+        let bin = self.bin(at);
         if self.bins.len() <= bin {
             self.bins.resize(bin + 1, [0; KINDS]);
         }
@@ -66,19 +66,30 @@ impl<const KINDS: usize> Timeline<KINDS> {
         &self.bins
     }
 
-    fn bin(&self, start: Timestamp, at: Timestamp) -> usize {
-        let micros = at.since(start).as_micros();
+    fn bin(&self, at: Timestamp) -> usize {
+        let micros = at.since(self.start()).as_micros();
         usize::try_from(micros / self.width.as_micros().max(1)).unwrap_or(usize::MAX)
     }
 
     fn widen(&mut self) {
-        let sum = |pair: &[[u64; KINDS]]| {
-            std::array::from_fn(|kind| pair.iter().map(|bin| bin[kind]).sum())
+        let old = self.width;
+        let next = STEPS.iter().map(|secs| Span::from_secs(*secs)).find(|step| *step > old);
+        self.width = next.unwrap_or(old + old);
+        let start = self.start().window_start(self.width);
+        let before = self.start().since(start).as_micros() / old.as_micros();
+        let empty = std::iter::repeat_n([0; KINDS], before as usize);
+        let bins: Vec<_> = empty.chain(self.bins.drain(..)).collect();
+        let sum = |some: &[[u64; KINDS]]| {
+            std::array::from_fn(|kind| some.iter().map(|bin| bin[kind]).sum())
         };
-        self.bins = self.bins.chunks(2).map(sum).collect();
-        self.width = self.width + self.width;
+        let together = (self.width.as_micros() / old.as_micros()) as usize;
+        self.bins = bins.chunks(together).map(sum).collect();
+        self.start = Some(start);
     }
 }
+
+/// Seconds, each a multiple of the one before; then it doubles.
+const STEPS: &[u64] = &[2, 10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400];
 
 #[cfg(test)]
 mod tests {

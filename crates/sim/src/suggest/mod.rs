@@ -8,11 +8,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use tidegate::config::{Problems, Source};
-use tidegate::{AlgorithmKind, Cost, Limit, Plan, Quota, QuotaError, Span};
+use tidegate::{AlgorithmKind, Cost, Limit, Quota, QuotaError, Span};
 
 use self::timelines::{Denied, Gathered, Timelines};
 use crate::Progress;
 use crate::log::{Input, LogError, LogReader, Reading};
+use crate::replay::compile;
 
 /// What is looked for.
 ///
@@ -149,7 +150,7 @@ impl Suggest {
         let any = Quota::new(1, self.window)?;
         let source =
             Source::new("suggested policy", self.policy(AlgorithmKind::FixedWindow, &any))?;
-        let plan = Plan::compile(&source)?;
+        let plan = compile(&source)?;
         let reader = set_up(LogReader::new(plan.attributes()));
         let mut gathered = Gathered::new();
         let reading = reader.read(inputs, progress, |request| {
@@ -236,7 +237,7 @@ impl Suggest {
 
 /// A few limits below and above one, at about equal distances on a logarithmic scale.
 fn around(units: u64) -> Vec<u64> {
-    let mut all: Vec<u64> = (-6..=6)
+    let mut all: Vec<u64> = (-6..=3)
         .map(|step| (units as f64 * (f64::from(step) / 2.0).exp2()).round() as u64)
         .filter(|units| *units > 0)
         .collect();

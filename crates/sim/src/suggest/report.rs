@@ -26,9 +26,8 @@ impl Suggestion {
             };
             facts.push(Fact::new("it denies", share, format!("of {}", asked.of)));
         }
-        let mut sections = vec![self.limits(), self.busy(), self.curves()];
-        let config =
-            Section::new("Configuration").about("Ready to be tried with `tidegate replay`.");
+        let mut sections = vec![self.curves(), self.limits(), self.busy()];
+        let config = Section::new("Configuration");
         sections.push(config.with(Item::Code(self.snippet())));
         let notes = notes_on(&self.reading).into_iter().map(Item::Note);
         sections.push(notes.fold(Section::new("About the log"), Section::with));
@@ -66,15 +65,14 @@ impl Suggestion {
     }
 
     fn busy(&self) -> Section {
-        let percentiles = self.percentiles();
-        let mut table = Table::new(percentiles.iter().map(|(name, _)| *name));
-        table.row(percentiles.iter().map(|(_, peak)| Cell::count(*peak)));
-        Section::new("How busy keys are")
-            .about(format!(
-                "The fullest {} of a key: of half of all keys it has at most p50 requests, and so on.",
-                self.asked.window
-            ))
-            .with(Item::Table(table))
+        let window = self.asked.window;
+        let mut table = Table::new(["of all keys".to_owned(), format!("at most, in any {window}")]);
+        for (name, peak) in self.percentiles() {
+            let share =
+                name.strip_prefix('p').map_or("all".to_owned(), |share| format!("{share} %"));
+            table.row([Cell::text(share), Cell::count(peak)]);
+        }
+        Section::new("How busy keys are").with(Item::Table(table))
     }
 
     fn curves(&self) -> Section {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tidegate::{AlgorithmKind, Quota, Timestamp};
 
 use super::{Found, Of, Suggest, Suggestion};
-use crate::report::{clip, count, moment, share};
+use crate::report::{clip, count, counted, moment, share};
 
 impl Suggest {
     /// A whole configuration with one policy.
@@ -37,9 +37,9 @@ impl Suggestion {
         let mut text = String::new();
         let _ = writeln!(
             text,
-            "# From {} requests of {} keys, {} to {} (UTC).",
-            count(self.requests),
-            count(self.keys),
+            "# From {} of {},\n# {} to {} (UTC).",
+            counted(self.requests, "request"),
+            counted(self.keys, "key"),
             moment(first),
             moment(last)
         );
@@ -73,10 +73,11 @@ impl Suggestion {
     fn evidence(&self, found: &Found) -> String {
         let of_requests = share(found.denied as f64 / self.requests.max(1) as f64);
         let of_keys = share(found.denied_keys as f64 / self.keys.max(1) as f64);
-        let (requests, keys) = (count(found.denied), count(found.denied_keys));
+        let (requests, keys) =
+            (counted(found.denied, "request"), counted(found.denied_keys, "key"));
         match self.asked.of {
-            Of::Requests => format!("Denies {requests} requests ({of_requests}), of {keys} keys"),
-            Of::Keys => format!("Denies {keys} keys ({of_keys}), {requests} requests of them"),
+            Of::Requests => format!("Denies {requests} ({of_requests}), of {keys}"),
+            Of::Keys => format!("Denies {keys} ({of_keys}), {requests} of them"),
         }
     }
 
