@@ -1,7 +1,6 @@
 //! The part of `tidegate serve` that operators use: the admin listener, the board, the log.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use tidegate::{Board, Store};
 use tidegate_server::admin::{self, AdminConfig, Tokens};
 use tidegate_server::log::{self, Level, LogFormat};
-use tidegate_server::{App, Config};
+use tidegate_server::{App, Config, Listener, Tls};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
@@ -48,15 +47,20 @@ impl Operate {
     pub(crate) async fn open<S: Store + Board + 'static>(
         &self,
         app: &Arc<App<S>>,
+        tls: Option<Arc<Tls>>,
         reload: Option<Arc<Notify>>,
         store: &str,
-    ) -> anyhow::Result<Option<SocketAddr>> {
+    ) -> anyhow::Result<Option<String>> {
         if self.admin.as_deref() == Some("off") {
             return Ok(None);
         }
         let Some(listener) = self.bind().await? else { return Ok(None) };
         let address = listener.local_addr()?;
-        let mut config = AdminConfig::new(address, self.tokens()?, false)?.setting("store", store);
+        // On this machine there is nobody to hide from, and `top` finds it without a certificate.
+        let tls = tls.filter(|_| !address.ip().to_canonical().is_loopback());
+        let knows_clients = tls.as_ref().is_some_and(|tls| tls.knows_clients());
+        let config = AdminConfig::new(address, self.tokens()?, knows_clients)?;
+        let mut config = config.setting("store", store);
         if let Some(file) = &self.admin_tokens_file {
             config = config.following(file);
         }
@@ -66,10 +70,15 @@ impl Operate {
         let mut stop = Stop::new().context("cannot listen for signals")?;
         let bounds = Config { max_connections: MAX_CONNECTIONS, ..Config::default() };
         let app = Arc::clone(app);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let listener = match tls {
+            Some(tls) => Listener::from(listener).with_tls(tls),
+            None => listener.into(),
+        };
         tokio::spawn(async move {
             admin::serve(listener, app, config, bounds, stop.next()).await;
         });
-        Ok(Some(address))
+        Ok(Some(format!("{scheme}://{address}")))
     }
 
     /// Where it was asked for it must be; where it was not, another server may be there already.

@@ -96,3 +96,29 @@ fn certificates_that_cannot_be_used_are_refused() {
     let absent = serve(&["--tls-cert", "/nowhere/x.crt", "--tls-key", key]);
     assert!(absent.contains("cannot read /nowhere/x.crt"), "{absent}");
 }
+
+#[test]
+fn operators_who_show_a_certificate_need_no_token_and_others_get_nowhere() {
+    let Some(curl) = peer("curl") else { return };
+    let certificates = Certificates::new("operators");
+    let (cert, key) = (certificates.file("crt"), certificates.file("key"));
+    let mut command = tidegate();
+    command.args(["serve", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0"]);
+    command.arg("--tls-cert").arg(&cert).arg("--tls-key").arg(&key);
+    command.arg("--tls-client-ca").arg(&cert);
+    let server = Server::start(&mut command);
+    let port = server.said("admin on https://0.0.0.0:");
+    let ask = |with: &[&Path]| {
+        let mut command = Command::new(&curl);
+        command.args(["-sf", "--max-time", "10", "--cacert"]).arg(&cert);
+        for (flag, file) in ["--cert", "--key"].iter().zip(with) {
+            command.arg(flag).arg(file);
+        }
+        let output = command.arg(format!("https://localhost:{port}/admin/v1/status")).output();
+        let output = output.unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (is_answered, status) = ask(&[&cert, &key]);
+    assert!(is_answered && status.contains("\"policies\""), "{status}");
+    assert_eq!(ask(&[]), (false, String::new()));
+}

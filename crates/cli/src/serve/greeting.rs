@@ -1,7 +1,6 @@
 //! What `serve` says when it begins: what an operator would ask.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 use std::path::Path;
 
 use tidegate::config::{Described, PlannedPolicy};
@@ -14,7 +13,7 @@ pub(super) struct Greeting<'a> {
     /// Where requests are passed on.
     pub(super) gateways: &'a [Place],
     /// Where operators are answered.
-    pub(super) admin: Option<SocketAddr>,
+    pub(super) admin: Option<String>,
     /// The certificate, if TLS is spoken.
     pub(super) cert: Option<&'a Path>,
     pub(super) workers: usize,
@@ -36,8 +35,8 @@ impl Greeting<'_> {
         for place in self.gateways {
             let _ = writeln!(text, "gateway on {}", self.url(&(Transport::Http, place.clone())));
         }
-        if let Some(admin) = self.admin {
-            let _ = writeln!(text, "admin on http://{admin}");
+        if let Some(admin) = &self.admin {
+            let _ = writeln!(text, "admin on {admin}");
         }
         let (version, workers) = (env!("CARGO_PKG_VERSION"), self.workers);
         let (s, most) = (if workers == 1 { "" } else { "s" }, self.bounds.max_connections);

@@ -87,14 +87,14 @@ impl Serve {
         let mut stop = Stop::new().context("cannot listen for signals")?;
         let file = self.config.as_deref().zip(source.as_ref());
         let reload = file.map(|(path, source)| follow(&app, path, source));
-        let followers = [reload.clone(), tls.map(follow_certificates)];
+        let followers = [reload.clone(), tls.clone().map(follow_certificates)];
         let followers = followers.into_iter().flatten().collect();
         wake_on_hangup(followers).context("cannot listen for signals")?;
         tokio::spawn(tell_of_the_store(Arc::clone(&app)));
         // Whoever follows the board says what is wrong with it.
         let _ = app.catch_up().await;
         tokio::spawn(Arc::clone(&app).follow_board());
-        let admin = self.operate.open(&app, reload, &about).await?;
+        let admin = self.operate.open(&app, tls, reload, &about).await?;
         let greeting = Greeting {
             doors: &doors,
             gateways: &gateways,

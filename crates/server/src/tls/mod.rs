@@ -59,6 +59,11 @@ impl Tls {
         Ok(Self { files, config, last: Mutex::new(Some(contents)), wake })
     }
 
+    /// Whether only those get in who have a certificate that we trust.
+    pub const fn knows_clients(&self) -> bool {
+        self.files.client_ca.is_some()
+    }
+
     /// Looks at the files. New connections get what is new; those that are open keep what they
     /// have.
     pub fn reload(&self) -> TlsReloaded {

@@ -14,27 +14,35 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tidegate::Store;
 use tokio::time::timeout;
 
+use super::Response;
 use super::watch::{Progress, Watch};
 use super::wire::Wire;
-use super::{Response, route};
 use crate::accept::Closing;
-use crate::{App, Config, Stream};
+use crate::{Config, Stream};
+
+/// Who answers the requests of connections.
+pub(crate) trait Answers: Send + Sync + 'static {
+    /// Every request is answered, whatever it is. `peer` is who connects, if that is an address.
+    fn answer(
+        &self,
+        peer: Option<IpAddr>,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response> + Send;
+}
 
 /// What the requests of a connection share.
-struct Session<S> {
-    app: Arc<App<S>>,
-    config: Arc<Config>,
+struct Session<A> {
+    answers: Arc<A>,
     peer: Option<IpAddr>,
     progress: Progress,
 }
 
 /// Answers requests until the client leaves, takes too long, or the server closes.
-pub(super) async fn serve<S: Store + 'static>(
+pub(crate) async fn serve<A: Answers>(
     stream: Stream,
-    app: Arc<App<S>>,
+    answers: Arc<A>,
     config: Arc<Config>,
     closing: Closing,
 ) {
@@ -43,7 +51,7 @@ pub(super) async fn serve<S: Store + 'static>(
     let mut watch = Watch::new(progress.clone(), &config, closing);
     let wire = Wire::new(stream, progress.clone());
     let io = TokioIo::new(wire.end());
-    let session = Arc::new(Session { app, config: Arc::clone(&config), peer, progress });
+    let session = Arc::new(Session { answers, peer, progress });
     let service = service_fn(move |request| {
         let session = Arc::clone(&session);
         async move { Ok::<_, Infallible>(session.answer(request).await) }
@@ -65,11 +73,11 @@ pub(super) async fn serve<S: Store + 'static>(
     }
 }
 
-impl<S: Store> Session<S> {
+impl<A: Answers> Session<A> {
     async fn answer(&self, request: Request<Incoming>) -> Response {
         let _answering = self.progress.answering();
         let version = request.version();
-        let mut response = route::answer(&self.app, &self.config, self.peer, request).await;
+        let mut response = self.answers.answer(self.peer, request).await;
         if self.progress.is_closing() && version != Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -4,7 +4,7 @@ mod authz;
 mod batch;
 pub(crate) mod body;
 mod check;
-mod connection;
+pub(crate) mod connection;
 mod diagnose;
 mod docs;
 mod original;
@@ -18,12 +18,16 @@ mod watch;
 mod wire;
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::Request;
 use http_body_util::Full;
+use hyper::body::Incoming;
 use tidegate::Store;
 
+use self::connection::Answers;
 use crate::{App, Config, Listener, accept};
 
 pub(crate) type Response = http::Response<Full<Bytes>>;
@@ -38,12 +42,25 @@ pub async fn serve<S: Store + 'static>(
     shutdown: impl Future<Output = ()>,
 ) {
     let config = Arc::new(config);
+    let door = Arc::new(Door { app, config: Arc::clone(&config) });
     let shutdown = async {
         shutdown.await;
-        app.start_draining();
+        door.app.start_draining();
     };
     accept::run(listener, &config, shutdown, |stream, closing| {
-        connection::serve(stream, Arc::clone(&app), Arc::clone(&config), closing)
+        connection::serve(stream, Arc::clone(&door), Arc::clone(&config), closing)
     })
     .await;
+}
+
+/// For everybody.
+struct Door<S> {
+    app: Arc<App<S>>,
+    config: Arc<Config>,
+}
+
+impl<S: Store + 'static> Answers for Door<S> {
+    async fn answer(&self, peer: Option<IpAddr>, request: Request<Incoming>) -> Response {
+        route::answer(&self.app, &self.config, peer, request).await
+    }
 }
