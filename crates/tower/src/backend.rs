@@ -124,7 +124,8 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
             let outcome = match question.owed() {
                 Some(owed) => {
                     let decision = self.settle(&owed).await;
-                    let (fields, denial) = Outcome::of(&Answer::of_owed(&owed, &decision), question.tells);
+                    let (fields, denial) =
+                        Outcome::of(&Answer::of_owed(&owed, &decision), question.tells);
                     Outcome { decision, fields, denial }
                 }
                 None => Outcome::unlimited(),

@@ -77,9 +77,8 @@ async fn proxies_that_a_file_trusts_are_trusted() {
         request
     };
     let requests = || ["1.1.1.1", "2.2.2.2", "9.9.9.9, 1.1.1.1"].map(forwarded);
-    let trusting = app(RateLimitLayer::limiter(planned(&format!(
-        "trusted_proxies: [10.0.0.0/8]\n{policy}"
-    ))));
+    let trusting =
+        app(RateLimitLayer::limiter(planned(&format!("trusted_proxies: [10.0.0.0/8]\n{policy}"))));
     assert_eq!(statuses(&trusting, requests()).await, [200, 200, 429]);
     let told = RateLimitLayer::limiter(planned(policy)).by(Key::client_ip().trust_hops(1));
     assert_eq!(statuses(&app(told), requests()).await, [200, 200, 429]);

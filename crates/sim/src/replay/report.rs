@@ -7,7 +7,7 @@ use super::{Changes, Court as _, MemoryCourt, Replayed, Side};
 use crate::log::{Format, Reading};
 use crate::report::{
     Cell, Chart, Fact, Item, Look, Report, Role, Scale, Section, Series, Table, clip, count,
-    moment, share,
+    counted, moment, share, short_span,
 };
 use crate::sketch::{Frequent, Timeline};
 use crate::traffic::seconds;
