@@ -62,9 +62,6 @@ pub(crate) fn compare(rounds: usize, seconds: f64) -> anyhow::Result<()> {
     pin_to(LOADS_CORE)?;
     let time = Duration::try_from_secs_f64(seconds)?;
     let throttlecrab = peer("throttlecrab-server");
-    if throttlecrab.is_none() {
-        eprintln!("peer absent: skipped (cargo install throttlecrab-server)");
-    }
     let bare = Contestant::Bare.start(None)?;
     let ours = Contestant::Ours.start(None)?;
     let crab = match &throttlecrab {

@@ -83,6 +83,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Guard<IO> {
             guard.framing.resume(is_switched);
         }
         if guard.framing.is_broken() {
+            guard.framing.end(buf);
             return Poll::Ready(Ok(()));
         }
         let start = buf.filled().len();

@@ -51,6 +51,8 @@ enum State {
     Frames(Frames),
     /// No HTTP any more.
     Open,
+    /// A head that was spoilt, and has no end yet.
+    Spoilt,
     Broken,
 }
 
@@ -84,9 +86,18 @@ impl Framing {
         matches!(self.state, State::Upgrade)
     }
 
-    /// Whether nothing is read any more.
+    /// Whether nothing is read any more, but [`end`](Self::end).
     pub const fn is_broken(&self) -> bool {
-        matches!(self.state, State::Broken)
+        matches!(self.state, State::Spoilt | State::Broken)
+    }
+
+    /// What hyper reads on a connection that is broken: nothing. Behind a head that was spoilt, its end
+    /// first, since hyper looks at no head that has none.
+    pub fn end(&mut self, buf: &mut ReadBuf<'_>) {
+        if matches!(self.state, State::Spoilt) && buf.remaining() >= END.len() {
+            buf.put_slice(END);
+            self.state = State::Broken;
+        }
     }
 
     /// Whether some of a head has come.
@@ -133,7 +144,7 @@ impl Framing {
                     at = bytes.len();
                 }
                 State::Open => return Verdict { pass: bytes.len(), is_spoilt: false },
-                State::Upgrade | State::Broken => break,
+                State::Upgrade | State::Spoilt | State::Broken => break,
                 State::Sized(left) => {
                     let count = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
                     *left -= count as u64;
@@ -192,17 +203,18 @@ impl Framing {
 
     fn behind(&self, head: &Head<'_>) -> State {
         match head.behind() {
-            _ if self.is_proxy && head.lacks_host() => State::Broken,
+            _ if self.is_proxy && head.lacks_host() => State::Spoilt,
             Behind::Sized(0) => State::Head,
             Behind::Sized(length) => State::Sized(length),
             Behind::Chunks => State::Chunked(Chunks::default()),
             Behind::Upgrade if self.is_proxy => State::Upgrade,
             Behind::Upgrade => State::Head,
-            Behind::Unclear => State::Broken,
+            Behind::Unclear => State::Spoilt,
         }
     }
 }
 
+const END: &[u8] = b"\r\n\r\n";
 /// More than any server takes.
 const MAX_HEAD: usize = 1 << 20;
 

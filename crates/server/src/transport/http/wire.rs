@@ -130,8 +130,8 @@ impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let ends = &mut *self.0.lock();
-        // To hyper a request that could be read in two ways is the last one, and no good one.
         if ends.framing.is_broken() {
+            ends.framing.end(buf);
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
