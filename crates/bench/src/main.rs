@@ -8,10 +8,13 @@
 mod contestant;
 mod gateway;
 mod grpc;
+mod http;
+mod load;
 mod memory;
 mod policy;
 mod redis;
 mod resp;
+mod running;
 mod server_memory;
 mod speed;
 mod stopwatch;
@@ -74,6 +77,19 @@ enum Benchmark {
     /// One of the servers that `resp` measures, in a process of its own.
     #[command(hide = true)]
     ServeResp { contestant: String },
+    /// Checks over HTTP, beside a hyper server that decides nothing, and beside throttlecrab's where
+    /// it is installed; then with Redis. A core for the server, another for the load.
+    Http {
+        /// Rounds of which the median is taken.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// How long each kind of traffic lasts in a round.
+        #[arg(long, default_value_t = 1.0)]
+        seconds: f64,
+    },
+    /// One of the servers that `http` measures, in a process of its own.
+    #[command(hide = true)]
+    ServeHttp { contestant: String },
     /// Envoy's rate limit service, beside a bare one on tonic that decides nothing. A core for the
     /// server, another for the load.
     Grpc {
@@ -149,6 +165,8 @@ fn main() -> anyhow::Result<()> {
         Benchmark::Redis { rounds, decisions } => redis::compare(rounds, decisions),
         Benchmark::Resp { rounds, seconds } => resp::compare(rounds, seconds),
         Benchmark::ServeResp { contestant } => resp::serve(&contestant),
+        Benchmark::Http { rounds, seconds } => http::compare(rounds, seconds),
+        Benchmark::ServeHttp { contestant } => http::serve(&contestant),
         Benchmark::MemoryOf { contestant, keys } => memory::measure(&contestant, keys),
         Benchmark::Memory { server, keys } => server_memory::measure(server, keys),
         Benchmark::Grpc { rounds, calls } => grpc::compare(rounds, calls),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
+use tidegate::Span;
 
 use crate::client::{Server, post};
 use crate::print;
@@ -84,7 +85,7 @@ fn in_words(answer: &Value, is_allowed: bool) -> String {
         let _ = write!(text, " by {policy}");
     }
     if let Some(wait) = answer["retry_after_ms"].as_u64() {
-        let _ = write!(text, "; try again in {}", span(wait));
+        let _ = write!(text, "; try again in {}", Span::from_millis(wait).roughly());
     }
     text.push('\n');
     for limit in answer["limits"].as_array().into_iter().flatten() {
@@ -94,10 +95,10 @@ fn in_words(answer: &Value, is_allowed: bool) -> String {
             "  {} {} over {}: {} of {} left, full again in {}{}",
             words(&limit["policy"]),
             words(&limit["algorithm"]),
-            span(number("window_ms")),
+            Span::from_millis(number("window_ms")),
             number("remaining"),
             number("limit"),
-            span(number("reset_after_ms")),
+            Span::from_millis(number("reset_after_ms")).roughly(),
             if limit["mode"] == "shadow" { " (shadow)" } else { "" },
         );
     }
@@ -108,10 +109,6 @@ fn words(value: &Value) -> String {
     // Nothing that a terminal would obey.
     let text = value.as_str().unwrap_or("?").replace('_', " ");
     text.chars().filter(|char| !char.is_control()).collect()
-}
-
-fn span(millis: u64) -> String {
-    tidegate::Span::from_secs(millis.div_ceil(1_000)).to_string()
 }
 
 fn attribute(text: &str) -> anyhow::Result<(String, String)> {
@@ -129,3 +126,26 @@ Exit codes:
   0  allowed
   2  error: the server could not be asked, or did not understand
   3  denied";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_waits_are_said_as_people_say_them() {
+        let limit = json!({
+            "policy": "login", "algorithm": "fixed-window", "limit": 5, "remaining": 0,
+            "window_ms": 86_400_000, "reset_after_ms": 3_899_100, "mode": "enforce",
+        });
+        let answer = json!({
+            "reason": "limit_exceeded", "policy": "login", "retry_after_ms": 3_899_100,
+            "limits": [limit],
+        });
+        let said = in_words(&answer, false);
+        let lines = [
+            "denied: limit exceeded by login; try again in 1h5m\n",
+            "  login fixed-window over 1d: 0 of 5 left, full again in 1h5m\n",
+        ];
+        assert_eq!(said, lines.concat());
+    }
+}

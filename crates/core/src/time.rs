@@ -120,6 +120,19 @@ impl Span {
         self.0.div_ceil(MICROS_PER_SEC)
     }
 
+    /// As people say it: in whole seconds, rounded up, and of a long time only the two largest units,
+    /// rounded up too.
+    ///
+    /// ```
+    /// use tidegate_core::Span;
+    ///
+    /// assert_eq!(Span::from_millis(8_500).roughly().to_string(), "9s");
+    /// assert_eq!(Span::from_secs(3_897).roughly().to_string(), "1h5m");
+    /// ```
+    pub fn roughly(self) -> impl fmt::Display {
+        Roughly(self.as_secs_ceil())
+    }
+
     /// The rest after `other`; zero when nothing is left.
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -164,6 +177,28 @@ impl fmt::Display for Span {
     }
 }
 
+/// See [`Span::roughly`].
+struct Roughly(u64);
+
+impl fmt::Display for Roughly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(secs) = *self;
+        let units = UNITS.iter().rev().map(|(micros, name)| (micros / MICROS_PER_SEC, name));
+        let mut units =
+            units.take_while(|(unit, _)| *unit > 0).skip_while(|(unit, _)| *unit > secs);
+        let (Some((large, name)), small) = (units.next(), units.next()) else {
+            return f.write_str("0s");
+        };
+        let Some((small, of_small)) = small else { return write!(f, "{secs}{name}") };
+        let secs = secs.div_ceil(small).saturating_mul(small);
+        write!(f, "{}{name}", secs / large)?;
+        match secs % large / small {
+            0 => Ok(()),
+            rest => write!(f, "{rest}{of_small}"),
+        }
+    }
+}
+
 const MICROS_PER_SEC: u64 = 1_000_000;
 
 /// Microseconds in each unit, smallest first.
@@ -186,6 +221,26 @@ mod tests {
         assert_eq!(Timestamp::from_secs(59).window_start(minute), Timestamp::ZERO);
         assert_eq!(Timestamp::from_secs(60).window_start(minute), Timestamp::from_secs(60));
         assert_eq!(Timestamp::from_secs(7).window_start(Span::ZERO), Timestamp::from_secs(7));
+    }
+
+    #[test]
+    fn a_wait_is_said_in_two_units_and_never_too_short() {
+        for (secs, said) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (899, "14m59s"),
+            (3_600, "1h"),
+            (3_601, "1h1m"),
+            (3_900, "1h5m"),
+            (86_399, "24h"),
+            (1_296_000, "15d"),
+            (1_300_000, "15d2h"),
+        ] {
+            assert_eq!(Span::from_secs(secs).roughly().to_string(), said);
+        }
+        assert_eq!(Span::from_millis(1_001).roughly().to_string(), "2s");
+        assert_eq!(Span::from_micros(u64::MAX).roughly().to_string(), "213503982d9h");
     }
 
     #[test]

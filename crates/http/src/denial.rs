@@ -69,26 +69,11 @@ fn status(said: Said<'_>) -> LimitStatus<'_> {
     }
 }
 
-/// In whole seconds, up; of a long time only the two largest units, as people say it.
-fn roughly(wait: Span) -> String {
-    let secs = wait.as_secs_ceil().max(1);
-    let Some(first) = UNITS.iter().position(|(unit, _)| *unit <= secs) else {
-        return String::new();
-    };
-    let (large, small) = (UNITS[first], UNITS.get(first + 1).copied().unwrap_or((1, "s")));
-    let secs = secs.div_ceil(small.0) * small.0;
-    let rest = secs % large.0 / small.0;
-    let rest = if rest == 0 { String::new() } else { format!("{rest}{}", small.1) };
-    format!("{}{}{rest}", secs / large.0, large.1)
-}
-
-const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
-
 fn detail(answer: &Answer<'_, '_>) -> String {
     let name = answer.policy().unwrap_or_default();
     match (answer.tightest(), answer.decision().retry_after()) {
         (Some(said), Some(wait)) => {
-            let (limit, wait) = (said.rule.limit.rate(), roughly(wait));
+            let (limit, wait) = (said.rule.limit.rate(), wait.max(SECOND).roughly());
             format!("policy {name} allows {limit}: try again in {wait}")
         }
         (Some(_), None) if answer.is_crowded() => {
@@ -102,25 +87,5 @@ fn detail(answer: &Answer<'_, '_>) -> String {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_is_said_in_two_units_and_never_too_short() {
-        for (secs, said) in [
-            (0, "1s"),
-            (59, "59s"),
-            (60, "1m"),
-            (899, "14m59s"),
-            (3_600, "1h"),
-            (3_601, "1h1m"),
-            (86_399, "24h"),
-            (1_296_000, "15d"),
-            (1_300_000, "15d2h"),
-        ] {
-            assert_eq!(roughly(Span::from_secs(secs)), said);
-        }
-        assert_eq!(roughly(Span::from_millis(1_001)), "2s");
-    }
-}
+/// As `Retry-After` says it: nobody is invited back at once.
+const SECOND: Span = Span::from_secs(1);

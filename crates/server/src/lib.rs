@@ -27,6 +27,7 @@ mod amendments;
 mod app;
 mod config;
 mod files;
+pub mod framing;
 mod listener;
 pub mod log;
 mod metrics;

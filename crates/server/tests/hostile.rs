@@ -54,19 +54,56 @@ async fn two_thousand_dripping_sockets_harm_nobody_and_are_cut_off() {
 }
 
 #[tokio::test]
-async fn a_body_with_two_lengths_is_read_by_one_and_nothing_follows() {
+async fn a_body_that_could_end_in_two_places_is_refused_and_nothing_follows() {
     let server = Server::start().await;
     for order in [
         "content-length: 4\r\ntransfer-encoding: chunked",
         "transfer-encoding: chunked\r\ncontent-length: 4",
+        "Transfer-Encoding: Chunked\r\na: b\r\nContent-Length: 0",
+        "content-length: 44\r\ncontent-length: 44",
+        "transfer-encoding: chunked\r\ntransfer-encoding: chunked",
     ] {
+        for portion in [1, 7, 1_000] {
+            let mut client = server.connect().await;
+            let chunk = format!("{:x}\r\n{ALICE}\r\n0\r\n\r\n", ALICE.len());
+            let smuggled = "GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n";
+            let text = format!("POST /v1/check HTTP/1.1\r\n{order}\r\n\r\n{chunk}{smuggled}");
+            for bytes in text.as_bytes().chunks(portion) {
+                client.try_send_bytes(bytes).await;
+            }
+            assert_eq!(client.reply().await.status, 400, "{order}");
+            assert!(client.is_closed().await, "what follows was taken for a request");
+        }
+    }
+    // None of them was counted.
+    assert_eq!(server.check(ALICE).await.json()["remaining"], 9);
+}
+
+#[tokio::test]
+async fn requests_of_all_kinds_follow_each_other_on_a_connection() {
+    let server = Server::start().await;
+    let length = ALICE.len();
+    let requests = [
+        format!("POST /v1/check HTTP/1.1\r\ncontent-length: {length}\r\n\r\n{ALICE}"),
+        format!(
+            "\r\nPOST /v1/check HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n\
+             1;a=b\r\n{{\r\n{:x}\r\n{}\r\n0\r\nx: y\r\n\r\n",
+            length - 1,
+            &ALICE[1..]
+        ),
+        "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"
+            .to_owned(),
+        "GET /healthz HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n".to_owned(),
+    ]
+    .concat();
+    for portion in [1, 5, 64, requests.len()] {
         let mut client = server.connect().await;
-        let chunk = format!("{:x}\r\n{ALICE}\r\n0\r\n\r\n", ALICE.len());
-        let smuggled = "GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n";
-        client.send(&format!("POST /v1/check HTTP/1.1\r\n{order}\r\n\r\n{chunk}{smuggled}")).await;
-        let reply = client.reply().await;
-        assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
-        assert!(client.is_closed().await, "what follows was taken for a request");
+        for bytes in requests.as_bytes().chunks(portion) {
+            client.send_bytes(bytes).await;
+        }
+        for _ in 0..4 {
+            assert_eq!(client.reply().await.status, 200, "{portion}");
+        }
     }
 }
 

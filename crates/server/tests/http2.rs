@@ -115,6 +115,26 @@ async fn an_idle_client_is_told_to_leave() {
 }
 
 #[tokio::test]
+async fn a_head_that_comes_in_part_has_no_longer_than_one_of_http1() {
+    let server = Server::with(Config { header_timeout: SHORT, ..Config::default() }).await;
+    let mut patient = Frames::connect(&server).await;
+    patient.is_heard().await;
+    let head = get_health(3);
+    let without_end = frame(HEADERS, END_STREAM, 3, GET_HEALTH);
+    let more = [&without_end[..], &frame(CONTINUATION, 0, 3, b"")].concat();
+    for part in [&head[..4], &head[..9], &head[..head.len() - 1], &without_end, &more] {
+        let mut client = Frames::connect(&server).await;
+        client.send(&get_health(1)).await;
+        assert_eq!(client.next(HEADERS).await[0], 0x88);
+        client.send(part).await;
+        client.0.drain().await;
+    }
+    // Silent for longer than a head may take, and still welcome.
+    patient.send(&get_health(1)).await;
+    assert_eq!(patient.next(HEADERS).await[0], 0x88);
+}
+
+#[tokio::test]
 async fn a_stopping_server_says_so_and_answers_what_has_begun() {
     let mut server = Server::start().await;
     let mut client = Frames::connect(&server).await;

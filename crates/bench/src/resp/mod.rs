@@ -10,10 +10,13 @@ use std::time::Duration;
 use anyhow::Context;
 use tidegate_testkit::peer;
 
-use self::load::{Load, Measured};
-pub(crate) use self::server::serve;
-use self::server::{Contestant, Running};
+use self::load::Load;
+use self::server::Contestant;
+use crate::load::{Measured, meet_all_keys, run};
+use crate::running::{LOADS_CORE, pin_to};
 use crate::table;
+
+pub(crate) use self::server::serve;
 
 const DEPTHS: [usize; 3] = [1, 16, 64];
 const MANY: u32 = 1_000_000;
@@ -56,21 +59,18 @@ const fn traffic(
 
 /// Everything, at each depth of pipelining.
 pub(crate) fn compare(rounds: usize, seconds: f64) -> anyhow::Result<()> {
-    load::pin()?;
+    pin_to(LOADS_CORE)?;
     let time = Duration::try_from_secs_f64(seconds)?;
     let throttlecrab = peer("throttlecrab-server");
-    if throttlecrab.is_none() {
-        eprintln!("peer absent: skipped (cargo install throttlecrab-server)");
-    }
-    let bare = Running::start(Contestant::Bare, None)?;
-    let ours = Running::start(Contestant::Ours, None)?;
+    let bare = Contestant::Bare.start(None)?;
+    let ours = Contestant::Ours.start(None)?;
     let crab = match &throttlecrab {
-        Some(program) => Some(Running::start(Contestant::Throttlecrab, Some(program))?),
+        Some(program) => Some(Contestant::Throttlecrab.start(Some(program))?),
         None => None,
     };
     for traffic in TRAFFIC.iter().filter(|traffic| traffic.contestant == Contestant::Ours) {
         eprintln!("meeting the keys: {} ...", traffic.name);
-        load::meet_all_keys(&ours, &traffic.load(64), traffic.keys)?;
+        meet_all_keys(&ours, &traffic.load(64))?;
     }
     for depth in DEPTHS {
         let ping = Load { command: "PING", keys: 1, depth };
@@ -79,14 +79,14 @@ pub(crate) fn compare(rounds: usize, seconds: f64) -> anyhow::Result<()> {
         // Interleaved, so that all of them suffer alike from whoever else uses the machine.
         for round in 1..=rounds {
             eprintln!("-P {depth}, round {round} of {rounds} ...");
-            floor.push(load::run(&bare, &ping, time)?);
+            floor.push(run(&bare, &ping, time)?);
             for (traffic, measured) in TRAFFIC.iter().zip(&mut measured) {
                 let server = match traffic.contestant {
                     Contestant::Throttlecrab => crab.as_ref(),
                     _ => Some(&ours),
                 };
                 if let Some(server) = server {
-                    measured.push(load::run(server, &traffic.load(depth), time)?);
+                    measured.push(run(server, &traffic.load(depth), time)?);
                 }
             }
         }

@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
+use tidegate_server::framing::Framing;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::framing::Framing;
 use super::progress::Progress;
 
 /// A socket whose requests are clear.
@@ -50,9 +50,9 @@ impl Switch {
 }
 
 impl<IO> Guard<IO> {
-    /// `kept` was read from the socket before; `is_http1` says whether there is anything to follow.
+    /// `kept` was read from the socket before; `is_http1` says what to follow.
     pub(super) fn new(io: IO, kept: Bytes, is_http1: bool, progress: Progress) -> Self {
-        let framing = if is_http1 { Framing::http1() } else { Framing::open() };
+        let framing = if is_http1 { Framing::http1_of_a_proxy() } else { Framing::http2() };
         Self { io, kept, framing, progress, switch: Arc::default() }
     }
 
@@ -63,17 +63,9 @@ impl<IO> Guard<IO> {
 
     /// Looks at what was read into `buf` behind `start`.
     fn follow(&mut self, start: usize, buf: &mut ReadBuf<'_>) {
-        let read = buf.filled().get(start..).unwrap_or_default();
-        let verdict = self.framing.follow(read);
-        let kept = read.get(verdict.pass..).unwrap_or_default();
-        if !kept.is_empty() && self.framing.is_held() {
-            self.kept = [kept, &self.kept].concat().into();
-        }
-        buf.set_filled(start + verdict.pass);
-        if verdict.is_spoilt
-            && let Some(last) = buf.filled_mut().last_mut()
-        {
-            *last = 0;
+        let kept = self.framing.follow(buf, start);
+        if !kept.is_empty() {
+            self.kept = [&kept, &self.kept[..]].concat().into();
         }
         self.progress.head_begins(self.framing.is_in_head());
     }
@@ -91,6 +83,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Guard<IO> {
             guard.framing.resume(is_switched);
         }
         if guard.framing.is_broken() {
+            guard.framing.end(buf);
             return Poll::Ready(Ok(()));
         }
         let start = buf.filled().len();

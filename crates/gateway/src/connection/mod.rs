@@ -1,7 +1,5 @@
 //! One client's connection, from its first byte to its last.
 
-mod chunks;
-mod framing;
 mod guard;
 mod progress;
 

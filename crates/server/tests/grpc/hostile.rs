@@ -188,6 +188,20 @@ async fn who_does_not_speak_or_not_finish_is_let_go() {
 }
 
 #[tokio::test]
+async fn a_head_that_does_not_end_is_cut_off() {
+    let config = Config { header_timeout: SHORT, ..Config::default() };
+    let server = Server::with(LIMITS, config).await;
+    let hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    // Some of a frame; a whole one that says that the head goes on.
+    for part in [&b"\0\0\x02\x01"[..], b"\0\0\x02\x01\0\0\0\0\x01\x83\x86"] {
+        let mut slow = TcpStream::connect(server.address).await.unwrap();
+        slow.write_all(&[hello, part].concat()).await.unwrap();
+        assert!(matches!(soon(slow.read_to_end(&mut Vec::new())).await, Ok(_) | Err(_)));
+    }
+    server.connect().await.ask(&good()).await;
+}
+
+#[tokio::test]
 async fn a_stopping_server_finishes_what_it_has_begun() {
     let mut server = Server::start(LIMITS).await;
     let client = server.connect().await;

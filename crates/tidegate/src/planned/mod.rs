@@ -125,11 +125,21 @@ impl<S: Store> PlanLimiter<S> {
         if blocks.is_empty() {
             return self.ask(owed, charges).await;
         }
-        match self.if_blocked(owed, &blocks).await {
+        // Seldom, and large: whoever moves the future of a decision moves all of it.
+        Box::pin(self.settle_unless_blocked(owed, charges, &blocks)).await
+    }
+
+    async fn settle_unless_blocked(
+        &self,
+        owed: &Owed<'_>,
+        charges: &[Charge<'_>],
+        blocks: &[Blocking<'_>],
+    ) -> Decision {
+        match self.if_blocked(owed, blocks).await {
             Some(decision) => decision,
             None => {
                 let decision = self.ask(owed, charges).await;
-                self.block(owed, &blocks, decision).await
+                self.block(owed, blocks, decision).await
             }
         }
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::Config;
+use crate::transport::half::{Half, HalfDeadline};
 
 /// The calls of a connection: those under way in the lower half; the upper one counts what has
 /// begun, the conversation itself and each call.
@@ -65,11 +66,12 @@ pub(super) struct Deadline {
     idle_timeout: Duration,
     farewell: Duration,
     sleep: Pin<Box<Sleep>>,
+    half: HalfDeadline,
 }
 
 impl Deadline {
     /// The first word has to come as soon as a head.
-    pub(super) fn new(activity: Activity, config: &Config) -> Self {
+    pub(super) fn new(activity: Activity, half: Half, config: &Config) -> Self {
         Self {
             activity,
             seen: 0,
@@ -77,11 +79,15 @@ impl Deadline {
             idle_timeout: config.idle_timeout,
             farewell: config.header_timeout,
             sleep: Box::pin(sleep(config.header_timeout)),
+            half: HalfDeadline::new(half, config.header_timeout),
         }
     }
 
     /// To be polled after the connection, so that it sees what has come of that.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Due> {
+        if self.half.poll(cx).is_ready() {
+            return Poll::Ready(Due::Close);
+        }
         let calls = self.activity.0.load(Ordering::Relaxed);
         if calls & UNDER_WAY > 0 {
             return Poll::Pending;

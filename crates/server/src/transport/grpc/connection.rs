@@ -18,6 +18,7 @@ use super::heard::Heard;
 use super::others::Others;
 use super::route;
 use crate::accept::Closing;
+use crate::transport::half::Half;
 use crate::{App, Config};
 
 /// What the calls of a connection share.
@@ -39,9 +40,10 @@ pub(super) async fn serve<S, IO>(
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let activity = Activity::new();
-    let mut deadline = Deadline::new(activity.clone(), &config);
+    let half = Half::default();
+    let mut deadline = Deadline::new(activity.clone(), half.clone(), &config);
     let builder = builder(&config);
-    let io = TokioIo::new(Heard::new(stream, activity.clone()));
+    let io = TokioIo::new(Heard::new(stream, activity.clone(), half));
     let session = Arc::new(Session { app, config, others });
     let service = service_fn(move |request| {
         let (session, call) = (Arc::clone(&session), activity.begin());

@@ -1,4 +1,4 @@
-//! A connection that tells when its client begins to speak.
+//! A connection that tells when its client begins to speak, and when it stops in the middle of a head.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -7,16 +7,20 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::activity::Activity;
+use crate::framing::Framing;
+use crate::transport::half::Half;
 
 /// A client that has said something is idle between calls; one that has not is none yet.
 pub(super) struct Heard<T> {
     inner: T,
     activity: Activity,
+    framing: Framing,
+    half: Half,
 }
 
 impl<T> Heard<T> {
-    pub(super) const fn new(inner: T, activity: Activity) -> Self {
-        Self { inner, activity }
+    pub(super) const fn new(inner: T, activity: Activity, half: Half) -> Self {
+        Self { inner, activity, framing: Framing::http2(), half }
     }
 }
 
@@ -26,8 +30,12 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heard<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<Result<()>> {
+        let before = buf.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
-        self.activity.heard();
+        let this = &mut *self;
+        this.activity.heard();
+        this.framing.follow(buf, before);
+        this.half.note(&this.framing);
         Poll::Ready(Ok(()))
     }
 }

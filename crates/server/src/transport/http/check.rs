@@ -13,10 +13,11 @@ use crate::App;
 pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> Response {
     // Once: the whole answer is by one plan, whatever is loaded meanwhile.
     let plan = app.limiter().plan();
-    match Question::check(body).and_then(|question| question.owed(&plan)) {
-        Ok(owed) => respond(app, &plan, &owed).await,
-        Err(refusal) => refusal.into(),
-    }
+    let owed = match Question::check(body).and_then(|question| question.owed(&plan)) {
+        Ok(owed) => owed,
+        Err(refusal) => return refusal.into(),
+    };
+    respond(app, &plan, &owed).await
 }
 
 /// Decides, and says so.
@@ -38,5 +39,19 @@ pub(super) async fn respond<S: Store>(app: &App<S>, plan: &Plan, owed: &Owed<'_>
 pub(super) fn describe_as_asked_for(plan: &Plan, answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
     if let Some(unit) = plan.settings().legacy_headers() {
         describe_legacy(answer, unit, headers);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn a_check_is_small_because_hyper_moves_it_as_a_whole() {
+        let app = App::demo(MemoryStore::new()).unwrap();
+        let size = size_of_val(&answer(&app, b"{}"));
+        assert!(size <= 2_048, "{size} bytes");
     }
 }

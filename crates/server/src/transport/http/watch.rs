@@ -15,6 +15,8 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::Config;
 use crate::accept::Closing;
+use crate::framing::Framing;
+use crate::transport::half::{Half, HalfDeadline};
 
 /// What a connection is doing. Shared by its socket, its requests and its deadline.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +29,7 @@ struct Shared {
     requests: AtomicU32,
     is_closing: AtomicBool,
     is_http2: AtomicBool,
+    half: Half,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,8 +45,8 @@ enum Phase {
 }
 
 impl Progress {
-    /// HTTP/2 says things that are no requests, and a head's bytes cannot be told from them. So it
-    /// is idle whenever no request is being answered, whatever is heard.
+    /// HTTP/2 says things that are no requests. So it is idle whenever no request is being answered,
+    /// whatever is heard; a head that has come in part has a deadline of its own.
     pub(super) fn is_http2(&self) {
         self.0.is_http2.store(true, Ordering::Relaxed);
         self.enter(Phase::Idle);
@@ -62,9 +65,10 @@ impl Progress {
         self.0.is_closing.load(Ordering::Relaxed)
     }
 
-    pub(super) fn heard(&self) {
-        let is_quiet = matches!(phase(self.stamp()), Phase::New | Phase::Idle);
-        if is_quiet && !self.0.is_http2.load(Ordering::Relaxed) {
+    pub(super) fn heard(&self, framing: &Framing) {
+        if self.0.is_http2.load(Ordering::Relaxed) {
+            self.0.half.note(framing);
+        } else if matches!(phase(self.stamp()), Phase::New | Phase::Idle) {
             self.enter(Phase::Head);
         }
     }
@@ -117,6 +121,7 @@ pub(super) struct Watch {
     header_timeout: Duration,
     idle_timeout: Duration,
     sleep: Pin<Box<Sleep>>,
+    half: HalfDeadline,
     /// Resolves when the server closes; gone after that.
     closed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -126,6 +131,7 @@ impl Watch {
         let closed = async move { drop(closing.wait_for(|closing| *closing).await) };
         Self {
             seen: progress.stamp(),
+            half: HalfDeadline::new(progress.0.half.clone(), config.header_timeout),
             progress,
             header_timeout: config.header_timeout,
             idle_timeout: config.idle_timeout,
@@ -153,6 +159,9 @@ impl Watch {
     /// Resolves when the connection has been in one phase for longer than it may. To be polled
     /// after the connection, so that it sees what has come of that.
     pub(super) fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.half.poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
         let stamp = self.progress.stamp();
         let (phase, before) = (phase(stamp), phase(self.seen));
         if phase == Phase::Answer {

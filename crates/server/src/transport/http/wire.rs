@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::watch::Progress;
+use crate::framing::Framing;
 
 /// A connection's bytes. hyper has one end, and whoever drives it another.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(super) struct Wire<T>(Arc<Mutex<Ends<T>>>);
 struct Ends<T> {
     stream: T,
     progress: Progress,
+    framing: Framing,
     /// Read to see what is spoken, and not yet by hyper.
     peeked: Vec<u8>,
     /// Written by hyper, and from `sent` on not yet to the stream.
@@ -40,6 +42,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
         let ends = Ends {
             stream,
             progress,
+            framing: Framing::http1(),
             peeked,
             gathered,
             sent: 0,
@@ -65,6 +68,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
             let missing = PREFACE.len().saturating_sub(ends.peeked.len());
             let Some(chunk) = chunk.get_mut(..missing).filter(|chunk| !chunk.is_empty()) else {
                 ends.progress.is_http2();
+                ends.framing = Framing::http2();
                 return Poll::Ready(Some(Version::HTTP_2));
             };
             let mut chunk = ReadBuf::new(chunk);
@@ -72,7 +76,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
                 Ok(()) if !chunk.filled().is_empty() => ends.peeked.extend(chunk.filled()),
                 _ => return Poll::Ready(None),
             }
-            ends.progress.heard();
+            ends.progress.heard(&ends.framing);
         }
     }
 
@@ -126,16 +130,22 @@ impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let ends = &mut *self.0.lock();
-        if !ends.peeked.is_empty() {
-            let length = ends.peeked.len().min(buf.remaining());
-            buf.put_slice(ends.peeked.get(..length).unwrap_or_default());
-            ends.peeked.drain(..length);
+        if ends.framing.is_broken() {
+            ends.framing.end(buf);
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
-        ready!(Pin::new(&mut ends.stream).poll_read(cx, buf))?;
+        if ends.peeked.is_empty() {
+            ready!(Pin::new(&mut ends.stream).poll_read(cx, buf))?;
+        } else {
+            let length = ends.peeked.len().min(buf.remaining());
+            buf.put_slice(ends.peeked.get(..length).unwrap_or_default());
+            ends.peeked.drain(..length);
+        }
         if buf.filled().len() > before {
-            ends.progress.heard();
+            // Nothing is ever kept: no request here switches to another protocol.
+            ends.framing.follow(buf, before);
+            ends.progress.heard(&ends.framing);
         }
         Poll::Ready(Ok(()))
     }

@@ -1,78 +1,150 @@
 //! Where requests begin and end on a connection, told by the strictest reading.
 //!
 //! hyper reads HTTP/1 as RFC 9112 allows a server to: of a length and chunks it believes the chunks,
-//! and of two equal lengths one. That is safe for whoever reads the connection alone. A proxy shares
-//! it with others, who may read it in another way. So this follows along, byte by byte, and what
-//! could be read in two ways is spoilt before hyper sees it, which then answers 400 and closes.
+//! and of two equal lengths one. That is safe for whoever reads the connection alone. But there may
+//! be a proxy before us, or we are one, and others may read it in another way. So this follows along,
+//! byte by byte, and what could be read in two ways is spoilt before hyper sees it, which then answers
+//! 400 and closes.
+//!
+//! Of HTTP/2, which is clear about ends, it follows whether a head has come in part.
 
-use super::chunks::{Chunks, Step};
+mod chunks;
+mod frames;
+mod head;
+
+use tokio::io::ReadBuf;
+
+use self::chunks::{Chunks, Step};
+use self::frames::Frames;
+use self::head::{Behind, Head};
 
 /// Follows the requests of one connection.
+///
+/// ```
+/// use tidegate_server::framing::Framing;
+/// use tokio::io::ReadBuf;
+///
+/// let mut read = *b"POST / HTTP/1.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n";
+/// let mut buf = ReadBuf::new(&mut read);
+/// buf.set_filled(buf.capacity());
+/// let mut framing = Framing::http1();
+/// framing.follow(&mut buf, 0);
+/// assert!(framing.is_broken());
+/// ```
 #[derive(Debug)]
-pub(super) struct Framing {
+pub struct Framing {
     state: State,
     /// What has come of a head.
     head: Vec<u8>,
+    /// Whether requests are passed on to others.
+    is_proxy: bool,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum State {
     Head,
     Sized(u64),
     Chunked(Chunks),
     /// A request that may change what the connection is. Nothing more is read until it is answered.
     Upgrade,
-    /// No HTTP/1 any more.
+    /// Of HTTP/2.
+    Frames(Frames),
+    /// No HTTP any more.
     Open,
+    /// A head that was spoilt, and has no end yet.
+    Spoilt,
     Broken,
 }
 
 /// What becomes of bytes that were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+struct Verdict {
     /// So many are handed on. The others are kept, or lost if the connection is broken.
-    pub(super) pass: usize,
+    pass: usize,
     /// The last of them is spoilt.
-    pub(super) is_spoilt: bool,
+    is_spoilt: bool,
 }
 
 impl Framing {
-    pub(super) const fn http1() -> Self {
-        Self { state: State::Head, head: Vec::new() }
+    /// For HTTP/1 that is answered here: a host may be missing, and no other protocol ever follows.
+    pub const fn http1() -> Self {
+        Self { state: State::Head, head: Vec::new(), is_proxy: false }
     }
 
-    pub(super) const fn open() -> Self {
-        Self { state: State::Open, head: Vec::new() }
+    /// For HTTP/1 that is passed on.
+    pub const fn http1_of_a_proxy() -> Self {
+        Self { state: State::Head, head: Vec::new(), is_proxy: true }
+    }
+
+    /// For HTTP/2, from its first byte.
+    pub const fn http2() -> Self {
+        Self { state: State::Frames(Frames::new()), head: Vec::new(), is_proxy: false }
     }
 
     /// Whether nothing is read until [`resume`](Self::resume).
-    pub(super) fn is_held(&self) -> bool {
-        self.state == State::Upgrade
+    pub const fn is_held(&self) -> bool {
+        matches!(self.state, State::Upgrade)
     }
 
-    pub(super) fn is_broken(&self) -> bool {
-        self.state == State::Broken
+    /// Whether nothing is read any more, but [`end`](Self::end).
+    pub const fn is_broken(&self) -> bool {
+        matches!(self.state, State::Spoilt | State::Broken)
+    }
+
+    /// What hyper reads on a connection that is broken: nothing. Behind a head that was spoilt, its end
+    /// first, since hyper looks at no head that has none.
+    pub fn end(&mut self, buf: &mut ReadBuf<'_>) {
+        if matches!(self.state, State::Spoilt) && buf.remaining() >= END.len() {
+            buf.put_slice(END);
+            self.state = State::Broken;
+        }
     }
 
     /// Whether some of a head has come.
-    pub(super) const fn is_in_head(&self) -> bool {
-        !self.head.is_empty()
+    pub fn is_in_head(&self) -> bool {
+        !self.head.is_empty() || self.unfinished().is_some()
+    }
+
+    /// Of HTTP/2, the number of a head that has come in part. Another head has another one.
+    pub(crate) fn unfinished(&self) -> Option<u32> {
+        match &self.state {
+            State::Frames(frames) => frames.unfinished(),
+            _ => None,
+        }
     }
 
     /// After an upgrade: whether the connection is something else from now on.
-    pub(super) fn resume(&mut self, is_switched: bool) {
+    pub fn resume(&mut self, is_switched: bool) {
         if self.is_held() {
             self.state = if is_switched { State::Open } else { State::Head };
         }
     }
 
-    /// Follows bytes that were read.
-    pub(super) fn follow(&mut self, bytes: &[u8]) -> Verdict {
-        let mut at = 0;
+    /// Follows what was read into `buf` behind `start`, and takes out of it what is not to be handed
+    /// on. The result is what is to be read again after [`resume`](Self::resume).
+    pub fn follow(&mut self, buf: &mut ReadBuf<'_>, start: usize) -> Vec<u8> {
+        let read = buf.filled().get(start..).unwrap_or_default();
+        let verdict = self.judge(read);
+        let kept = read.get(verdict.pass..).filter(|_| self.is_held()).unwrap_or_default().to_vec();
+        buf.set_filled(start.saturating_add(verdict.pass));
+        if verdict.is_spoilt
+            && let Some(last) = buf.filled_mut().last_mut()
+        {
+            *last = 0;
+        }
+        kept
+    }
+
+    fn judge(&mut self, bytes: &[u8]) -> Verdict {
+        let mut at = 0_usize;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             match &mut self.state {
+                State::Frames(frames) => {
+                    frames.follow(rest);
+                    at = bytes.len();
+                }
                 State::Open => return Verdict { pass: bytes.len(), is_spoilt: false },
-                State::Upgrade | State::Broken => break,
+                State::Upgrade | State::Spoilt | State::Broken => break,
                 State::Sized(left) => {
                     let count = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
                     *left -= count as u64;
@@ -109,10 +181,10 @@ impl Framing {
     fn take_head(&mut self, bytes: &[u8]) -> Option<usize> {
         let before = self.head.len();
         if before == 0
-            && let Some(end) = end_of_head(bytes)
+            && let Some((head, end)) = Head::read(bytes)
         {
             // Nearly every head comes in one piece, and is not copied.
-            self.state = after_head(bytes.get(..end).unwrap_or_default());
+            self.state = self.behind(&head);
             return Some(end);
         }
         if before > MAX_HEAD {
@@ -121,75 +193,29 @@ impl Framing {
             return Some(bytes.len());
         }
         self.head.extend_from_slice(bytes);
-        let end = end_of_head(&self.head)?;
-        self.head.truncate(end);
-        self.state = after_head(&self.head);
+        // Without another line it goes on, however slowly it comes.
+        memchr::memchr(b'\n', bytes)?;
+        let (head, end) = Head::read(&self.head)?;
+        self.state = self.behind(&head);
         self.head = Vec::new();
         Some(end.saturating_sub(before))
     }
-}
 
-/// Behind the first empty line; those before the first line that says something do not count.
-fn end_of_head(bytes: &[u8]) -> Option<usize> {
-    let (mut start, mut has_begun) = (0, false);
-    while let Some(length) = bytes.get(start..)?.iter().position(|byte| *byte == b'\n') {
-        let line = bytes.get(start..start + length)?;
-        start += length + 1;
-        match line {
-            b"" | b"\r" if has_begun => return Some(start),
-            b"" | b"\r" => {}
-            _ => has_begun = true,
+    fn behind(&self, head: &Head<'_>) -> State {
+        match head.behind() {
+            _ if self.is_proxy && head.lacks_host() => State::Spoilt,
+            Behind::Sized(0) => State::Head,
+            Behind::Sized(length) => State::Sized(length),
+            Behind::Chunks => State::Chunked(Chunks::default()),
+            Behind::Upgrade if self.is_proxy => State::Upgrade,
+            Behind::Upgrade => State::Head,
+            Behind::Unclear => State::Spoilt,
         }
     }
-    None
 }
 
-/// What follows a head, or that it could be read in two ways.
-fn after_head(head: &[u8]) -> State {
-    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
-    let mut request = httparse::Request::new(&mut fields);
-    let is_whole = matches!(request.parse(head), Ok(httparse::Status::Complete(_)));
-    // A line that ends without a carriage return is the end of a line to some, and not to others.
-    if !is_whole || has_bare_newline(head) {
-        return State::Broken;
-    }
-    let count = |name: &str| {
-        request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name)).count()
-    };
-    let value = |name: &str| {
-        let field = request.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
-        field.map(|field| field.value)
-    };
-    let is_1_1 = request.version == Some(1);
-    let (lengths, codings) = (count("content-length"), count("transfer-encoding"));
-    if lengths > 1 || codings > 1 || lengths + codings > 1 || count("host") > 1 {
-        return State::Broken;
-    }
-    // HTTP/1.0 has no chunks, and HTTP/1.1 no request without a host.
-    if (codings > 0 && !is_1_1) || (is_1_1 && value("host").is_none()) {
-        return State::Broken;
-    }
-    match (value("transfer-encoding"), value("content-length").map(crate::upstream::digits)) {
-        (Some(coding), _) if coding.eq_ignore_ascii_case(b"chunked") => {
-            State::Chunked(Chunks::default())
-        }
-        (Some(_), _) | (None, Some(None)) => State::Broken,
-        (None, Some(Some(length))) if length > 0 => State::Sized(length),
-        (None, _) if is_1_1 && value("upgrade").is_some() => State::Upgrade,
-        (None, _) => State::Head,
-    }
-}
-
-fn has_bare_newline(head: &[u8]) -> bool {
-    let mut before = 0;
-    head.iter().any(|byte| {
-        let is_bare = *byte == b'\n' && before != b'\r';
-        before = *byte;
-        is_bare
-    })
-}
-
-const MAX_FIELDS: usize = 100;
+const END: &[u8] = b"\r\n\r\n";
+/// More than any server takes.
 const MAX_HEAD: usize = 1 << 20;
 
 #[cfg(test)]
@@ -198,9 +224,9 @@ mod tests {
 
     /// What of some bytes is handed on, read in portions, and whether the last byte is spoilt.
     fn passed(text: &str, portion: usize) -> (usize, bool) {
-        let (mut framing, mut passed) = (Framing::http1(), 0);
+        let (mut framing, mut passed) = (Framing::http1_of_a_proxy(), 0);
         for bytes in text.as_bytes().chunks(portion) {
-            let verdict = framing.follow(bytes);
+            let verdict = framing.judge(bytes);
             passed += verdict.pass;
             if verdict.is_spoilt || verdict.pass < bytes.len() {
                 return (passed, verdict.is_spoilt);
@@ -247,6 +273,13 @@ mod tests {
     }
 
     #[test]
+    fn a_server_needs_no_host_and_never_switches() {
+        let text = "GET / HTTP/1.1\r\nupgrade: h2c\r\n\r\nGET / HTTP/1.1\r\n\r\n";
+        let verdict = Framing::http1().judge(text.as_bytes());
+        assert_eq!(verdict, Verdict { pass: text.len(), is_spoilt: false });
+    }
+
+    #[test]
     fn nothing_is_handed_on_behind_a_broken_chunk() {
         let head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
         for chunks in ["5\nhello\r\n", "x\r\n", "5\r\nhelloX", "0\r\nx: y\n\r\n"] {
@@ -259,16 +292,16 @@ mod tests {
     #[test]
     fn an_upgrade_is_waited_for() {
         let head = "GET /ws HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\n\r\n";
-        let mut framing = Framing::http1();
-        let verdict = framing.follow(format!("{head}\x01\x02").as_bytes());
+        let mut framing = Framing::http1_of_a_proxy();
+        let verdict = framing.judge(format!("{head}\x01\x02").as_bytes());
         assert_eq!(verdict, Verdict { pass: head.len(), is_spoilt: false });
         assert!(framing.is_held());
         framing.resume(true);
-        assert_eq!(framing.follow(b"\n\n\x00\n\n").pass, 5);
-        let mut framing = Framing::http1();
-        framing.follow(head.as_bytes());
+        assert_eq!(framing.judge(b"\n\n\x00\n\n").pass, 5);
+        let mut framing = Framing::http1_of_a_proxy();
+        framing.judge(head.as_bytes());
         framing.resume(false);
-        assert_eq!(framing.follow(head.as_bytes()).pass, head.len());
+        assert_eq!(framing.judge(head.as_bytes()).pass, head.len());
         assert!(framing.is_held());
     }
 }

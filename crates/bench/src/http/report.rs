@@ -1,0 +1,73 @@
+//! What was measured, beside what is aimed at.
+
+use super::{Contestant, Traffic};
+use crate::load::Measured;
+use crate::table;
+
+/// Of hyper's requests a second, one at a time and 16 at a time.
+const OF_BARE: f64 = 0.85;
+const OF_BARE_PIPELINED: f64 = 0.40;
+/// Of throttlecrab's.
+const OF_THROTTLECRAB: f64 = 1.4;
+/// Microseconds of a decision in Redis.
+const CPU_WITH_REDIS: f64 = 18.0;
+
+/// A table for one depth of pipelining.
+pub(super) fn print(depth: usize, rows: &[(Traffic, Contestant, Measured)]) {
+    let other = |traffic: &Traffic, wanted: Contestant| {
+        let row = rows.iter().find(|(it, who, _)| it.name == traffic.name && *who == wanted);
+        row.map(|(_, _, measured)| measured.a_second)
+    };
+    let lines: Vec<_> = rows
+        .iter()
+        .map(|(traffic, contestant, measured)| {
+            let of = |wanted| match other(traffic, wanted) {
+                Some(theirs) => format!("{:.2}", measured.a_second / theirs),
+                None => "-".to_owned(),
+            };
+            let name = format!("{}: {}", traffic.name, contestant.name());
+            row(name, measured, [of(Contestant::Bare), of(Contestant::Throttlecrab)])
+        })
+        .collect();
+    let title = format!("POST /v1/check, 64 connections, {depth} at a time, a core each");
+    table::print(&title, &HEADER.map(str::to_owned), &lines);
+    let of_bare = if depth == 1 { OF_BARE } else { OF_BARE_PIPELINED };
+    println!("\nAimed at: {of_bare:.2} of hyper's, {OF_THROTTLECRAB:.2} of throttlecrab's.");
+}
+
+/// The same with Redis, where there is nobody beside us.
+pub(super) fn print_redis(rows: &[(String, Measured)]) {
+    let nobody = || ["-".to_owned(), "-".to_owned()];
+    let lines: Vec<_> =
+        rows.iter().map(|(name, measured)| row(name.clone(), measured, nobody())).collect();
+    table::print("The same with Redis", &HEADER.map(str::to_owned), &lines);
+    println!("\nAimed at: at most {CPU_WITH_REDIS:.0} us of the server's processor.");
+}
+
+const HEADER: [&str; 9] = [
+    "",
+    "requests/s",
+    "of hyper's",
+    "of throttlecrab's",
+    "server CPU, us",
+    "p50, us",
+    "p99, us",
+    "p99.9, us",
+    "denied",
+];
+
+fn row(name: String, measured: &Measured, of: [String; 2]) -> Vec<String> {
+    let [p50, p99, p999] = measured.latencies;
+    let [of_bare, of_throttlecrab] = of;
+    vec![
+        name,
+        format!("{:.0}", measured.a_second),
+        of_bare,
+        of_throttlecrab,
+        format!("{:.2}", measured.cpu),
+        format!("{p50:.0}"),
+        format!("{p99:.0}"),
+        format!("{p999:.0}"),
+        format!("{:.0} %", 100.0 * measured.denied),
+    ]
+}

@@ -1,0 +1,186 @@
+//! Clients that each keep so many requests on their way, and wait for all answers before the next.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::task::LocalSet;
+
+use crate::running::Running;
+use crate::stopwatch::Stopwatch;
+
+/// What is asked, in which protocol.
+pub(crate) trait Load {
+    type Client: Client + 'static;
+    /// How many there are at a time.
+    const CLIENTS: u32;
+
+    fn client(&self, stream: TcpStream) -> Self::Client;
+    /// How many keys are asked for.
+    fn keys(&self) -> u32;
+    /// How many requests a client sends before it reads an answer.
+    fn depth(&self) -> usize;
+}
+
+/// One of them.
+pub(crate) trait Client {
+    fn requests(&mut self) -> &mut Requests;
+    /// Sends all requests and waits for all answers. Says whether the first one was a denial.
+    fn round_trip(&mut self) -> impl Future<Output = anyhow::Result<bool>>;
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) a_second: f64,
+    /// Microseconds of the server's processor for each request.
+    pub(crate) cpu: f64,
+    /// Of a whole pipeline, in microseconds: the middle, 99 % and 99.9 %.
+    pub(crate) latencies: [f64; 3],
+    /// The share of those that were told so.
+    pub(crate) denied: f64,
+}
+
+impl Measured {
+    /// Each figure's own median.
+    pub(crate) fn median(rounds: Vec<Self>) -> Option<Self> {
+        let middle = |of: &dyn Fn(&Self) -> f64| {
+            let mut values: Vec<f64> = rounds.iter().map(of).collect();
+            values.sort_by(f64::total_cmp);
+            values.get(values.len() / 2).copied()
+        };
+        Some(Self {
+            a_second: middle(&|it| it.a_second)?,
+            cpu: middle(&|it| it.cpu)?,
+            latencies: [
+                middle(&|it| it.latencies[0])?,
+                middle(&|it| it.latencies[1])?,
+                middle(&|it| it.latencies[2])?,
+            ],
+            denied: middle(&|it| it.denied)?,
+        })
+    }
+}
+
+/// Asks once for every key, so that all are known when it counts.
+pub(crate) fn meet_all_keys(server: &Running, load: &impl Load) -> anyhow::Result<()> {
+    block_on(async {
+        let mut client = load.client(connect(server).await?);
+        let keys = load.keys();
+        for first in (0..keys).step_by(load.depth()) {
+            client.requests().aim(|place| (first + place).min(keys - 1));
+            client.round_trip().await?;
+        }
+        Ok(())
+    })
+}
+
+/// Asks for some time.
+pub(crate) fn run(server: &Running, load: &impl Load, time: Duration) -> anyhow::Result<Measured> {
+    block_on(async {
+        drive(server, load, time / 4).await?;
+        let (before, watch) = (server.cpu_micros()?, Stopwatch::start());
+        let totals = drive(server, load, time).await?;
+        let seconds = watch.nanos() / 1e9;
+        let cpu = server.cpu_micros()? - before;
+        let requests = (totals.latencies.len() * load.depth()) as f64;
+        let mut sorted = totals.latencies;
+        sorted.sort_unstable();
+        let at = |share: f64| {
+            let place = (sorted.len() as f64 * share) as usize;
+            sorted.get(place).map_or(0.0, |nanos| f64::from(*nanos) / 1e3)
+        };
+        Ok(Measured {
+            a_second: requests / seconds,
+            cpu: cpu / requests,
+            latencies: [at(0.5), at(0.99), at(0.999)],
+            denied: totals.denied as f64 / sorted.len() as f64,
+        })
+    })
+}
+
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(LocalSet::new().run_until(work))
+}
+
+async fn connect(server: &Running) -> anyhow::Result<TcpStream> {
+    let stream = TcpStream::connect(server.address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// What the clients saw.
+#[derive(Default)]
+struct Totals {
+    /// Nanoseconds of each pipeline.
+    latencies: Vec<u32>,
+    /// Pipelines whose first answer was a denial.
+    denied: u64,
+}
+
+async fn drive<L: Load>(server: &Running, load: &L, time: Duration) -> anyhow::Result<Totals> {
+    let watch = Rc::new(Stopwatch::start());
+    let mut clients = Vec::new();
+    for seed in 0..L::CLIENTS {
+        let mut client = load.client(connect(server).await?);
+        let (watch, keys) = (watch.clone(), load.keys());
+        let mut random = (seed + 1).wrapping_mul(0x9e37_79b9);
+        clients.push(tokio::task::spawn_local(async move {
+            let mut totals = Totals::default();
+            while watch.nanos() < time.as_nanos() as f64 {
+                client.requests().aim(|_| next(&mut random) % keys);
+                let sent = Stopwatch::start();
+                totals.denied += u64::from(client.round_trip().await?);
+                totals.latencies.push(sent.nanos() as u32);
+            }
+            anyhow::Ok(totals)
+        }));
+    }
+    let mut sum = Totals::default();
+    for client in clients {
+        let totals = client.await??;
+        sum.latencies.extend(totals.latencies);
+        sum.denied += totals.denied;
+    }
+    Ok(sum)
+}
+
+fn next(random: &mut u32) -> u32 {
+    *random ^= *random << 13;
+    *random ^= *random >> 17;
+    *random ^= *random << 5;
+    *random
+}
+
+/// Requests as bytes, with the places of their keys.
+pub(crate) struct Requests {
+    pub(crate) bytes: Vec<u8>,
+    /// Where the digits of each key begin.
+    keys: Vec<usize>,
+}
+
+/// What stands where the number of a key goes.
+pub(crate) const KEY: &str = "user:00000000";
+const DIGITS: usize = 8;
+
+impl Requests {
+    /// So many of the same, in which [`KEY`] is aimed.
+    pub(crate) fn new(request: &[u8], depth: usize) -> Self {
+        let bytes = request.repeat(depth);
+        let is_key = |at: &usize| bytes[*at..].starts_with(KEY.as_bytes());
+        let keys = (0..bytes.len()).filter(is_key).map(|at| at + KEY.len() - DIGITS).collect();
+        Self { bytes, keys }
+    }
+
+    /// Puts in the number of each key.
+    fn aim(&mut self, mut key: impl FnMut(u32) -> u32) {
+        for (place, start) in (0..).zip(&self.keys) {
+            let mut number = key(place);
+            for digit in self.bytes[*start..start + DIGITS].iter_mut().rev() {
+                *digit = b'0' + (number % 10) as u8;
+                number /= 10;
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The frames of an HTTP/2 connection, followed and not decoded: whether a head is there in part.
+
+/// Where in its frames a connection is.
+#[derive(Debug)]
+pub(super) struct Frames {
+    /// What has come of the nine bytes before a payload.
+    before: [u8; BEFORE],
+    has: usize,
+    /// Of the payload.
+    left: usize,
+    kind: u8,
+    /// Whether the fields of a request go on in the next frame.
+    goes_on: bool,
+    /// Counts what begins.
+    number: u32,
+}
+
+impl Frames {
+    /// At the very beginning: what every client says first is as good as a frame.
+    pub(super) const fn new() -> Self {
+        let (before, has, left) = ([0; BEFORE], 0, PREFACE);
+        Self { before, has, left, kind: SETTINGS, goes_on: false, number: 1 }
+    }
+
+    pub(super) fn follow(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let wanted = if self.left > 0 { self.left } else { BEFORE.saturating_sub(self.has) };
+            let (taken, rest) = bytes.split_at(wanted.min(bytes.len()));
+            bytes = rest;
+            if self.left > 0 {
+                self.left = self.left.saturating_sub(taken.len());
+                continue;
+            }
+            if self.has == 0 && !self.goes_on {
+                self.number = self.number.checked_add(1).unwrap_or(1);
+            }
+            let end = self.has.saturating_add(taken.len());
+            if let Some(place) = self.before.get_mut(self.has..end) {
+                place.copy_from_slice(taken);
+            }
+            self.has = end;
+            if end == BEFORE {
+                self.begin();
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        let [a, b, c, kind, flags, ..] = self.before;
+        self.left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+        self.kind = kind;
+        self.has = 0;
+        if matches!(kind, HEADERS | CONTINUATION) {
+            self.goes_on = flags & END_HEADERS == 0;
+        }
+    }
+
+    /// The number of what has come in part, unless that is nothing, or the body of a request. Another
+    /// one begins with another number.
+    pub(super) fn unfinished(&self) -> Option<u32> {
+        let is_within = self.left > 0 && self.kind != DATA;
+        (self.goes_on || self.has > 0 || is_within).then_some(self.number)
+    }
+}
+
+const PREFACE: usize = 24;
+const BEFORE: usize = 9;
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, length: u8) -> Vec<u8> {
+        let mut frame = vec![0, 0, length, kind, flags, 0, 0, 0, 1];
+        frame.extend(vec![0; length.into()]);
+        frame
+    }
+
+    #[test]
+    fn what_is_complete_is_told_from_what_is_not() {
+        let mut frames = Frames::new();
+        frames.follow(b"PRI * HTTP/2.0");
+        assert!(frames.unfinished().is_some());
+        frames.follow(b"\r\n\r\nSM\r\n\r\n");
+        for (kind, flags, is_finished) in [
+            (SETTINGS, 0, true),
+            (HEADERS, END_HEADERS, true),
+            (HEADERS, 0, false),
+            (CONTINUATION, 0, false),
+            (CONTINUATION, END_HEADERS, true),
+            (DATA, 0, true),
+        ] {
+            for length in [0, 1, 200] {
+                for byte in frame(kind, flags, length) {
+                    frames.follow(&[byte]);
+                }
+                assert_eq!(frames.unfinished().is_none(), is_finished, "{kind} {flags} {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_in_part_is_no_head_in_part() {
+        let mut frames = Frames::new();
+        frames.follow(&[0; PREFACE]);
+        let data = frame(DATA, 0, 100);
+        frames.follow(&data[..5]);
+        assert!(frames.unfinished().is_some());
+        frames.follow(&data[5..50]);
+        assert!(frames.unfinished().is_none());
+    }
+
+    #[test]
+    fn a_head_keeps_its_number_however_often_it_goes_on() {
+        let mut frames = Frames::new();
+        frames.follow(&[0; PREFACE]);
+        frames.follow(&frame(HEADERS, 0, 10));
+        let number = frames.unfinished();
+        for _ in 0..5 {
+            frames.follow(&frame(CONTINUATION, 0, 1));
+            assert_eq!(frames.unfinished(), number);
+        }
+        frames.follow(&frame(CONTINUATION, END_HEADERS, 1));
+        frames.follow(&frame(HEADERS, 0, 10));
+        assert_ne!(frames.unfinished(), number);
+    }
+}

@@ -1,0 +1,107 @@
+//! The head of a request of HTTP/1, as far as it says where the request ends.
+
+use memchr::memchr;
+
+/// What the fields say that matter. hyper reads the others, and refuses what is no head at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Head<'a> {
+    is_1_1: bool,
+    host: Field<'a>,
+    length: Field<'a>,
+    coding: Field<'a>,
+    upgrade: Field<'a>,
+    has_bare_newline: bool,
+}
+
+/// How often a field is there, and its last value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Field<'a> {
+    count: usize,
+    value: &'a [u8],
+}
+
+/// What comes behind a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// So many bytes, and then another head.
+    Sized(u64),
+    Chunks,
+    /// Perhaps another protocol, once the request is answered.
+    Upgrade,
+    /// Programs disagree about it.
+    Unclear,
+}
+
+impl<'a> Head<'a> {
+    /// The head that `bytes` begin with, and where it ends, if it does. Empty lines before the first
+    /// line that says something do not count.
+    pub(super) fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
+        let (mut head, mut start, mut has_begun) = (Self::default(), 0, false);
+        loop {
+            let rest = bytes.get(start..)?;
+            let end = memchr(b'\n', rest)?;
+            start = start.saturating_add(end).saturating_add(1);
+            let line = rest.get(..end)?;
+            // To some the end of a line, and to others not.
+            let whole = line.strip_suffix(b"\r");
+            head.has_bare_newline |= whole.is_none();
+            match whole.unwrap_or(line) {
+                b"" if has_begun => return Some((head, start)),
+                b"" => {}
+                line if has_begun => head.note(line),
+                line => {
+                    head.is_1_1 = line.ends_with(b"HTTP/1.1");
+                    has_begun = true;
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, line: &'a [u8]) {
+        let (field, name): (_, &[u8]) = match line.first().map(u8::to_ascii_lowercase) {
+            Some(b'h') => (&mut self.host, b"host"),
+            Some(b'c') => (&mut self.length, b"content-length"),
+            Some(b't') => (&mut self.coding, b"transfer-encoding"),
+            Some(b'u') => (&mut self.upgrade, b"upgrade"),
+            _ => return,
+        };
+        if let Some((start, value)) = line.split_at_checked(name.len())
+            && start.eq_ignore_ascii_case(name)
+            && let Some(value) = value.strip_prefix(b":")
+        {
+            *field = Field { count: field.count.saturating_add(1), value: value.trim_ascii() };
+        }
+    }
+
+    /// What comes behind it, by the strictest reading.
+    pub(super) fn behind(&self) -> Behind {
+        let (lengths, codings) = (self.length.count, self.coding.count);
+        let is_unclear = lengths.saturating_add(codings) > 1 || self.host.count > 1;
+        // HTTP/1.0 has no chunks.
+        if is_unclear || self.has_bare_newline || (codings > 0 && !self.is_1_1) {
+            return Behind::Unclear;
+        }
+        if codings > 0 {
+            let is_chunked = self.coding.value.eq_ignore_ascii_case(b"chunked");
+            return if is_chunked { Behind::Chunks } else { Behind::Unclear };
+        }
+        match digits(self.length.value).filter(|_| lengths > 0) {
+            None if lengths > 0 => Behind::Unclear,
+            Some(length @ 1..) => Behind::Sized(length),
+            _ if self.is_1_1 && self.upgrade.count > 0 => Behind::Upgrade,
+            _ => Behind::Sized(0),
+        }
+    }
+
+    /// Whether it is one of HTTP/1.1 that says no host.
+    pub(super) const fn lacks_host(&self) -> bool {
+        self.is_1_1 && self.host.count == 0
+    }
+}
+
+/// A whole number, and nothing but digits.
+fn digits(text: &[u8]) -> Option<u64> {
+    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(text).ok().filter(|_| is_number)?;
+    text.parse().ok()
+}

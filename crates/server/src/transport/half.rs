@@ -1,0 +1,81 @@
+//! Heads of HTTP/2 that have come in part, and for how long that may last.
+//!
+//! While one is not complete nothing else can come on its connection, whatever else is answered there.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Sleep, sleep};
+
+use crate::framing::Framing;
+
+/// The number of the head that has come in part; none is zero. Shared by a connection's socket and
+/// its deadline.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Half(Arc<AtomicU32>);
+
+impl Half {
+    /// After bytes were read.
+    pub(super) fn note(&self, framing: &Framing) {
+        self.0.store(framing.unfinished().unwrap_or_default(), Ordering::Relaxed);
+    }
+}
+
+/// Resolves when the same head has been there in part for too long.
+#[derive(Debug)]
+pub(super) struct HalfDeadline {
+    half: Half,
+    timeout: Duration,
+    seen: u32,
+    /// Nearly every head comes in one piece, and needs none.
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl HalfDeadline {
+    pub(super) const fn new(half: Half, timeout: Duration) -> Self {
+        Self { half, timeout, seen: 0, sleep: None }
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let number = self.half.0.load(Ordering::Relaxed);
+        if number != self.seen {
+            self.seen = number;
+            self.sleep = (number != 0).then(|| Box::pin(sleep(self.timeout)));
+        }
+        match &mut self.sleep {
+            Some(sleep) => sleep.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    async fn is_over(deadline: &mut HalfDeadline) -> bool {
+        poll_fn(|cx| Poll::Ready(deadline.poll(cx).is_ready())).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_head_has_its_time_and_no_head_has_any() {
+        let half = Half::default();
+        let mut deadline = HalfDeadline::new(half.clone(), TIMEOUT);
+        for number in [1, 2, 0, 3] {
+            half.0.store(number, Ordering::Relaxed);
+            assert!(!is_over(&mut deadline).await);
+            tokio::time::advance(TIMEOUT - Duration::from_millis(1)).await;
+            assert!(!is_over(&mut deadline).await, "{number}");
+        }
+        tokio::time::advance(Duration::from_millis(2)).await;
+        assert!(is_over(&mut deadline).await);
+        assert!(is_over(&mut deadline).await);
+    }
+}
