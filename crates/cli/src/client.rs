@@ -115,11 +115,15 @@ type Asked = Request<Full<Bytes>>;
 
 /// By the certificates of this system, or of `SSL_CERT_FILE`.
 async fn secured(stream: TcpStream, host: &str) -> anyhow::Result<TlsStream<TcpStream>> {
+    let name = ServerName::try_from(host.to_owned())?;
+    Ok(TlsConnector::from(Arc::new(trust())).connect(name, stream).await?)
+}
+
+/// Whom this system trusts.
+pub(crate) fn trust() -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    let name = ServerName::try_from(host.to_owned())?;
-    Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
+    ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
 }
 
 async fn exchange(

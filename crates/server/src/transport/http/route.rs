@@ -1,6 +1,7 @@
 //! Paths and methods.
 
 use std::net::IpAddr;
+use std::pin::pin;
 
 use http::header::{ALLOW, CONTENT_TYPE, LOCATION};
 use http::{HeaderValue, Method, Request, StatusCode};
@@ -9,10 +10,41 @@ use tidegate::Store;
 
 use super::problem::Refusal;
 use super::{Response, authz, batch, body, check, docs, refund, rlaas};
+use crate::trace::{Span, within};
 use crate::{App, Config};
 
 /// Every request is answered, whatever it is. `peer` is who connects, if that is an address.
 pub(super) async fn answer<S: Store>(
+    app: &App<S>,
+    config: &Config,
+    peer: Option<IpAddr>,
+    request: Request<Incoming>,
+) -> Response {
+    let mut span = span(app, &request);
+    let response = within(&mut span, pin!(respond(app, config, peer, request))).await;
+    if let Some(span) = &mut span {
+        span.answered(response.status());
+    }
+    app.end_span(span);
+    response
+}
+
+/// For what asks for decisions, if it is traced.
+fn span<S: Store>(app: &App<S>, request: &Request<Incoming>) -> Option<Box<Span>> {
+    // Before anything is looked at: mostly nobody traces.
+    app.tracer()?;
+    let name = match request.uri().path() {
+        "/v1/check" => "POST /v1/check",
+        "/v1/check/batch" => "POST /v1/check/batch",
+        "/v1/refund" => "POST /v1/refund",
+        "/check" => "GET /check",
+        path if authz::is_here(path) => "/v1/authz",
+        _ => return None,
+    };
+    app.begin_span(name, request.headers())
+}
+
+async fn respond<S: Store>(
     app: &App<S>,
     config: &Config,
     peer: Option<IpAddr>,
