@@ -44,7 +44,7 @@ impl TraceFlags {
         };
         let Some(collector) = collector else { return Ok(None) };
         let collector = match collector.is_secure() {
-            true => collector.verified_by(client::trust()),
+            true => collector.verified_by(client::trust().with_no_client_auth()),
             false => collector,
         };
         let service = said("OTEL_SERVICE_NAME").unwrap_or_else(|| "tidegate".to_owned());

@@ -70,12 +70,16 @@ async fn respond<S: Store>(
             let (head, _) = request.into_parts();
             authz::answer(app, peer, &head).await
         }
-        (path, method) => {
-            let plan = app.limiter().plan();
+        _ => {
+            let (head, body) = request.into_parts();
+            // Heard out, and not listened to: an answer that comes over HTTP/2 while a client still
+            // sends is lost on some of them.
+            drop(body::read(body, config).await);
+            let (path, method, plan) = (head.uri.path(), &head.method, app.limiter().plan());
             match allowed(path) {
                 Some(allow) => seldom(path, method, allow),
                 None if path == "/check" && plan.settings().is_rlaas() => match *method {
-                    Method::GET => rlaas::answer(app, &plan, request.uri().query()).await,
+                    Method::GET => rlaas::answer(app, &plan, head.uri.query()).await,
                     _ => wrong_method(path, method, "GET"),
                 },
                 None => Refusal::no_such_path(path).into(),
