@@ -16,7 +16,7 @@ use tidegate_server::{App, Config};
 /// A gateway that traces so many requests of strangers.
 async fn start(to: SocketAddr, ratio: Ratio, more: &str) -> (Front<MemoryStore>, Exporter) {
     let gateway = format!("gateway: {{ upstreams: {{ up: \"http://{to}\" }} }}");
-    let source = Source::new("test", &format!("{gateway}\n{more}\n{GENEROUS}")).unwrap();
+    let source = Source::new("test", format!("{gateway}\n{more}\n{GENEROUS}")).unwrap();
     let (tracer, exporter) = Tracer::new(ratio, "test");
     let app = App::load(&source, MemoryStore::new()).unwrap_or_else(|wrong| panic!("{wrong}"));
     (Front::serving(app.traced_by(tracer), Config::default()).await, exporter)

@@ -19,10 +19,10 @@ pub(super) fn resource(service: &str) -> Resource {
     Resource { attributes }
 }
 
-pub(super) fn request(resource: &Resource, spans: Vec<Box<Span>>) -> ExportTraceServiceRequest {
+pub(super) fn request(resource: &Resource, spans: Vec<Span>) -> ExportTraceServiceRequest {
     let (name, version) = ("tidegate".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     let scope = Some(InstrumentationScope { name, version });
-    let spans = spans.into_iter().map(|span| message(*span)).collect();
+    let spans = spans.into_iter().map(message).collect();
     let scope_spans = vec![ScopeSpans { scope, spans }];
     let resource = Some(resource.clone());
     ExportTraceServiceRequest { resource_spans: vec![ResourceSpans { resource, scope_spans }] }

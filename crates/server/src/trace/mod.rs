@@ -87,7 +87,7 @@ impl Tracer {
 
     /// Takes a span that is over. When there is no room for it, it is counted, and gone.
     pub fn end(&self, span: Box<Span>) {
-        self.queue.push(span.over());
+        self.queue.push(*span.over());
     }
 
     /// What became of all spans.

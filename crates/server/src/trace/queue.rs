@@ -13,7 +13,7 @@ use crate::metrics::{SLOTS, slot};
 /// and the exporter is woken up once for many spans.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    parts: [CachePadded<Mutex<Vec<Box<Span>>>>; SLOTS],
+    parts: [CachePadded<Mutex<Vec<Span>>>; SLOTS],
     many: Notify,
     counts: Counts,
 }
@@ -34,7 +34,7 @@ impl Queue {
         Self { parts: Default::default(), many: Notify::new(), counts: Counts::default() }
     }
 
-    pub(crate) fn push(&self, span: Box<Span>) {
+    pub(crate) fn push(&self, span: Span) {
         let Some(part) = self.parts.get(slot()) else { return };
         let mut part = part.lock();
         if part.len() >= MAX_WAITING {
@@ -55,7 +55,7 @@ impl Queue {
     }
 
     /// Everything that waits.
-    pub(crate) fn take(&self) -> Vec<Box<Span>> {
+    pub(crate) fn take(&self) -> Vec<Span> {
         self.parts.iter().flat_map(|part| std::mem::take(&mut *part.lock())).collect()
     }
 
@@ -82,13 +82,13 @@ mod tests {
     async fn what_there_is_no_room_for_is_counted() {
         let queue = Queue::new();
         for _ in 0..MAX_WAITING + 3 {
-            queue.push(Span::begin("a", 1, None));
+            queue.push(*Span::begin("a", 1, None));
         }
         queue.many().await;
         assert_eq!(queue.counts().dropped.load(Ordering::Relaxed), 3);
         assert_eq!(queue.take().len(), MAX_WAITING);
         assert!(queue.take().is_empty());
-        queue.push(Span::begin("a", 1, None));
+        queue.push(*Span::begin("a", 1, None));
         assert_eq!(queue.take().len(), 1);
     }
 }
