@@ -1,4 +1,5 @@
-//! Code for the messages of Envoy's rate limit service, from `crates/wire/proto`.
+//! Code for the messages of Envoy's rate limit service and of OpenTelemetry's collector, from
+//! `crates/wire/proto`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,8 +21,9 @@ pub(crate) fn write() -> anyhow::Result<()> {
 
 /// Each file by its name.
 fn generate() -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
-    let files = protox::compile([SERVICE], [root().join(PROTO)])?;
-    let described = prost::Message::encode_to_vec(&files);
+    let described = protox::compile([SERVICE], [root().join(PROTO)])?;
+    let described = prost::Message::encode_to_vec(&described);
+    let files = protox::compile([SERVICE, COLLECTOR], [root().join(PROTO)])?;
     let scratch = tempfile::tempdir()?;
     tonic_prost_build::configure()
         .out_dir(scratch.path())
@@ -66,8 +68,9 @@ fn root() -> PathBuf {
 
 const PROTO: &str = "crates/wire/proto";
 const SERVICE: &str = "envoy/service/ratelimit/v3/rls.proto";
+const COLLECTOR: &str = "opentelemetry/proto/collector/trace/v1/trace_service.proto";
 const GENERATED: &str = "crates/wire/src/generated";
-/// What reflection shows: the files as they are written.
+/// What reflection shows: the files of the service, as they are written.
 const DESCRIPTORS: &str = "descriptors.bin";
 
 #[cfg(test)]

@@ -19,8 +19,10 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::client::WantsClientCert;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,26 +73,38 @@ pub(crate) async fn post(
     body: String,
 ) -> anyhow::Result<(StatusCode, String)> {
     let request = Request::post(path).header(CONTENT_TYPE, "application/json");
-    send(server, request.body(Full::new(Bytes::from(body)))?).await
+    send(server, &Credentials::default(), request.body(Full::new(Bytes::from(body)))?).await
 }
 
-/// Asks for what is at a path, with a token if there is one.
+/// Who asks, as far as the server wants to know.
+#[derive(Debug, Default)]
+pub(crate) struct Credentials {
+    pub(crate) token: Option<String>,
+    /// A certificate, with those it depends on, and its key (PEM).
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Asks for what is at a path.
 pub(crate) async fn get(
     server: &Server,
     path: &str,
-    token: Option<&str>,
+    credentials: &Credentials,
 ) -> anyhow::Result<(StatusCode, String)> {
     let mut request = Request::get(path).body(Full::default())?;
-    if let Some(token) = token {
+    if let Some(token) = &credentials.token {
         let mut field = HeaderValue::try_from(format!("Bearer {token}"))
             .map_err(|_| anyhow!("a token with control characters"))?;
         field.set_sensitive(true);
         request.headers_mut().insert(AUTHORIZATION, field);
     }
-    send(server, request).await
+    send(server, credentials, request).await
 }
 
-async fn send(server: &Server, request: Asked) -> anyhow::Result<(StatusCode, String)> {
+async fn send(
+    server: &Server,
+    credentials: &Credentials,
+    request: Asked,
+) -> anyhow::Result<(StatusCode, String)> {
     let exchange = async {
         match server {
             Server::Unix(socket) => {
@@ -101,7 +115,7 @@ async fn send(server: &Server, request: Asked) -> anyhow::Result<(StatusCode, St
                 let stream = TcpStream::connect((bare, *port)).await?;
                 let authority = format!("{host}:{port}");
                 if *tls {
-                    exchange(secured(stream, bare).await?, &authority, request).await
+                    exchange(secured(stream, bare, credentials).await?, &authority, request).await
                 } else {
                     exchange(stream, &authority, request).await
                 }
@@ -114,12 +128,30 @@ async fn send(server: &Server, request: Asked) -> anyhow::Result<(StatusCode, St
 type Asked = Request<Full<Bytes>>;
 
 /// By the certificates of this system, or of `SSL_CERT_FILE`.
-async fn secured(stream: TcpStream, host: &str) -> anyhow::Result<TlsStream<TcpStream>> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+async fn secured(
+    stream: TcpStream,
+    host: &str,
+    credentials: &Credentials,
+) -> anyhow::Result<TlsStream<TcpStream>> {
+    let config = match &credentials.identity {
+        None => trust().with_no_client_auth(),
+        Some((cert, key)) => {
+            let unreadable = |path: &PathBuf| format!("cannot use {}", path.display());
+            let chain = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect);
+            let chain = chain.with_context(|| unreadable(cert))?;
+            let private = PrivateKeyDer::from_pem_file(key).with_context(|| unreadable(key))?;
+            trust().with_client_auth_cert(chain, private).with_context(|| unreadable(cert))?
+        }
+    };
     let name = ServerName::try_from(host.to_owned())?;
     Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
+}
+
+/// Whom this system trusts.
+pub(crate) fn trust() -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    ClientConfig::builder().with_root_certificates(roots)
 }
 
 async fn exchange(

@@ -18,7 +18,7 @@ use crate::serve::Stop;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Operate {
     /// Where to answer operators, or off; 127.0.0.1:9090 unless said. Elsewhere than on a loopback
-    /// address it needs tokens
+    /// address it needs tokens, or clients that show certificates (--tls-client-ca)
     #[arg(long, env = "TIDEGATE_ADMIN", value_name = "ADDR")]
     admin: Option<String>,
     /// A file with a scope (read, write or admin) and a token on each line. TIDEGATE_ADMIN_TOKENS

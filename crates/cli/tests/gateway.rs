@@ -7,8 +7,9 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
-use tidegate_testkit::{Daemon, free_port};
+use tidegate_testkit::{Daemon, free_port, wait_until};
 
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 
@@ -53,7 +54,8 @@ fn serve(arguments: &[&str]) -> (Daemon, u16) {
 fn an_upstream_is_all_it_takes() {
     let upstream = format!("http://127.0.0.1:{}", service());
     let (daemon, port) = serve(&["--upstream", &upstream]);
-    assert!(daemon.printed().contains(&format!("gateway on http://127.0.0.1:{port}")));
+    let said = format!("gateway on http://127.0.0.1:{port}");
+    wait_until(&said, Duration::from_secs(10), || daemon.printed().contains(&said));
     for left in (0..100).rev() {
         let reply = get(port);
         assert!(reply.starts_with("HTTP/1.1 200") && reply.ends_with("hello"), "{reply}");

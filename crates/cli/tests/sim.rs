@@ -73,6 +73,21 @@ fn the_table_of_bursts_at_a_boundary_comes_out_of_one_command() {
 }
 
 #[test]
+fn the_readme_shows_what_is_printed_and_drawn() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let scratch = Scratch::new();
+    let svg = scratch.0.join("boundary.svg");
+    let text = said(&format!("simulate --limits 5/minute --svg {}", svg.display()));
+    let readme = read(&root.join("README.md"));
+    let (_, block) = readme.split_once("$ tidegate simulate --limits 5/minute").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let (_, table) = block.split_once('\n').unwrap();
+    assert!(table.lines().count() == 5 && text.contains(table), "{table}\nis not in\n{text}");
+    let drawn = root.join("docs/boundary.svg");
+    assert!(read(&svg) == read(&drawn), "{} is not what --svg draws", drawn.display());
+}
+
+#[test]
 fn simulations_are_written_as_files_too() {
     let scratch = Scratch::new();
     let [html, svg] = ["a.html", "a.svg"].map(|name| scratch.0.join(name));
@@ -163,7 +178,18 @@ fn mistakes_are_named() {
     refused("accuracy --limit 5/minute --arrivals never", 2, "expected poisson or on-off");
     refused(&format!("replay {log} --config {bad}"), 1, "unknown unit");
     refused(&format!("replay {log} --config {good}"), 2, "cannot tell the format from \"no log\"");
-    refused(&format!("replay /no/such.log --config {good}"), 2, "cannot open /no/such.log");
+    refused(
+        &format!("replay /no/such.log --config {good}"),
+        2,
+        "cannot open /no/such.log: No such file or directory (os error 2)\n",
+    );
+    let empty = scratch.file("empty.log", "");
+    let empty = empty.display();
+    refused(&format!("replay {empty} --config {good}"), 2, "no request in the log: it is empty\n");
+    refused(&format!("suggest {empty} --key ip"), 2, "no request in the log: it is empty\n");
+    let binary = scratch.file("binary.log", "\u{1}\u{2}PNG\u{0}");
+    let said = "from \"\\u{1}\\u{2}PNG\\u{0}\"; expected";
+    refused(&format!("replay {} --config {good}", binary.display()), 2, said);
     refused(&format!("replay --config {good}"), 2, "no log: expected a file");
     refused(&format!("replay {log}"), 2, "--config");
     refused(&format!("suggest {log} --key ip --tolerate lots"), 2, "expected a share such as 0.1%");

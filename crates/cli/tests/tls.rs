@@ -121,4 +121,74 @@ fn operators_who_show_a_certificate_need_no_token_and_others_get_nowhere() {
     let (is_answered, status) = ask(&[&cert, &key]);
     assert!(is_answered && status.contains("\"policies\""), "{status}");
     assert_eq!(ask(&[]), (false, String::new()));
+
+    let top = |with: &[&Path]| {
+        let mut command = tidegate();
+        command.args(["top", "--once", "--admin", &format!("https://localhost:{port}")]);
+        for (flag, file) in ["--cert", "--key"].iter().zip(with) {
+            command.arg(flag).arg(file);
+        }
+        let output = command.env("SSL_CERT_FILE", &cert).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, shown) = top(&[&cert, &key]);
+    assert!(code == Some(0) && shown.contains("store: memory"), "{shown}");
+    let (code, said) = top(&[]);
+    assert!(code == Some(2) && said.contains("cannot ask https://localhost:"), "{said}");
+    let (code, said) = top(&[&key, &cert]);
+    assert!(code == Some(2) && said.contains("cannot use "), "{said}");
+}
+
+#[test]
+fn a_certificate_of_ours_alone_opens_the_admin_listener_to_nobody() {
+    let certificates = Certificates::new("alone");
+    let (cert, key) = (certificates.file("crt"), certificates.file("key"));
+    let mut command = tidegate();
+    command.args(["serve", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0"]);
+    command.arg("--tls-cert").arg(&cert).arg("--tls-key").arg(&key);
+    let said = failure(&command.output().unwrap());
+    assert!(said.contains("would be open to everybody who can reach it"), "{said}");
+    assert!(said.contains("expected a token, a client certificate, or a loopback"), "{said}");
+}
+
+#[test]
+fn a_token_is_asked_for_over_tls_too_and_beside_a_certificate() {
+    let Some(curl) = peer("curl") else { return };
+    let certificates = Certificates::new("both");
+    let (cert, key) = (certificates.file("crt"), certificates.file("key"));
+    let token = "0123456789abcdef0123456789abcdef";
+    for wants_certificate in [false, true] {
+        let mut command = tidegate();
+        command.args(["serve", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0"]);
+        command.arg("--tls-cert").arg(&cert).arg("--tls-key").arg(&key);
+        if wants_certificate {
+            command.arg("--tls-client-ca").arg(&cert);
+        }
+        let server = Server::start(command.env("TIDEGATE_ADMIN_TOKENS", format!("read {token}")));
+        let port = server.said("admin on https://0.0.0.0:");
+        // What curl says is the status, or 000 where there was no answer.
+        let ask = |method: &str, path: &str, has_certificate: bool, token: &str| {
+            let mut command = Command::new(&curl);
+            command.args(["-s", "--max-time", "10", "-w", "%{http_code}", "-o", "/dev/null"]);
+            command.args(["-X", method, "-H", &format!("authorization: Bearer {token}")]);
+            if method == "POST" {
+                command.args(["-d", "{}"]);
+            }
+            command.arg("--cacert").arg(&cert);
+            if has_certificate {
+                command.arg("--cert").arg(&cert).arg("--key").arg(&key);
+            }
+            let url = format!("https://localhost:{port}/admin/v1{path}");
+            String::from_utf8(command.arg(url).output().unwrap().stdout).unwrap()
+        };
+        assert_eq!(ask("GET", "/status", true, token), "200");
+        assert_eq!(ask("GET", "/status", true, "wrong-wrong-wrong-wrong-wrong"), "401");
+        let without = if wants_certificate { "000" } else { "200" };
+        assert_eq!(ask("GET", "/status", false, token), without);
+        // To read is not enough. Several times, since an answer could overtake the body.
+        for path in ["/reset", "/reload", "/reset", "/refund", "/overrides"] {
+            assert_eq!(ask("POST", path, true, token), "403", "{path}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! `vectors/ALGORITHM.jsonl` holds one trace a line. The answers are the models'; a test
 //! regenerates them and compares, and `cargo run -p xtask -- vectors` writes them anew.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{AlgorithmKind, Limit, Quota, Span, Timestamp, Verdict};
@@ -96,10 +96,11 @@ pub fn match_the_store(subject: &impl Subject) {
     }
 }
 
-/// The file of an algorithm's vectors.
+/// The file of an algorithm's vectors: beside the crate that runs, wherever this one was compiled.
 pub fn path(kind: AlgorithmKind) -> PathBuf {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors");
-    PathBuf::from(root).join(format!("{kind}.jsonl"))
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    let root = Path::new(&here).ancestors().find(|above| above.join("vectors").is_dir());
+    root.unwrap_or(Path::new("")).join("vectors").join(format!("{kind}.jsonl"))
 }
 
 /// What the file of an algorithm should contain.

@@ -1,6 +1,7 @@
 //! From a request to its response.
 
 use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::Arc;
 
 use http::header::{UPGRADE, USER_AGENT};
@@ -11,6 +12,7 @@ use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use tidegate::{Clock as _, Cost, Decision, Owed, Plan, Store, SystemClock};
 use tidegate_http::{Answer, describe};
+use tidegate_server::trace::{self, Span, TraceParent};
 
 use crate::asked::Asked;
 use crate::attributes::{Known, Routed};
@@ -78,7 +80,13 @@ impl<S: Store> Session<S> {
         let may_switch = request.version() == Version::HTTP_11
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
-        let response = self.respond(&runtime, request, may_switch, record.as_deref_mut()).await;
+        let mut span = self.span(&runtime, &request);
+        let responding = self.respond(&runtime, request, may_switch, record.as_deref_mut());
+        let response = trace::within(&mut span, pin!(responding)).await;
+        if let (Some(mut span), Some(tracer)) = (span, self.worker.app.tracer()) {
+            span.answered(response.status());
+            tracer.end(span);
+        }
         if may_switch {
             self.switch.answered(response.status() == StatusCode::SWITCHING_PROTOCOLS);
         }
@@ -86,6 +94,16 @@ impl<S: Store> Session<S> {
             record.answered(response.status().as_u16());
         }
         response.map(|body| body.recorded(record).busy(busy))
+    }
+
+    /// Until the head of the response is there, if the request is traced.
+    fn span(&self, runtime: &Runtime, request: &Request<Incoming>) -> Option<Box<Span>> {
+        let tracer = self.worker.app.tracer()?;
+        let caller = TraceParent::of(request.headers());
+        match runtime.trust.believes(self.peer.ip) {
+            true => tracer.begin("gateway", caller),
+            false => tracer.begin_for_stranger("gateway", caller),
+        }
     }
 
     async fn respond(
@@ -178,6 +196,12 @@ impl<S: Store> Session<S> {
         if let Some(record) = &mut case.record {
             record.routed(&way.name);
         }
+        let trace = self.worker.app.tracer().and_then(|_| {
+            trace::note(|span| {
+                span.rename(format!("gateway {}", way.name));
+                span.context()
+            })
+        });
         let upgrade = case.upgrade.as_ref().and_then(|_| forward::wanted_upgrade(&parts.headers));
         let body = (!body.is_end_stream()).then_some(body);
         let forward = Forward {
@@ -191,6 +215,7 @@ impl<S: Store> Session<S> {
             believed: runtime.trust.believes(self.peer.ip),
             upgrade,
             preserves_host: cluster.about.preserves_host,
+            trace,
             framing: framing(parts, body.as_ref()),
         };
         let sending = Sending { pool: &self.worker.pool, cluster, forward };

@@ -6,8 +6,9 @@ use foldhash::quality::RandomState;
 use tidegate_core::Fingerprint;
 
 use crate::compile::{self, OverrideContext};
-use crate::planned::{KeyPart, LimitSet, PlannedPolicy};
+use crate::planned::{LimitSet, PlannedPolicy};
 use crate::problem::{Problem, Problems, Report, brief};
+use crate::subject::KeyPart;
 use crate::suggest::nearest;
 use crate::{KeyHasher, Mode, Plan, Source};
 

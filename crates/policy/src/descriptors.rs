@@ -5,7 +5,7 @@ use tidegate_core::{Charge, Cost, Limit, Rule};
 
 use crate::foreign::envoy::EntryLimit;
 use crate::key::Key;
-use crate::plan::Owed;
+use crate::owed::Owed;
 use crate::policy::override_rule;
 use crate::{Attributes, Plan};
 

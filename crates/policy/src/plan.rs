@@ -3,17 +3,16 @@
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
-use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, Fingerprint};
+use tidegate_core::Cost;
 
-use crate::attributes::{Known, Resolved};
+use crate::attributes::Known;
 use crate::foreign::envoy::Domain;
 use crate::gateway::Gateway;
 use crate::matcher::Index;
 use crate::planned::PlannedPolicy;
 use crate::problem::Problems;
 use crate::settings::Settings;
-use crate::{Attributes, Charges, KeyHasher, Source};
+use crate::{Attributes, KeyHasher, Owed, Source};
 
 /// Policies that were checked once, so that asking them cannot fail.
 ///
@@ -162,166 +161,3 @@ impl Plan {
         self.known.names()
     }
 }
-
-/// What one request owes: charges, and the policy that each belongs to. No allocation for up to
-/// four.
-#[derive(Clone, Debug)]
-pub struct Owed<'p> {
-    policies: &'p [PlannedPolicy],
-    charges: Charges<'p>,
-    owners: SmallVec<[u32; 4]>,
-    is_crowded: bool,
-    /// For each charge, where the store shows names to others.
-    names: Vec<Names>,
-    /// For each charge, where an operator wants to see who it is.
-    entities: Option<Vec<String>>,
-}
-
-/// What a charge is called where others read it.
-#[derive(Clone, Debug)]
-struct Names {
-    entity: String,
-    limit: String,
-}
-
-impl<'p> Owed<'p> {
-    pub(crate) fn new(policies: &'p [PlannedPolicy]) -> Self {
-        Self {
-            policies,
-            charges: Charges::new(),
-            owners: SmallVec::new(),
-            is_crowded: false,
-            names: Vec::new(),
-            entities: None,
-        }
-    }
-
-    fn showing_keys(self, shows_keys: bool) -> Self {
-        Self { entities: shows_keys.then(Vec::new), ..self }
-    }
-
-    /// What a store settles, all or nothing.
-    pub fn charges(&self) -> &[Charge<'p>] {
-        &self.charges
-    }
-
-    /// The policy that a charge belongs to; none, for a limit that came with the request.
-    pub fn policy(&self, charge: usize) -> Option<&'p PlannedPolicy> {
-        self.owners.get(charge).and_then(|number| self.policies.get(*number as usize))
-    }
-
-    /// The name of whose limit a charge is to.
-    pub fn policy_name(&self, charge: usize) -> Option<&'p str> {
-        match self.owners.get(charge)? {
-            &OVERRIDE => Some("override"),
-            _ => self.policy(charge).map(PlannedPolicy::name),
-        }
-    }
-
-    /// Some of it: the charges with these numbers.
-    #[must_use]
-    pub fn part(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
-        let mut part = Self { is_crowded: self.is_crowded, ..Self::new(self.policies) };
-        for number in numbers {
-            let (charge, owner) = (self.charges.get(number), self.owners.get(number));
-            let (Some(charge), Some(owner)) = (charge, owner) else { continue };
-            part.push(*owner, *charge);
-            part.names.extend(self.names.get(number).cloned());
-        }
-        part
-    }
-
-    /// The same where every charge costs so much.
-    #[must_use]
-    pub fn costing(mut self, cost: Cost) -> Self {
-        self.charges.iter_mut().for_each(|charge| *charge = charge.with_cost(cost));
-        self
-    }
-
-    /// Who asks, as text, where the plan [shows it](Plan::showing_keys).
-    pub fn entity(&self, charge: usize) -> Option<&str> {
-        self.entities.as_ref()?.get(charge).map(String::as_str)
-    }
-
-    /// Whether nothing applies.
-    pub fn is_empty(&self) -> bool {
-        self.charges.is_empty()
-    }
-
-    /// Whether more than [`Plan::MAX_CHARGES`] limits apply. Some are missing here then, and
-    /// rather than forget them the request is to be denied.
-    pub const fn is_crowded(&self) -> bool {
-        self.is_crowded
-    }
-
-    fn charge(
-        &mut self,
-        number: u32,
-        policy: &'p PlannedPolicy,
-        request: &Resolved<'_>,
-        cost: Cost,
-        hasher: &KeyHasher,
-    ) {
-        let Some(subject) = policy.subject(request, hasher) else { return };
-        let cost = policy.cost_of(request, cost);
-        let rules = policy.rules_for(subject, request);
-        for rule in rules {
-            self.push(number, Charge::new(subject, cost, rule));
-            if let Some(entities) = &mut self.entities {
-                entities.push(policy.entity(request));
-            }
-            if policy.key_format().is_some() {
-                let limit = match rules {
-                    [_] => policy.name().to_owned(),
-                    _ => format!("{}-{}", policy.name(), rule.limit.quota().window()),
-                };
-                self.names.push(Names { entity: policy.entity(request), limit });
-            }
-        }
-    }
-
-    /// The charges, with names where the policies have a key format.
-    pub fn named_charges(&self) -> Charges<'_> {
-        let mut charges: Charges<'_> = self.charges.iter().copied().collect();
-        // Either all policies have one, or none of those that a store shows.
-        if self.names.len() == charges.len() {
-            for (charge, names) in charges.iter_mut().zip(&self.names) {
-                *charge = charge.named(&names.entity).of_limit(&names.limit);
-            }
-        }
-        charges
-    }
-
-    pub(crate) fn push(&mut self, policy: u32, charge: Charge<'p>) {
-        if self.charges.len() < Plan::MAX_CHARGES {
-            self.charges.push(charge);
-            self.owners.push(policy);
-        } else {
-            self.is_crowded = true;
-        }
-    }
-
-    /// Adds a charge to a limit that came with the request, with a name where the store shows one.
-    pub(crate) fn push_override(&mut self, charge: Charge<'p>, entity: Option<String>) {
-        self.push(OVERRIDE, charge);
-        if let Some(entity) = entity {
-            let limit = format!("override-{}", charge.rule().limit.quota().window());
-            self.names.push(Names { entity, limit });
-        }
-    }
-
-    /// What is owed to one policy, at another cost: for whoever learns afterwards what it was.
-    #[must_use]
-    pub fn to_policy(&self, name: &str, cost: Cost) -> Self {
-        let is_its = |index: &usize| self.policy_name(*index) == Some(name);
-        self.part((0..self.charges.len()).filter(is_its)).costing(cost)
-    }
-
-    /// Who asks, as the charges of a policy see it.
-    pub fn subject(&self, charge: usize) -> Option<Fingerprint> {
-        self.charges.get(charge).map(Charge::subject)
-    }
-}
-
-/// The owner of a charge that is no policy's.
-const OVERRIDE: u32 = u32::MAX;

@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
-use tidegate_core::{Cost, Fingerprint, MAX_COUNT, Rule, Span};
+use tidegate_core::{Cost, Fingerprint, Rule, Span};
 
 use crate::KeyHasher;
 use crate::attributes::Resolved;
+use crate::cost::{CostSource, times};
 use crate::gateway::{AfterCost, Denied};
-use crate::key::Key;
+use crate::key::Key as _;
 use crate::matcher::{Condition, Mismatch};
-use crate::normalise::Form;
 use crate::settings::{KeyFormat, Mode, OnStoreError, Precision};
+use crate::subject::{KeyPart, Subject};
 
 /// A policy whose every part was checked.
 #[derive(Debug)]
@@ -40,22 +41,6 @@ pub(crate) struct AtGateway {
     pub(crate) max_wait: Option<Span>,
     pub(crate) denied: Option<Denied>,
     pub(crate) after: Option<AfterCost>,
-}
-
-/// An attribute of a key.
-#[derive(Debug)]
-pub(crate) struct KeyPart {
-    pub(crate) attribute: usize,
-    pub(crate) name: Box<str>,
-    pub(crate) form: Form,
-    pub(crate) default: Option<Box<[u8]>>,
-}
-
-/// What a request costs this policy, for each unit that it costs at all.
-#[derive(Debug)]
-pub(crate) enum CostSource {
-    Fixed(Cost),
-    Attribute { attribute: usize, default: Cost },
 }
 
 /// What applies: no limit at all, or all of some.
@@ -239,14 +224,7 @@ impl PlannedPolicy {
 
     /// The cost to this policy. What costs nothing stays a peek.
     pub(crate) fn cost_of(&self, request: &Resolved<'_>, cost: Cost) -> Cost {
-        let each = match &self.cost {
-            CostSource::Fixed(each) => *each,
-            CostSource::Attribute { attribute, default } => match request.raw(*attribute) {
-                None => *default,
-                Some(value) => read_cost(value),
-            },
-        };
-        times(cost, each)
+        times(cost, self.cost.each(request))
     }
 }
 
@@ -256,53 +234,4 @@ pub(crate) enum Origin {
     Override,
     Tier(usize),
     Policy,
-}
-
-impl KeyPart {
-    fn value<'v>(&'v self, request: &'v Resolved<'_>) -> Option<&'v [u8]> {
-        request.raw(self.attribute).or(self.default.as_deref())
-    }
-}
-
-/// The parts of a request that make its key, in their forms.
-struct Subject<'a, 'r> {
-    key: &'a [KeyPart],
-    request: &'a Resolved<'r>,
-}
-
-impl Key for Subject<'_, '_> {
-    fn each_part(&self, mut part: impl FnMut(&[u8])) {
-        for key in self.key {
-            key.form.each_part(key.value(self.request).unwrap_or_default(), &mut part);
-        }
-    }
-}
-
-/// The parts of an override's key.
-pub(crate) struct Values<'a>(pub(crate) Vec<(&'a Form, &'a [u8])>);
-
-impl Key for Values<'_> {
-    fn each_part(&self, mut part: impl FnMut(&[u8])) {
-        self.0.iter().for_each(|(form, value)| form.each_part(value, &mut part));
-    }
-}
-
-/// A cost that cannot be read fits no limit: whoever sends it must not get away with a small one.
-fn read_cost(value: &[u8]) -> Cost {
-    let text = std::str::from_utf8(value).unwrap_or_default();
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let units = if is_number { text.parse().ok() } else { None };
-    units.and_then(|units| Cost::new(units).ok()).unwrap_or_else(too_much)
-}
-
-fn times(cost: Cost, each: Cost) -> Cost {
-    cost.get()
-        .checked_mul(each.get())
-        .and_then(|units| Cost::new(units).ok())
-        .unwrap_or_else(too_much)
-}
-
-/// More than any limit holds.
-fn too_much() -> Cost {
-    Cost::new(MAX_COUNT).map_or(Cost::ONE, |most| most.plus(Cost::ONE))
 }

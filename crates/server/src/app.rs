@@ -2,15 +2,18 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use http::HeaderMap;
 use parking_lot::Mutex;
 use tidegate::config::{Problems, Source};
 use tidegate::{
     AdHoc, Cost, Decision, MemoryStore, OnStoreError, Owed, Plan, PlanLimiter, Span, Store,
     Timestamp, Usage,
 };
+use tidegate_http::Answer;
 
 use crate::amendments::Making;
 use crate::metrics::{self, Metrics};
+use crate::trace::{self, Asked, Span as TraceSpan, TraceParent, Tracer};
 use crate::transport::resp::RedisClients;
 
 /// A limiter, what is counted about it, whether the server is stopping, and what became of the last
@@ -19,6 +22,7 @@ use crate::transport::resp::RedisClients;
 pub struct App<S = MemoryStore> {
     limiter: PlanLimiter<S>,
     metrics: Metrics,
+    tracer: Option<Tracer>,
     making: Mutex<Making>,
     /// Whose turn it is to look at the board: what was seen first is obeyed first.
     turn: tokio::sync::Mutex<()>,
@@ -48,6 +52,7 @@ impl<S: Store> App<S> {
         Self {
             metrics: Metrics::new(&limiter.plan()),
             limiter,
+            tracer: None,
             making: Mutex::new(Making::of(source)),
             turn: tokio::sync::Mutex::default(),
             usage: Mutex::default(),
@@ -88,6 +93,33 @@ impl<S: Store> App<S> {
         app
     }
 
+    /// Traces requests.
+    #[must_use]
+    pub fn traced_by(self, tracer: Tracer) -> Self {
+        Self { tracer: Some(tracer), ..self }
+    }
+
+    /// Who traces requests, if anybody does.
+    pub const fn tracer(&self) -> Option<&Tracer> {
+        self.tracer.as_ref()
+    }
+
+    /// A span for a request with these headers, if it is to be traced.
+    pub(crate) fn begin_span(
+        &self,
+        name: &'static str,
+        headers: &HeaderMap,
+    ) -> Option<Box<TraceSpan>> {
+        self.tracer.as_ref()?.begin(name, TraceParent::of(headers))
+    }
+
+    /// Its end, if there is one.
+    pub(crate) fn end_span(&self, span: Option<Box<TraceSpan>>) {
+        if let (Some(span), Some(tracer)) = (span, &self.tracer) {
+            tracer.end(span);
+        }
+    }
+
     /// Who decides.
     pub const fn limiter(&self) -> &PlanLimiter<S> {
         &self.limiter
@@ -95,18 +127,20 @@ impl<S: Store> App<S> {
 
     /// Decides what is owed. Every transport asks here, so that all decisions are seen.
     pub async fn settle(&self, owed: &Owed<'_>) -> Decision {
-        let watch = self.metrics.begin();
+        let (watch, asked) = (self.metrics.begin(), self.asked());
         let decision = self.limiter.settle(owed).await;
         self.metrics.observe(owed, &decision, watch);
+        trace(asked, owed, &decision);
         decision
     }
 
     /// Whether anything is left of what is owed to: for charges that cost nothing, and are seen as
     /// looks.
     pub async fn peek(&self, owed: &Owed<'_>) -> Decision {
-        let watch = self.metrics.begin();
+        let (watch, asked) = (self.metrics.begin(), self.asked());
         let decision = self.limiter.peek(owed).await;
         self.metrics.observe(owed, &decision, watch);
+        trace(asked, owed, &decision);
         decision
     }
 
@@ -150,11 +184,19 @@ impl<S: Store> App<S> {
     /// Decides by a limit that came with the request. Without the store it is this instance's share
     /// of it that counts.
     pub async fn settle_ad_hoc(&self, asked: &AdHoc, cost: Cost) -> Decision {
-        let watch = self.metrics.begin();
+        let (watch, traced) = (self.metrics.begin(), self.asked());
         let charge = [asked.charge(cost)];
         let decision = self.limiter.settle_charges(&charge, OnStoreError::Local).await;
         self.metrics.observe_ad_hoc(cost, &decision, watch);
+        if let Some(traced) = traced {
+            traced.decided(None, &decision);
+        }
         decision
+    }
+
+    /// For the span of the request at hand, if it has one.
+    fn asked(&self) -> Option<Asked> {
+        self.tracer.as_ref().and_then(|_| trace::asked())
     }
 
     /// Takes note of a reload that took effect, or of why it did not.
@@ -195,6 +237,12 @@ impl<S: Store> App<S> {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+}
+
+fn trace(asked: Option<Asked>, owed: &Owed<'_>, decision: &Decision) {
+    if let Some(asked) = asked {
+        asked.decided(Answer::of_owed(owed, decision).policy(), decision);
     }
 }
 

@@ -37,6 +37,7 @@ mod server;
 mod stream;
 mod tls;
 mod top;
+pub mod trace;
 mod transport;
 mod worker;
 

@@ -62,6 +62,34 @@ fn blocks_shadows_and_several_limits_work_as_in_the_server() {
 }
 
 #[test]
+fn a_request_counts_once_however_many_limits_are_against_it() {
+    for (mode, expected) in [("shadow", (0, 4)), ("enforce", (4, 0))] {
+        let policy =
+            format!("{{ name: s, key: [user], limits: [1/minute, 1/hour], mode: {mode} }}");
+        let replayed = replay(&log(&[(60, "a", 5)]), &policy, None);
+        let tally = &replayed.new.policies()[0];
+        assert_eq!((tally.denied, tally.shadow_denied), expected, "{mode}");
+        assert_eq!(tally.requests, 5);
+    }
+}
+
+#[test]
+fn a_log_without_requests_is_an_error_that_says_why() {
+    let error = |log: &str| {
+        let replay = Replay::load(&source("new.yaml", PER_USER), None).unwrap();
+        let input = Input::bytes("access.log", log);
+        replay.run(vec![input], |reader| reader, &Progress::default()).unwrap_err().to_string()
+    };
+    assert_eq!(error(""), "no request in the log: it is empty");
+    assert_eq!(error("\n \n\n"), "no request in the log: it is empty");
+    let lines = "{\"user\":\"a\"}\n".repeat(3);
+    assert_eq!(
+        error(&lines),
+        "no request in the log: of 3 lines none is one; access.log:1: it has no time"
+    );
+}
+
+#[test]
 fn the_clock_is_the_log_s() {
     let minutes: Vec<_> = (1..=50).map(|minute| (minute * 120, "a", 2)).collect();
     assert_eq!(replay(&log(&minutes), PER_USER, None).new.denied(), 0);

@@ -1,5 +1,6 @@
 -- Exact arithmetic in doubles. Whatever is stored or compared is a whole number below 2^53.
 local call, floor, ceil, min, max = redis.call, math.floor, math.ceil, math.min, math.max
+local pack, parse = struct.pack, struct.unpack
 local LARGEST = 9007199254740991
 local HALF = 33554432
 local WHOLE = HALF * HALF
@@ -28,9 +29,9 @@ end
 -- Short strings matter: with eleven bytes a key takes a smaller block of memory.
 local function pack_three(a, b, c)
   local largest = max(b, c)
-  if largest < 65536 then return struct.pack('>I7I2I2', a, b, c) end
-  if largest < 4294967296 then return struct.pack('>I7I4I4', a, b, c) end
-  return struct.pack('>I7I7I7', a, b, c)
+  if largest < 65536 then return pack('>I7I2I2', a, b, c) end
+  if largest < 4294967296 then return pack('>I7I4I4', a, b, c) end
+  return pack('>I7I7I7', a, b, c)
 end
 
 local THREE = { [11] = '>I7I2I2', [15] = '>I7I4I4', [21] = '>I7I7I7' }
@@ -38,5 +39,5 @@ local THREE = { [11] = '>I7I2I2', [15] = '>I7I4I4', [21] = '>I7I7I7' }
 -- What `pack_three` made; nil when it did not make it.
 local function unpack_three(packed)
   local format = THREE[#packed]
-  if format then return struct.unpack(format, packed) end
+  if format then return parse(format, packed) end
 end

@@ -8,7 +8,7 @@ local packed = cmsgpack.unpack(ARGV[1])
 local rules, alone, phases, keys, requests = unpack(packed)
 -- Each key's state as it was found. Or in its place: the value is none of ours; its verdicts are
 -- told one by one; or something else was there when it was written.
-local found = call('MGET', unpack(KEYS))
+local found = {}
 local DAMAGED, TOLD, OCCUPIED = 1, 2, 3
 local told = {}
 

@@ -15,17 +15,17 @@ local function sliding_log()
 
   function it.read(_, raw)
     if #raw < HEADER then return nil end
-    local width, units = struct.unpack('>I1I4', raw)
+    local width, units = parse('>I1I4', raw)
     if not FORMAT[width] or (#raw - HEADER) % (7 + width) ~= 0 then return nil end
     return raw, units, 0
   end
 
   function it.fresh()
-    return struct.pack('>I1I4', 1, 0), 0, 0
+    return pack('>I1I4', 1, 0), 0, 0
   end
 
   local function log_format(entries)
-    local width = struct.unpack('>I1', entries)
+    local width = parse('>I1', entries)
     return FORMAT[width], 7 + width
   end
 
@@ -35,12 +35,12 @@ local function sliding_log()
     local first, last = HEADER + 1, #entries - size + 1
     local cutoff = now - rule[3]
     while first <= last do
-      local at, n = struct.unpack(format, entries, first)
+      local at, n = parse(format, entries, first)
       if at > cutoff then break end
       first, units = first + size, units - n
     end
     while first <= last do
-      local at, n = struct.unpack(format, entries, last)
+      local at, n = parse(format, entries, last)
       if at <= now then break end
       last, units, fresh = last - size, units - n, fresh + n
     end
@@ -54,7 +54,7 @@ local function sliding_log()
     local format, size = log_format(entries)
     local at, units
     for place = HEADER + 1, #entries, size do
-      at, units = struct.unpack(format, entries, place)
+      at, units = parse(format, entries, place)
       n = n - units
       if n <= 0 then return at end
     end
@@ -69,7 +69,7 @@ local function sliding_log()
     local newest = now
     if fresh == 0 and units > 0 then
       local format, size = log_format(entries)
-      newest = struct.unpack(format, entries, #entries - size + 1)
+      newest = parse(format, entries, #entries - size + 1)
     end
     local excess = units + fresh + cost - rule[2]
     local makes_room = now
@@ -94,10 +94,10 @@ local function sliding_log()
     local format, size = log_format(entries)
     while amount > 0 and #entries > HEADER do
       local place = #entries - size + 1
-      local at, n = struct.unpack(format, entries, place)
+      local at, n = parse(format, entries, place)
       taken = min(n, amount)
       entries, units, amount = entries:sub(1, place - 1), units - taken, amount - taken
-      if n > taken then entries = entries .. struct.pack(format, at, n - taken) end
+      if n > taken then entries = entries .. pack(format, at, n - taken) end
     end
     return true, entries, units, fresh
   end
@@ -105,9 +105,9 @@ local function sliding_log()
   -- The entries once more, through `change`, which sees each and may swallow it.
   local function rewritten(entries, width, change)
     local format, size = log_format(entries)
-    local copy = { struct.pack('>I1I4', width, 0) }
+    local copy = { pack('>I1I4', width, 0) }
     for place = HEADER + 1, #entries, size do
-      local at, n = struct.unpack(format, entries, place)
+      local at, n = parse(format, entries, place)
       change(copy, at, n)
     end
     return table.concat(copy)
@@ -115,7 +115,7 @@ local function sliding_log()
 
   local function widened(entries)
     return rewritten(entries, 3, function(copy, at, n)
-      copy[#copy + 1] = struct.pack(FORMAT[3], at, n)
+      copy[#copy + 1] = pack(FORMAT[3], at, n)
     end)
   end
 
@@ -129,7 +129,7 @@ local function sliding_log()
         before, joined = at, n
         copy[#copy + 1] = ''
       end
-      copy[#copy] = struct.pack(FORMAT[3], at, joined)
+      copy[#copy] = pack(FORMAT[3], at, joined)
     end)
   end
 
@@ -142,12 +142,12 @@ local function sliding_log()
         entries = widened(entries)
         format = FORMAT[3]
       end
-      entries = entries .. struct.pack(format, now, fresh)
+      entries = entries .. pack(format, now, fresh)
     else
-      newest = struct.unpack(format, entries, #entries - size + 1)
+      newest = parse(format, entries, #entries - size + 1)
     end
     if #entries > MOST * size then entries = coarsened(entries, rule[3]) end
-    local header = entries:sub(1, 1) .. struct.pack('>I4', units + fresh)
+    local header = entries:sub(1, 1) .. pack('>I4', units + fresh)
     return keep(key, raw, header .. entries:sub(HEADER + 1), newest + rule[3] - now)
   end
 

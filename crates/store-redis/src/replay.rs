@@ -169,6 +169,7 @@ fn is_log(limit: &Limit) -> bool {
 fn read(limit: &Limit, found: &Reply) -> Option<State> {
     match found {
         Reply::Integer(DAMAGED | OCCUPIED) => None,
+        Reply::Integer(number) if *number > OCCUPIED => state::counted(limit, *number as u64),
         Reply::Bytes(raw) if limit.capacity() > 0 => state::read(limit, raw),
         _ => Some(State::fresh(limit)),
     }

@@ -1,5 +1,6 @@
 //! States as the scripts keep them.
 
+use smallvec::SmallVec;
 use tidegate_core::algorithm::{FixedWindow, SlidingWindow, TokenBucket};
 use tidegate_core::{Cost, Limit, Span, State, Timestamp};
 
@@ -11,7 +12,7 @@ pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<State> {
         Limit::FixedWindow(_) => {
             let (end, count) = match raw {
                 [b'w', rest @ ..] if rest.len() == 14 => (number(rest, 0, 7), number(rest, 7, 7)),
-                _ => window_and_count(raw, limit.quota().window().as_micros())?,
+                _ => return counted(limit, std::str::from_utf8(raw).ok()?.parse().ok()?),
             };
             Some(State::FixedWindow(FixedWindow::state(instant(end), count)))
         }
@@ -20,7 +21,7 @@ pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<State> {
             Some(State::SlidingWindow(SlidingWindow::state(until, previous, current)))
         }
         Limit::TokenBucket(_) => {
-            let (full_at, rest, rate) = three(raw)?;
+            let (full_at, rest, rate) = three(&without_rounding(raw))?;
             Some(State::TokenBucket(TokenBucket::state(full_at, rest, rate)))
         }
         // A log stays where it is; the script tells what a verdict needs.
@@ -43,11 +44,21 @@ pub(crate) fn told_log(
     Some(State::SlidingLog(by.state([(makes_room, leaving), (newest, count - leaving)])))
 }
 
-/// One integer: the index of the window, scaled, and the count.
-fn window_and_count(raw: &[u8], window: u64) -> Option<(u64, u64)> {
-    let number: u64 = std::str::from_utf8(raw).ok()?.parse().ok()?;
+/// A fixed window as one integer: the index of the window, scaled, and the count.
+pub(crate) fn counted(limit: &Limit, number: u64) -> Option<State> {
+    let window = limit.quota().window().as_micros();
     let (index, count) = (number / scale(window), number % scale(window));
-    Some((index.checked_mul(window)?, count))
+    let end = index.checked_mul(window)?;
+    Some(State::FixedWindow(FixedWindow::state(instant(end), count)))
+}
+
+/// A bucket without what `token_bucket.lua` notes for itself: four bits of what is not a long state.
+fn without_rounding(raw: &[u8]) -> SmallVec<[u8; 24]> {
+    let mut raw = SmallVec::from_slice(raw);
+    if let (11 | 15, Some(head)) = (raw.len(), raw.first_mut()) {
+        *head &= 0xf;
+    }
+    raw
 }
 
 /// What `pack_three` makes: an instant, and two numbers of two, four or seven bytes.

@@ -31,8 +31,17 @@
 //!
 //! # Features
 //!
-//! None is on by default, and none changes what a decision means. `redis`: counters in Redis. `macros`:
-//! the attribute `rate_limit`. `serde`: decisions are written, limits are read.
+//! None is on by default, and none changes what a decision means. What is for HTTP is in crates of its
+//! own, which depend on this one.
+//!
+//! | feature | | crates of others |
+//! |---|---|--:|
+//! | none | policies and their files, the embedded store, waiting in line | 38 |
+//! | `macros` | the attribute `rate_limit` | 39 |
+//! | `serde` | decisions are written, limits are read | 39 |
+//! | `redis` | counters in Redis, also behind Sentinel, on a Cluster and over TLS | 99 |
+//! | the crate `tidegate-tower` | a layer for axum, tonic and hyper | 51 |
+//! | the crate `tidegate-client` | a layer for clients, which heeds what servers say | 45 |
 //!
 //! # Choosing an algorithm
 //!

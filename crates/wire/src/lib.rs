@@ -1,8 +1,8 @@
 //! The bodies that travel.
 //!
-//! Types and their JSON, and Envoy's messages, nothing else: what a body means is the server's
-//! business, and no other crate of ours is known here. JSON requests borrow from the bytes they
-//! were read from.
+//! Types and their JSON, Envoy's messages and OpenTelemetry's, nothing else: what a body means is
+//! the server's business, and no other crate of ours is known here. JSON requests borrow from the
+//! bytes they were read from.
 //!
 //! ```
 //! use tidegate_wire::CheckRequest;
@@ -21,6 +21,7 @@ mod check;
 mod count;
 pub mod envoy;
 mod openapi;
+pub mod otlp;
 mod problem;
 mod refund;
 mod text;

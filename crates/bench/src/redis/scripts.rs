@@ -8,20 +8,22 @@ use tidegate_testkit::Redis;
 
 use super::Result;
 
-/// A script and its arguments: limits that nobody reaches.
-fn script(kind: AlgorithmKind) -> anyhow::Result<(&'static str, [&'static str; 2])> {
+/// A script and its arguments: limits that nobody reaches, whether they have one key or share many.
+fn script(kind: AlgorithmKind, keys: u64) -> anyhow::Result<(&'static str, [&'static str; 2])> {
     Ok(match kind {
         AlgorithmKind::FixedWindow => {
-            (include_str!("../../lua/fixed_window.lua"), ["100000000", "60"])
+            (include_str!("../../lua/fixed_window.lua"), ["10000000", "60"])
         }
         AlgorithmKind::SlidingWindow => {
-            (include_str!("../../lua/sliding_window.lua"), ["100000000", "60000"])
+            (include_str!("../../lua/sliding_window.lua"), ["10000000", "60000"])
         }
         AlgorithmKind::SlidingLog => {
             (include_str!("../../lua/sliding_log.lua"), ["100000", "1000000"])
         }
         AlgorithmKind::TokenBucket => {
-            (include_str!("../../lua/token_bucket.lua"), ["600", "60000000000"])
+            let few = ["600", "60000000000"];
+            let arguments = if keys == 1 { few } else { ["3600000", "3600000000"] };
+            (include_str!("../../lua/token_bucket.lua"), arguments)
         }
         _ => bail!("{kind} has no script to compare with"),
     })
@@ -35,7 +37,7 @@ pub(super) fn run(
     decisions: u64,
 ) -> anyhow::Result<Result> {
     redis.command(&["FLUSHALL"]);
-    let (text, arguments) = script(kind)?;
+    let (text, arguments) = script(kind, keys)?;
     let sha = redis.command(&["SCRIPT", "LOAD", text]).text();
     // Once without being measured, so that keys exist.
     benchmark(redis, &sha, arguments, keys, decisions / 4)?;

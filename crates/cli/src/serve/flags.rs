@@ -9,6 +9,7 @@ use tidegate::Span;
 use tidegate_server::resp::Password;
 use tidegate_server::{Address, Config, Tls, TlsFiles, Transport};
 
+use super::traces::TraceFlags;
 use crate::gateway::GatewayFlags;
 use crate::operate::Operate;
 
@@ -60,6 +61,8 @@ pub(crate) struct Serve {
     pub(super) gateway: GatewayFlags,
     #[command(flatten)]
     pub(super) operate: Operate,
+    #[command(flatten)]
+    pub(super) traces: TraceFlags,
     #[command(flatten)]
     pub(super) tls: TlsFlags,
     #[command(flatten)]

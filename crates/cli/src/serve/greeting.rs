@@ -20,6 +20,8 @@ pub(super) struct Greeting<'a> {
     pub(super) bounds: &'a Config,
     /// Where the counters are, and what else is to be said of it.
     pub(super) store: &'a str,
+    /// Where traces go, if they go anywhere.
+    pub(super) traces: Option<&'a str>,
     /// How many instances share the limits, if others do.
     pub(super) shared_by: Option<u32>,
     pub(super) config: Option<&'a Path>,
@@ -47,6 +49,9 @@ impl Greeting<'_> {
         let _ = writeln!(text, "store: {}", self.store);
         if let Some(instances) = self.shared_by {
             let _ = writeln!(text, "without it: {}", without_store(self.plan, instances));
+        }
+        if let Some(traces) = self.traces {
+            let _ = writeln!(text, "traces: {traces}");
         }
         let _ = match self.config {
             Some(path) => writeln!(

@@ -5,6 +5,7 @@ mod flags;
 mod greeting;
 mod signals;
 mod store;
+mod traces;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -73,7 +74,17 @@ impl Serve {
             Ok(app) => app.expected_nodes(self.expected_nodes),
             Err(problems) => return Ok(wrong(&problems)),
         };
-        let app = Arc::new(if self.operate.shows_keys() { app.showing_keys() } else { app });
+        let app = if self.operate.shows_keys() { app.showing_keys() } else { app };
+        let traces = self.traces.open()?;
+        let about_traces = traces.as_ref().map(ToString::to_string);
+        let (app, exporting) = match traces {
+            Some(traces) => {
+                let (tracer, exporting) = traces.start();
+                (app.traced_by(tracer), Some(exporting))
+            }
+            None => (app, None),
+        };
+        let app = Arc::new(app);
         let (workers, mut config) = (self.workers(), self.config()?);
         config.max_connections = files::connections(config.max_connections, workers.get());
         let tls = self.tls.load()?.map(Arc::new);
@@ -103,6 +114,7 @@ impl Serve {
             workers: workers.get(),
             bounds: &config,
             store: &about,
+            traces: about_traces.as_deref(),
             shared_by,
             config: self.config.as_deref(),
             plan: &app.limiter().plan(),
@@ -119,9 +131,13 @@ impl Serve {
         let message = format!("stopping within {seconds}s; a second signal stops at once");
         log::say(Level::Info, "stopping", &message, &[]);
         tokio::select! {
-            ended = &mut running => ended.map(|()| ExitCode::SUCCESS).map_err(Into::into),
-            () = stop.next() => Ok(ExitCode::from(ERROR)),
+            ended = &mut running => ended?,
+            () = stop.next() => return Ok(ExitCode::from(ERROR)),
         }
+        if let Some(exporting) = exporting {
+            exporting.finish().await;
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }
 

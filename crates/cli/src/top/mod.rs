@@ -3,6 +3,7 @@
 mod model;
 mod view;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use tidegate_wire::admin::Status;
 use tokio::runtime::Runtime;
 
 use self::model::Model;
-use crate::client::{Server, get};
+use crate::client::{Credentials, Server, get};
 use crate::print;
 
 /// What can be said about it.
@@ -32,6 +33,12 @@ pub(crate) struct Top {
         default_value = "http://127.0.0.1:9090"
     )]
     admin: Server,
+    /// A certificate to show to a server that wants one, with those it depends on (PEM)
+    #[arg(long, env = "TIDEGATE_ADMIN_CERT", value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, env = "TIDEGATE_ADMIN_KEY", value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
     /// Prints one picture, of one second, and ends
     #[arg(long)]
     once: bool,
@@ -43,7 +50,10 @@ impl Top {
         let desk = Desk {
             runtime: runtime.context("cannot start a runtime")?,
             server: self.admin,
-            token: std::env::var("TIDEGATE_ADMIN_TOKEN").ok().filter(|token| !token.is_empty()),
+            credentials: Credentials {
+                token: std::env::var("TIDEGATE_ADMIN_TOKEN").ok().filter(|it| !it.is_empty()),
+                identity: self.cert.zip(self.key),
+            },
         };
         // Before the screen is taken: an error is read where it is expected.
         let mut model = Model::new(desk.status()?, Stopwatch::start());
@@ -61,12 +71,12 @@ impl Top {
 struct Desk {
     runtime: Runtime,
     server: Server,
-    token: Option<String>,
+    credentials: Credentials,
 }
 
 impl Desk {
     fn status(&self) -> anyhow::Result<Status> {
-        let asked = get(&self.server, "/admin/v1/status", self.token.as_deref());
+        let asked = get(&self.server, "/admin/v1/status", &self.credentials);
         let (status, text) =
             self.runtime.block_on(asked).with_context(|| format!("cannot ask {}", self.server))?;
         match status {

@@ -172,14 +172,25 @@ impl std::fmt::Display for Rate {
         let text = match self.0 {
             0 => "0".to_owned(),
             tenths @ 1..1_000 => format!("{}.{}", tenths / 10, tenths % 10),
-            tenths => grouped(tenths / 10),
+            tenths => short(tenths / 10),
         };
         f.pad(&text)
     }
 }
 
+/// In nine columns at most: `123,456`, `12.34M`, `1,234M`.
+pub(super) fn short(number: u64) -> String {
+    match number {
+        0..1_000_000 => grouped(number),
+        1_000_000..1_000_000_000 => {
+            format!("{}.{:02}M", number / 1_000_000, number / 10_000 % 100)
+        }
+        _ => format!("{}M", grouped((number / 1_000_000).min(999_999))),
+    }
+}
+
 /// `1,234,567`.
-pub(super) fn grouped(number: u64) -> String {
+fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
@@ -234,6 +245,16 @@ mod tests {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_234_567), "1,234,567");
+        for (number, text) in [
+            (999_999, "999,999"),
+            (1_000_000, "1.00M"),
+            (999_999_999, "999.99M"),
+            (12_345_678_901, "12,345M"),
+            (u64::MAX, "999,999M"),
+        ] {
+            assert_eq!(short(number), text);
+            assert!(text.len() <= 9);
+        }
         assert_eq!((bytes(9_999), bytes(12_345_678)), ("9999 B".to_owned(), "12.3 MB".to_owned()));
         assert_eq!((duration(250), duration(2_500_000)), ("250ns".to_owned(), "2.5ms".to_owned()));
         assert_eq!(

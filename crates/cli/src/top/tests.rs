@@ -112,9 +112,44 @@ fn policies_are_sorted_as_wished_and_those_without_room_are_counted() {
     assert!(picture(&model).contains("s sort: name"));
     model.now.policies = (0..40).map(|n| policy(&n.to_string(), "enforce", &[], [0; 4])).collect();
     let shown = picture(&model);
-    assert!(shown.contains("and 30 more"), "{shown}");
+    assert!(shown.contains("and 31 more"), "{shown}");
     model.pause();
     assert!(picture(&model).contains("PAUSED"));
+}
+
+#[test]
+fn nothing_is_cut_off_without_a_sign() {
+    let mut busy = status(2);
+    let long = "a-policy-whose-name-is-as-long-as-they-come";
+    let counts = [9_999_999, 8_999_999, 7_999_999, 6_999_999];
+    busy.policies.push(policy(long, "enforce", &["100/1m", "1000/1h", "5000/1d"], counts));
+    busy.top.busiest[0] = TopKey {
+        policy: long.to_owned(),
+        key: "user=somebody.with.a.long.name@example.com".to_owned(),
+        count: 123_456_789,
+        error: 0,
+    };
+    let problem = "store unreachable: redis-primary.eu-central-1.example.com:6379 does not answer";
+    busy.store.problem = Some(problem.to_owned());
+    let mut model = model();
+    model.update(Ok(busy), Stopwatch::start());
+    model.second_has_passed();
+    let shown = picture(&model);
+    let line = |part: &str| {
+        let found = shown.lines().find(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("no {part}:\n{shown}"))
+    };
+    let row = line(" a-policy-");
+    for part in ["…", "enforce", "9.99M", "8.99M", "7.99M", "6.99M", "100/1m"] {
+        assert!(row.contains(part), "{part}:\n{shown}");
+    }
+    assert!(line("user=some").contains("123.45M"), "{shown}");
+    assert_eq!(line("user=some").matches('…').count(), 2, "{shown}");
+    assert!(shown.contains("example.com:6379"), "{shown}");
+    assert!(shown.contains("not answer"), "{shown}");
+    for part in ["p50", "p99", "errors/s", "breaker closed", "184,223 keys, 48.2 MB", "214 files"] {
+        assert!(shown.contains(part), "{part}:\n{shown}");
+    }
 }
 
 #[test]

@@ -4,18 +4,22 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row as TableRow, Table};
+use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row as TableRow, Table, Wrap};
 use tidegate_wire::admin::{Status, TopKey};
 
-use super::model::{Model, Row, age, bytes, grouped};
+use super::model::{Model, Row, age, bytes, short};
 
 /// Draws all of it. Made for 80 columns and 24 lines; more of both shows more policies and keys.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     let keys = (frame.area().height / 3).clamp(4, 22);
-    let [head, store, alarm, policies, lists, foot] = Layout::vertical([
+    let alarm_text = alarm_line(model);
+    // What is wrong is not to be cut off.
+    let alarm_height = if alarm_text.width() > usize::from(frame.area().width) { 2 } else { 1 };
+    let [head, store, memory, alarm, policies, lists, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(1),
+        Constraint::Length(alarm_height),
         Constraint::Min(3),
         Constraint::Length(keys),
         Constraint::Length(1),
@@ -23,7 +27,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     .areas(frame.area());
     frame.render_widget(head_line(model), head);
     frame.render_widget(store_line(model), store);
-    frame.render_widget(alarm_line(model), alarm);
+    frame.render_widget(memory_line(model), memory);
+    frame.render_widget(Paragraph::new(alarm_text).wrap(Wrap { trim: false }), alarm);
     draw_policies(frame, policies, model);
     let [left, right] =
         Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(lists);
@@ -63,29 +68,36 @@ fn store_line(model: &Model) -> Paragraph<'static> {
         let p99 = model.quantile(99, |it| &it.decision);
         parts.push(format!("memory  decisions p99 {p99}"));
     }
-    parts.extend(store.keys.map(|keys| format!("{} keys", grouped(keys))));
-    parts.extend(store.bytes.map(|of_store| format!("holds {}", bytes(of_store))));
-    parts.extend(model.now.process.resident_bytes.map(|it| format!("server {}", bytes(it))));
-    parts.extend(model.now.process.open_fds.map(|fds| format!("{fds} files")));
     let line = Line::from(format!(" store: {}", parts.join("  ")));
     Paragraph::new(if store.breaker_open { line.fg(Color::Red) } else { line })
 }
 
+/// What is held, there and here.
+fn memory_line(model: &Model) -> Paragraph<'static> {
+    let Status { store, process, .. } = &model.now;
+    let keys = store.keys.map(|keys| format!("{} keys", short(keys)));
+    let files = process.open_fds.map(|fds| format!("{fds} files"));
+    let list = |parts: [Option<String>; 2]| parts.into_iter().flatten().collect::<Vec<_>>();
+    let of_store = list([keys, store.bytes.map(bytes)]).join(", ");
+    let of_server = list([process.resident_bytes.map(bytes), files]).join(", ");
+    let held = if of_store.is_empty() { String::new() } else { format!(" holds: {of_store} ") };
+    Paragraph::new(Line::from(format!("{held} server: {of_server}")))
+}
+
 /// What somebody should look at; nothing on a good day.
-fn alarm_line(model: &Model) -> Paragraph<'static> {
+fn alarm_line(model: &Model) -> Line<'static> {
     let Status { store, config, .. } = &model.now;
     let old = model.problem.as_ref().map(|it| format!("no answer: {it}"));
     let lost = store.problem.as_ref().map(|it| format!("without the store: {it}"));
     let refused = config.problem.as_ref().map(|it| format!("configuration refused: {it}"));
     match old.or(lost).or(refused) {
-        Some(alarm) => Paragraph::new(Line::from(format!(" ! {alarm}")).fg(Color::Red).bold()),
+        Some(alarm) => Line::from(format!(" ! {alarm}")).fg(Color::Red).bold(),
         None if config.amendments > 0 => {
-            let changes = format!(" {} overrides and modes set at run time", config.amendments);
-            Paragraph::new(Line::from(changes))
+            Line::from(format!(" {} overrides and modes set at run time", config.amendments))
         }
         None => match model.rate_of(|it| it.unmatched).to_string() {
-            none if none == "0" => Paragraph::new(""),
-            unmatched => Paragraph::new(format!(" {unmatched} requests/s match no policy")),
+            none if none == "0" => Line::from(""),
+            unmatched => Line::from(format!(" {unmatched} requests/s match no policy")),
         },
     }
 }
@@ -95,7 +107,12 @@ fn draw_policies(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let room = usize::from(area.height.saturating_sub(1));
     let omitted = rows.len().saturating_sub(room) + model.now.policies_omitted;
     let shown = if omitted > 0 { room.saturating_sub(1) } else { room };
-    let mut lines: Vec<TableRow<'_>> = rows.iter().take(shown).map(policy_line).collect();
+    // Names and limits share what the numbers leave.
+    let words = usize::from(area.width).saturating_sub(NUMBERS);
+    let limits = (words / 2).max(14);
+    let names = words.saturating_sub(limits);
+    let line = |row| policy_line(row, names, limits);
+    let mut lines: Vec<TableRow<'_>> = rows.iter().take(shown).map(line).collect();
     if omitted > 0 {
         let hidden = rows.len().saturating_sub(shown) + model.now.policies_omitted;
         lines.push(TableRow::new([format!("and {hidden} more")]));
@@ -112,23 +129,23 @@ fn draw_policies(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         Constraint::Length(5),
         Constraint::Length(8),
         Constraint::Length(7),
-        Constraint::Length(14),
+        Constraint::Length(u16::try_from(limits).unwrap_or(u16::MAX)),
     ];
     let header = TableRow::new(titles).style(Style::new().reversed());
     frame.render_widget(Table::new(lines, widths).header(header).column_spacing(1), area);
 }
 
-fn policy_line<'a>(row: &Row<'a>) -> TableRow<'a> {
+fn policy_line<'a>(row: &Row<'a>, names: usize, limits: usize) -> TableRow<'a> {
     let share = row.denied.share_of(row.allowed);
     let line = TableRow::new([
-        Cell::from(format!(" {}", row.policy.name)),
+        Cell::from(cut(&format!(" {}", row.policy.name), names)),
         Cell::from(row.policy.mode.as_str()),
         right(row.allowed.to_string()),
         right(row.denied.to_string()),
         right(share.map_or_else(String::new, |it| format!("{}.{}", it / 10, it % 10))),
         right(row.shadow_denied.to_string()),
         right(row.early_returns.to_string()),
-        Cell::from(row.policy.limits.join(" ")),
+        Cell::from(cut(&row.policy.limits.join(" "), limits)),
     ]);
     match row.policy.mode.as_str() {
         "enforce" => line,
@@ -137,15 +154,20 @@ fn policy_line<'a>(row: &Row<'a>) -> TableRow<'a> {
 }
 
 fn draw_keys(frame: &mut Frame<'_>, area: Rect, title: &str, keys: &[TopKey], total: u64) {
-    let title = format!(" {title}, of {} in 1-2 min ", grouped(total));
+    let title = format!(" {title}, of {} in 1-2 min ", short(total));
+    // Fingerprints are shown as a whole; text of a key may be long.
+    let words = usize::from(area.width).saturating_sub(10);
+    let policies = words.saturating_sub(18).clamp(11, 24);
+    let texts = words.saturating_sub(policies + 1);
     let lines = keys.iter().map(|key| {
         TableRow::new([
-            right(grouped(key.count)),
-            Cell::from(key.key.as_str()),
-            Cell::from(key.policy.as_str()),
+            right(short(key.count)),
+            Cell::from(cut(&key.key, texts)),
+            Cell::from(cut(&key.policy, policies)),
         ])
     });
-    let widths = [Constraint::Length(9), Constraint::Min(17), Constraint::Length(10)];
+    let policies = Constraint::Length(u16::try_from(policies).unwrap_or(u16::MAX));
+    let widths = [Constraint::Length(9), Constraint::Min(17), policies];
     let block = Block::new().borders(Borders::TOP).title(title);
     frame.render_widget(Table::new(lines, widths).column_spacing(1).block(block), area);
 }
@@ -155,9 +177,20 @@ fn foot_line(model: &Model) -> Paragraph<'static> {
     Paragraph::new(Line::from(text).reversed())
 }
 
+/// What is cut off is seen to be: `a-long-na…`.
+fn cut(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        Some(_) => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}
+
 fn right(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).right_aligned())
 }
+
+/// Columns of the numbers of a policy, its mode, and the gaps.
+const NUMBERS: usize = 7 + 9 + 8 + 5 + 8 + 7 + 7;
 
 #[cfg(test)]
 #[path = "tests.rs"]

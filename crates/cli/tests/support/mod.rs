@@ -92,11 +92,15 @@ impl Drop for Server {
 /// The binary, with no setting but those that keep tests apart.
 pub(crate) fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
+    for (name, _) in std::env::vars().filter(|(name, _)| is_setting(name)) {
         command.env_remove(name);
     }
     command.env("TIDEGATE_RESP", "off").env("TIDEGATE_GRPC", "off").env("TIDEGATE_ADMIN", "off");
     command
+}
+
+fn is_setting(name: &str) -> bool {
+    ["TIDEGATE_", "OTEL_"].iter().any(|it| name.starts_with(it))
 }
 
 pub(crate) fn serve(args: &[&str]) -> Server {

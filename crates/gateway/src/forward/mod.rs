@@ -10,6 +10,7 @@ use bytes::{BufMut, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, TE, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use tidegate_server::trace::TraceParent;
 
 pub(crate) use rules::Rules;
 
@@ -34,6 +35,8 @@ pub(crate) struct Forward<'r> {
     pub(crate) upgrade: Option<&'r HeaderValue>,
     /// Whether the service sees the client's host.
     pub(crate) preserves_host: bool,
+    /// What the request is a part of here, if it is traced.
+    pub(crate) trace: Option<TraceParent>,
     pub(crate) framing: Framing,
 }
 
@@ -113,12 +116,18 @@ impl Forward<'_> {
         };
         for (name, value) in headers {
             let is_length = *name == CONTENT_LENGTH && self.framing == Framing::Chunked;
-            if !is_length && !hop::is_own(name) && !named.contains(name) && !self.rules.drops(name)
-            {
+            let is_replaced = self.trace.is_some() && name.as_str() == TraceParent::FIELD;
+            if is_length || is_replaced {
+                continue;
+            }
+            if !hop::is_own(name) && !named.contains(name) && !self.rules.drops(name) {
                 field(name.as_str(), value.as_bytes());
             }
         }
         self.each_of_the_way(&mut field);
+        if let Some(trace) = self.trace {
+            field(TraceParent::FIELD, trace.to_string().as_bytes());
+        }
         for (name, value) in self.rules.added() {
             field(name.as_str(), value.as_bytes());
         }

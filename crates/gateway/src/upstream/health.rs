@@ -41,6 +41,7 @@ async fn ask(cluster: &Cluster, endpoint: &Endpoint, path: &str) -> Result<Statu
         believed: false,
         upgrade: None,
         preserves_host: false,
+        trace: None,
         framing: Framing::Sized,
     };
     if is_h2 {

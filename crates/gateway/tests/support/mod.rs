@@ -53,6 +53,10 @@ impl<S: Store + 'static> Front<S> {
     pub(crate) async fn on(text: &str, store: S, config: Config) -> Self {
         let source = Source::new("test", text).unwrap();
         let app = App::load(&source, store).unwrap_or_else(|problems| panic!("{problems}"));
+        Self::serving(app, config).await
+    }
+
+    pub(crate) async fn serving(app: App<S>, config: Config) -> Self {
         let app = Arc::new(app);
         let gateway = Arc::new(Gateway::new(app.limiter().plan(), None).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -9,8 +9,9 @@ use super::limits::{Context, limit_set};
 use super::{Compiler, conditions, whole};
 use crate::file;
 use crate::normalise::{DEFAULT_PREFIX, Form, Routes};
-use crate::planned::{KeyPart, LimitSet, Values};
+use crate::planned::LimitSet;
 use crate::problem::{Report, brief};
+use crate::subject::{KeyPart, Values};
 use crate::suggest::nearest;
 use crate::yaml::Spot;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
+use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
@@ -73,11 +74,18 @@ pub(super) async fn answer<S: Store + Board + 'static>(
     admin: &Admin<S>,
     request: Request<Incoming>,
 ) -> Response {
-    let scope = match scope_of(admin, &request) {
+    let (head, body) = request.into_parts();
+    // Whoever is refused has been heard out: an answer that comes over HTTP/2 while a client still
+    // sends is lost on some of them.
+    let body = match body::read(body, &admin.config).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal.into(),
+    };
+    let scope = match scope_of(admin, &head) {
         Ok(scope) => scope,
         Err(response) => return *response,
     };
-    let (route, name) = match find(request.uri().path(), request.method()) {
+    let (route, name) = match find(head.uri.path(), &head.method) {
         Ok(found) => found,
         Err(response) => return *response,
     };
@@ -86,15 +94,11 @@ pub(super) async fn answer<S: Store + Board + 'static>(
         let detail = format!("this token is good for {has}: expected one for {needs}");
         return Refusal::new(StatusCode::FORBIDDEN, detail).into();
     }
-    if route.method != "GET" && !is_json(request.headers()) && admin.admin.trusts_the_machine() {
+    if route.method != "GET" && !is_json(&head.headers) && admin.admin.trusts_the_machine() {
         let detail = "without a token only application/json is taken: a page in a browser cannot \
                       send it";
         return Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into();
     }
-    let body = match body::read(request.into_body(), &admin.config).await {
-        Ok(body) => body,
-        Err(refusal) => return refusal.into(),
-    };
     let caller = actions::Caller { app: Arc::clone(&admin.app), scope };
     let outcome = match route.action {
         Action::Policies => Ok(views::policies(&admin.app)),
@@ -117,16 +121,16 @@ pub(super) async fn answer<S: Store + Board + 'static>(
 }
 
 /// What the caller may do, before anything is said about what there is.
-fn scope_of<S, B>(admin: &Admin<S>, request: &Request<B>) -> Result<Scope, Box<Response>> {
-    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+fn scope_of<S>(admin: &Admin<S>, head: &Parts) -> Result<Scope, Box<Response>> {
+    let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     // HTTP/2 has it with the path.
-    let host = request.uri().authority().map(Authority::as_str).or(host);
+    let host = head.uri.authority().map(Authority::as_str).or(host);
     if admin.admin.trusts_the_machine() && !host.is_none_or(is_of_the_machine) {
         let detail = "without a token only names of this machine are answered: expected \
                       Host: localhost, or a loopback address";
         return Err(Box::new(Refusal::new(StatusCode::FORBIDDEN, detail).into()));
     }
-    let given = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let given = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let token = given.and_then(bearer);
     admin.admin.scope_of(token).ok_or_else(|| {
         let detail = match token {

@@ -1,5 +1,7 @@
 //! `GET /metrics`: all that is counted, for Prometheus.
 
+use std::sync::atomic::Ordering;
+
 use tidegate::config::PlannedPolicy;
 use tidegate::{Plan, Source, Store, Usage};
 
@@ -17,6 +19,7 @@ pub(crate) async fn page<S: Store>(app: &App<S>) -> String {
     policies(&plan, &mut text);
     store(app, &usage, &mut text);
     configuration(app, &mut text);
+    traces(app, &mut text);
     process(app, &mut text);
     text.into_string()
 }
@@ -172,6 +175,22 @@ fn configuration<S: Store>(app: &App<S>, text: &mut Text) {
         "Overrides and modes that were set while the server runs.",
         app.amendments().len(),
     );
+}
+
+fn traces<S: Store>(app: &App<S>, text: &mut Text) {
+    let Some(tracer) = app.tracer() else { return };
+    let counts = tracer.counts();
+    let mut family = text.family(
+        "tidegate_spans_total",
+        "counter",
+        "Traced requests: a collector has them, there was no room for them, or they were sent and \
+         no collector took them.",
+    );
+    for (result, count) in
+        [("exported", &counts.exported), ("dropped", &counts.dropped), ("lost", &counts.lost)]
+    {
+        family.sample(&[("result", result)], count.load(Ordering::Relaxed));
+    }
 }
 
 /// By the names that all programs have in Prometheus.

@@ -13,7 +13,7 @@ use crate::traffic::{Shape, Stream, Traffic as _, seconds};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Population {
     /// As in the wild: the n-th busiest comes n^0.8 times less often than the first, who comes at a
-    /// hundred times the limit. One in 850 is above it.
+    /// hundred times the limit. So 316 are above it, however many there are.
     Zipf,
     /// The hard one: all are within a factor of four of the limit, where estimates matter.
     Near,
@@ -42,6 +42,11 @@ impl Population {
             [] => BUSIEST * ((number + 1) as f64).powf(-EXPONENT),
             rates => rates.get(number as usize % rates.len()).copied().unwrap_or(1.0),
         }
+    }
+
+    /// How many of so many are above the limit.
+    pub fn above(self, sources: u64) -> u64 {
+        (0..sources).filter(|number| self.rate(*number) > 1.0).count() as u64
     }
 
     fn mean_rate(self, sources: u64) -> f64 {

@@ -5,7 +5,7 @@ use tidegate::AlgorithmKind;
 use super::{Findings, Population, Tally};
 use crate::Simulation;
 use crate::report::{
-    Cell, Chart, Fact, Item, Look, Report, Role, Scale, Section, Series, Table, count,
+    Cell, Chart, Fact, Item, Look, Report, Role, Scale, Section, Series, Table, count, times,
 };
 use crate::traffic::Model;
 
@@ -17,13 +17,14 @@ impl Findings {
         let share = |tally: &Tally| Cell::share(tally.estimate.wrong(), tally.requests);
         let about = format!(
             "Limit {}, {} arrivals, seed {}. Two populations of {} sources: zipf, as in the wild \
-             ({} requests, one source in 850 above the limit), and near, where all are at a quarter \
+             ({} requests, {} of the sources above the limit), and near, where all are at a quarter \
              to twice the limit ({} requests).",
             asked.quota,
             asked.arrivals,
             asked.seed,
             count(asked.sources),
             count(zipf.requests),
+            count(Population::Zipf.above(asked.sources)),
             count(near.requests),
         );
         Report {
@@ -45,6 +46,7 @@ impl Findings {
             ],
             sections: vec![
                 self.trade_off(&zipf, &near),
+                wrong_both_ways(&zipf, &near),
                 beside_cloudflare(&zipf, &near),
                 self.by_rate(),
                 self.estimates_by_rate(),
@@ -126,9 +128,8 @@ impl Findings {
         });
         let rates = Population::Near.rates();
         Chart {
-            title: "Wrong decisions by rate".to_owned(),
-            caption: "share of all decisions, by how fast a source is (multiples of the limit)"
-                .to_owned(),
+            title: "Share of all decisions".to_owned(),
+            caption: "by how fast a source is, in multiples of the limit".to_owned(),
             x: Scale::Times,
             y: Scale::Share,
             range: (0.0, rates.last().copied().unwrap_or(1.0)),
@@ -165,6 +166,39 @@ impl Findings {
     fn near(&self) -> impl Iterator<Item = (f64, &Tally)> {
         self.groups.iter().filter_map(|group| Some((group.rate?, &group.tally)))
     }
+}
+
+/// False positives and negatives.
+fn wrong_both_ways(zipf: &Tally, near: &Tally) -> Section {
+    let mut table = Table::new([
+        "algorithm",
+        "let in, zipf",
+        "kept out, zipf",
+        "let in, near",
+        "kept out, near",
+    ]);
+    for (index, kind) in AlgorithmKind::ALL.iter().enumerate() {
+        let shares = [zipf, near].into_iter().flat_map(|tally| {
+            let one = tally.algorithms[index];
+            [one.too_many, one.too_strict].map(|part| Cell::share(part, tally.requests))
+        });
+        table.row([Cell::text(kind.name())].into_iter().chain(shares));
+    }
+    let notes = [zipf, near].into_iter().zip(["zipf", "near"]).map(|(tally, name)| {
+        let exact = tally.algorithms[AlgorithmKind::SlidingLog as usize].admitted.max(1) as f64;
+        let all = AlgorithmKind::ALL.iter().zip(tally.algorithms);
+        let shares =
+            all.map(|(kind, one)| format!("{kind} {}", times(one.admitted as f64 / exact)));
+        let shares: Vec<_> = shares.collect();
+        format!("Admitted of {name}, beside what sliding-log admits: {}.", shares.join(", "))
+    });
+    let section = Section::new("Wrong in which way")
+        .about(
+            "Let in although the window was full, and kept out although it was not, as shares of all \
+             decisions; and how much passed altogether.",
+        )
+        .with(Item::Table(table));
+    notes.map(Item::Note).fold(section, Section::with)
 }
 
 fn beside_cloudflare(zipf: &Tally, near: &Tally) -> Section {
@@ -207,5 +241,7 @@ mod tests {
             assert!(line.chars().count() <= 80, "{line:?}");
         }
         assert!(text.contains("0.003 %") && text.contains("6 %"), "{text}");
+        let words: Vec<_> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains("90 of the sources above the limit"), "{text}");
     }
 }

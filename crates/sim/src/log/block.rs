@@ -17,7 +17,10 @@ pub(super) struct Block {
     fields: Vec<Field>,
     width: usize,
     pub(super) rows: Vec<Row>,
-    pub(super) malformed: Vec<Malformed>,
+    /// Lines that are no requests.
+    pub(super) malformed: u64,
+    /// The first of those.
+    pub(super) examples: Vec<Malformed>,
     /// How many rows have each wanted attribute.
     pub(super) present: Vec<u64>,
 }
@@ -59,7 +62,7 @@ impl Block {
     ) -> Self {
         let width = names.wanted().len();
         let (mut extra, mut fields, mut rows) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut malformed, mut present) = (Vec::new(), vec![0; width]);
+        let (mut malformed, mut examples, mut present) = (0, Vec::new(), vec![0; width]);
         let mut ranks = vec![u8::MAX; width];
         let mut row = vec![Field::ABSENT; width];
         let mut begin = 0;
@@ -86,19 +89,24 @@ impl Block {
                 true => parse(whole, &mut fill),
                 false => Err("it is longer than 64 KiB"),
             };
-            match (parsed, fill.time) {
-                (Ok(()), Some((_, at))) => {
+            let time = parsed.and_then(|()| fill.time.ok_or("it has no time"));
+            match time {
+                Ok((_, at)) => {
                     rows.push(Row { at, line });
                     for (count, field) in present.iter_mut().zip(&row) {
                         *count += u64::from(*field != Field::ABSENT);
                     }
                     fields.extend_from_slice(&row);
                 }
-                (Ok(()), None) => malformed.push(Malformed { line, why: "it has no time" }),
-                (Err(why), _) => malformed.push(Malformed { line, why }),
+                Err(why) => {
+                    malformed += 1;
+                    if examples.len() < MOST_EXAMPLES {
+                        examples.push(Malformed { line, why });
+                    }
+                }
             }
         }
-        Self { file, text, extra, fields, width, rows, malformed, present }
+        Self { file, text, extra, fields, width, rows, malformed, examples, present }
     }
 
     fn value(&self, row: usize, column: usize) -> Option<&[u8]> {
@@ -217,6 +225,8 @@ impl Attributes for Request<'_> {
     }
 }
 
+/// Lines that are no requests and are shown, of all that are counted.
+pub(super) const MOST_EXAMPLES: usize = 5;
 /// The longest line that can be a request.
 const MOST_LINE: usize = 64 << 10;
 /// What is taken out of a whole request line is used where nothing says it better.

@@ -33,7 +33,7 @@ impl Input {
             let length = about.is_file().then_some(about.len());
             Ok(Self { name: name.to_owned(), reader: Box::new(file), length })
         };
-        open(&name).map_err(|source| LogError::Open { name, source })
+        open(&name).map_err(|error| LogError::Open { name, error })
     }
 
     /// What is piped in.

@@ -13,6 +13,7 @@ mod input;
 mod json;
 mod names;
 mod reader;
+mod reading;
 mod reorder;
 mod time;
 
@@ -20,7 +21,8 @@ pub use block::Request;
 pub use format::Format;
 pub use generate::Generator;
 pub use input::Input;
-pub use reader::{Example, LogReader, Reading};
+pub use reader::LogReader;
+pub use reading::{Example, Reading};
 pub(crate) use time::civil_from_days;
 
 use std::io;
@@ -30,32 +32,38 @@ use std::io;
 #[non_exhaustive]
 pub enum LogError {
     /// It cannot be opened.
-    #[error("cannot open {name}: {source}")]
+    #[error("cannot open {name}: {error}")]
     Open {
         /// Of the file.
         name: String,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
     /// It stops in the middle, as a damaged archive does.
-    #[error("cannot read {name} after line {line}: {source}")]
+    #[error("cannot read {name} after line {line}: {error}")]
     Read {
         /// Of the file.
         name: String,
         /// The last line that could be read.
         line: u64,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
     /// Nobody knows what its lines mean.
     #[error(
-        "{name}: cannot tell the format from {start:?}; expected common or combined log lines, JSON \
+        "{name}: cannot tell the format from \"{start}\"; expected common or combined log lines, JSON \
          objects, or CSV with a line of names of which one is a time (see --format)"
     )]
     Unknown {
         /// Of the file.
         name: String,
-        /// How it begins.
+        /// How it begins, as it can be shown.
         start: String,
+    },
+    /// There is nothing to learn from it.
+    #[error("no request in the log: {}", .example.as_deref().unwrap_or("it is empty"))]
+    NoRequest {
+        /// A line that is none, and why.
+        example: Option<String>,
     },
 }

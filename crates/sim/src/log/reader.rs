@@ -11,7 +11,7 @@ use super::chunks::{Chunk, Chunks};
 use super::format::{Format, Layout};
 use super::names::Names;
 use super::reorder::Reorder;
-use super::{Input, LogError};
+use super::{Input, LogError, Reading};
 use crate::Progress;
 use crate::report::clip;
 
@@ -36,40 +36,6 @@ pub struct LogReader {
     names: Names,
     format: Option<Format>,
     slack: Span,
-}
-
-/// What was read.
-#[derive(Clone, Debug, Default)]
-pub struct Reading {
-    /// Lines that are requests.
-    pub requests: u64,
-    /// Lines that are not.
-    pub malformed: u64,
-    /// The first of those.
-    pub examples: Vec<Example>,
-    /// Requests that came later than could be put in order.
-    pub late: u64,
-    /// Requests that were too far ahead of their time to wait for it.
-    pub ahead: u64,
-    /// The earliest request.
-    pub first: Option<Timestamp>,
-    /// The latest request.
-    pub last: Option<Timestamp>,
-    /// Formats that were found, by file.
-    pub formats: Vec<Format>,
-    /// How many requests had each attribute that was asked for.
-    pub attributes: Vec<(String, u64)>,
-}
-
-/// A line that is no request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Example {
-    /// The file.
-    pub file: String,
-    /// The line in it, from one.
-    pub line: u64,
-    /// What is wrong with it.
-    pub why: &'static str,
 }
 
 /// What a parser takes apart.
@@ -165,17 +131,18 @@ impl LogReader {
         let mut formats = Vec::new();
         for (file, input) in inputs.into_iter().enumerate() {
             let name = input.name().to_owned();
-            let fail = |line: u64, source| LogError::Read {
+            let fail = |line: u64, error| LogError::Read {
                 name: name.clone(),
                 line: line.saturating_sub(1),
-                source,
+                error,
             };
-            let reader = input.into_reader(progress).map_err(|source| fail(1, source))?;
+            let reader = input.into_reader(progress).map_err(|error| fail(1, error))?;
             let mut chunks = Chunks::new(reader);
             let mut layout: Option<Arc<Layout>> = None;
-            while let Some(mut chunk) =
-                chunks.next().map_err(|source| fail(chunks.line(), source))?
-            {
+            while let Some(mut chunk) = chunks.next().map_err(|error| fail(chunks.line(), error))? {
+                if layout.is_none() && chunk.text.trim_ascii().is_empty() {
+                    continue;
+                }
                 let layout = match &layout {
                     Some(layout) => layout.clone(),
                     None => {
@@ -248,24 +215,6 @@ impl LogReader {
     }
 }
 
-impl Reading {
-    fn note(&mut self, block: &Block, files: &[String]) {
-        self.requests += block.rows.len() as u64;
-        self.malformed += block.malformed.len() as u64;
-        let room = MOST_EXAMPLES.saturating_sub(self.examples.len());
-        let file = files.get(block.file).map_or("", String::as_str);
-        self.examples.extend(block.malformed.iter().take(room).map(|malformed| Example {
-            file: file.to_owned(),
-            line: malformed.line,
-            why: malformed.why,
-        }));
-        for row in &block.rows {
-            self.first = Some(self.first.map_or(row.at, |first| first.min(row.at)));
-            self.last = self.last.max(Some(row.at));
-        }
-    }
-}
-
 /// As many as there are cores besides the one that decides.
 fn parsers() -> usize {
     thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).clamp(1, 4)
@@ -274,4 +223,3 @@ fn parsers() -> usize {
 const BELT: usize = 2;
 /// Blocks of about a megabyte after which nothing of them is held any more.
 const HELD_BLOCKS: usize = 48;
-const MOST_EXAMPLES: usize = 5;

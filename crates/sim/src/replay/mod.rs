@@ -80,7 +80,7 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// When the log cannot be read.
+    /// When the log cannot be read, or has no request.
     pub fn run(
         mut self,
         inputs: Vec<Input>,
@@ -99,6 +99,7 @@ impl Replay {
                 changes.note(&self.new, &new, old, &was, request);
             }
         })?;
+        let reading = reading.of_some()?;
         Ok(Replayed { reading, new: self.new, old: self.old.map(|old| (old, changes)) })
     }
 }

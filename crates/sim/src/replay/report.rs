@@ -173,10 +173,7 @@ impl Replayed {
 pub(crate) fn notes_on(reading: &Reading) -> Vec<String> {
     let mut notes = Vec::new();
     if reading.malformed > 0 {
-        let shown = reading.examples.iter().map(|example| {
-            format!("{}:{}: {}", clip(&example.file, 40), example.line, example.why)
-        });
-        let shown: Vec<_> = shown.collect();
+        let shown: Vec<_> = reading.examples.iter().map(ToString::to_string).collect();
         notes.push(format!(
             "Left out, as it is no request: {}, such as {}.",
             counted(reading.malformed, "line"),

@@ -49,8 +49,11 @@ pub struct PolicyTally {
 pub(super) struct Ruling {
     pub(super) allowed: bool,
     /// The policies that deny, and whom.
-    pub(super) denying: SmallVec<[(usize, Fingerprint); 2]>,
+    pub(super) denying: Named,
 }
+
+/// Policies, by number, and whom each means.
+type Named = SmallVec<[(usize, Fingerprint); 2]>;
 
 /// Requests over time: all of them, and the denied ones.
 pub(super) const OFFERED: usize = 0;
@@ -131,7 +134,7 @@ impl<C: Court> Side<C> {
         self.requests += 1;
         self.unmatched += u64::from(owed.is_empty());
         self.timeline.add(request.at, OFFERED);
-        let mut ruling = Ruling { allowed: decision.is_allowed(), denying: SmallVec::new() };
+        let (mut denying, mut watched) = (Named::new(), Named::new());
         let mut before = None;
         for (index, verdict) in decision.verdicts().iter().enumerate() {
             let Some(number) = self.number(&owed, index) else { continue };
@@ -139,16 +142,22 @@ impl<C: Court> Side<C> {
             let is_first = before.replace(number) != Some(number);
             let is_enforced =
                 owed.charges().get(index).is_some_and(|charge| charge.rule().enforced);
-            let denies = !verdict.allowed && is_enforced;
-            if denies && !ruling.denying.iter().any(|(other, _)| *other == number) {
-                ruling.denying.push((number, subject));
+            // Once, however many limits of a policy are against it.
+            let against = if is_enforced { &mut denying } else { &mut watched };
+            if !verdict.allowed && against.iter().all(|(other, _)| *other != number) {
+                against.push((number, subject));
             }
             if let Some(tally) = self.policies.get_mut(number) {
                 tally.requests += u64::from(is_first);
                 tally.keys.add(subject.high());
-                tally.shadow_denied += u64::from(!verdict.allowed && !is_enforced);
             }
         }
+        for (number, _) in watched {
+            if let Some(tally) = self.policies.get_mut(number) {
+                tally.shadow_denied += 1;
+            }
+        }
+        let ruling = Ruling { allowed: decision.is_allowed(), denying };
         if !ruling.allowed {
             self.note_denial(request, &plan, &ruling);
         }

@@ -1,6 +1,6 @@
 //! Charts, as data.
 
-use super::format::{self, TIME_STEPS, ticks};
+use super::format::{self, SPLIT_SECONDS, TIME_STEPS, ticks};
 
 /// Series over a common axis.
 #[derive(Clone, Debug)]
@@ -37,8 +37,6 @@ pub enum Scale {
     Span,
     /// Seconds since the epoch.
     Moment,
-    /// Numbers over several powers of two: the axis has their logarithm.
-    Log,
 }
 
 /// Points, from left to right.
@@ -113,16 +111,15 @@ impl Chart {
     pub(super) fn x_ticks(&self, wanted: f64) -> Vec<f64> {
         let (start, end) = self.range;
         let steps = match self.x {
-            Scale::Span | Scale::Moment => TIME_STEPS,
+            Scale::Span => TIME_STEPS,
+            // Nothing shorter than a second is told apart by its label.
+            Scale::Moment => TIME_STEPS.strip_prefix(&SPLIT_SECONDS).unwrap_or(TIME_STEPS),
             _ => &[],
         };
         let offsets = ticks(end - start, wanted, steps);
         let step = offsets.get(1).copied().unwrap_or(1.0);
-        // Moments are round by the clock, and not by when the log begins.
-        let first = match self.x {
-            Scale::Moment => (start / step).ceil() * step,
-            _ => start,
-        };
+        // Round by the clock, and not by when the log begins.
+        let first = (start / step).ceil() * step;
         let places = offsets.iter().map(|offset| first + offset);
         places.filter(|place| *place <= end + step * 1e-6).collect()
     }
@@ -145,12 +142,13 @@ fn label(scale: Scale, value: f64, range: f64) -> String {
         Scale::Share => format::share(value),
         Scale::Times => format!("{value:.2}x"),
         Scale::Span => format::short_span(value),
-        Scale::Log => format::count(value.exp2().round() as u64),
         Scale::Moment => {
             let at = tidegate::Timestamp::from_secs(value.max(0.0) as u64);
             let text = format::moment(at);
             // The part that tells the ticks apart.
-            let part = if range > 3.0 * 86_400.0 {
+            let part = if range > 400.0 * 86_400.0 {
+                text.get(..7)
+            } else if range > 3.0 * 86_400.0 {
                 text.get(5..10)
             } else if range > 600.0 {
                 text.get(11..16)
@@ -159,5 +157,36 @@ fn label(scale: Scale, value: f64, range: f64) -> String {
             };
             part.unwrap_or(&text).to_owned()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(x: Scale, range: (f64, f64)) -> Vec<String> {
+        let chart = Chart {
+            title: String::new(),
+            caption: String::new(),
+            x,
+            y: Scale::Number,
+            range,
+            series: Vec::new(),
+            marks: Vec::new(),
+            main: None,
+        };
+        chart.x_ticks(6.0).into_iter().map(|tick| chart.x_label(tick)).collect()
+    }
+
+    #[test]
+    fn labels_of_an_axis_are_round_and_tell_its_places_apart() {
+        let hour = 3_600.0;
+        let moments = |start: f64, length: f64| labels(Scale::Moment, (start, start + length));
+        assert_eq!(moments(50.0, 1.0), ["00:00:50", "00:00:51"]);
+        assert_eq!(moments(50.0, 2.0 * hour), ["00:30", "01:00", "01:30", "02:00"]);
+        assert_eq!(moments(0.0, 5.0 * 24.0 * hour)[..2], ["01-01", "01-02"]);
+        assert_eq!(moments(0.0, 9e8)[..2], ["1970-01", "1976-05"]);
+        assert_eq!(labels(Scale::Number, (12.0, 56.0)), ["20", "30", "40", "50"]);
+        assert_eq!(labels(Scale::Span, (0.0, 180.0))[..3], ["0s", "30s", "60s"]);
     }
 }

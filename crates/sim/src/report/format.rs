@@ -154,6 +154,9 @@ fn round_step(raw: f64) -> f64 {
         .unwrap_or(raw)
 }
 
+/// The first of the steps below.
+pub(super) const SPLIT_SECONDS: [f64; 3] = [0.1, 0.2, 0.5];
+
 /// Steps of time that people count in, in seconds.
 pub(super) const TIME_STEPS: &[f64] = &[
     0.1,

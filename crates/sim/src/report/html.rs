@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::chart::{Chart, Look};
-use super::svg::{SMALL, STYLE, WIDE, class, common_top, escape, inline};
+use super::svg::{NARROW, SMALL, STYLE, WIDE, class, common_top, escape, inline};
 use super::table::Table;
 use super::{Fact, Item, Report, Section};
 
@@ -12,7 +12,7 @@ const PAGE: &str = include_str!("page.css");
 impl Report {
     /// For a browser, on a screen of any width, in light and in dark.
     pub fn html(&self) -> String {
-        let (title, about) = (escape(&self.title), escape(&self.about));
+        let (title, about) = (escape(&self.title), prose(&self.about));
         let mut out = format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -38,7 +38,7 @@ fn write_fact(fact: &Fact, out: &mut String) {
     let (label, value) = (escape(&fact.label), escape(fact.value.shown()));
     let _ = write!(out, "<div class=\"fact\"><dt>{label}</dt><dd>{value}</dd>");
     if !fact.note.is_empty() {
-        let _ = write!(out, "<p>{}</p>", escape(&fact.note));
+        let _ = write!(out, "<p>{}</p>", prose(&fact.note));
     }
     out.push_str("</div>\n");
 }
@@ -46,7 +46,7 @@ fn write_fact(fact: &Fact, out: &mut String) {
 fn write_section(section: &Section, out: &mut String) {
     let _ = writeln!(out, "<section>\n<h2>{}</h2>", escape(&section.heading));
     if !section.text.is_empty() {
-        let _ = writeln!(out, "<p>{}</p>", escape(&section.text));
+        let _ = writeln!(out, "<p>{}</p>", prose(&section.text));
     }
     for item in &section.items {
         match item {
@@ -56,7 +56,7 @@ fn write_section(section: &Section, out: &mut String) {
                 let _ = writeln!(out, "<pre>{}</pre>", escape(code));
             }
             Item::Note(note) => {
-                let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(note));
+                let _ = writeln!(out, "<p class=\"note\">{}</p>", prose(note));
             }
         }
     }
@@ -82,21 +82,28 @@ fn write_table(table: &Table, out: &mut String) {
 
 fn write_charts(charts: &[Chart], out: &mut String) {
     let Some(first) = charts.first() else { return };
-    write_legend(first, out);
+    if first.series.len() > 1 {
+        write_legend(first, out);
+    }
+    let (class, size) = if charts.len() == 1 { ("charts one", WIDE) } else { ("charts", SMALL) };
     let top = common_top(charts);
-    match charts {
-        // Text in a drawing shrinks with it: a phone gets a drawing of its own.
-        [chart] => {
-            out.push_str("<div class=\"charts one\">\n");
-            out.push_str(&inline(chart, top, WIDE, "wide"));
-            out.push_str(&inline(chart, top, SMALL, "narrow"));
-        }
-        _ => {
-            out.push_str("<div class=\"charts\">\n");
-            charts.iter().for_each(|chart| out.push_str(&inline(chart, top, SMALL, "")));
-        }
+    let _ = writeln!(out, "<div class=\"{class}\">");
+    for chart in charts {
+        let (title, caption) = (prose(&chart.title), prose(&chart.caption));
+        let _ = writeln!(
+            out,
+            "<figure>\n<figcaption><strong>{title}</strong><span>{caption}</span></figcaption>"
+        );
+        out.push_str(&inline(chart, top, size, "wide"));
+        out.push_str(&inline(chart, top, NARROW, "narrow"));
+        out.push_str("</figure>\n");
     }
     out.push_str("</div>\n");
+}
+
+/// Text that may be wrapped, but not between a number and its percent sign.
+fn prose(text: &str) -> String {
+    escape(text).replace(" %", "\u{a0}%")
 }
 
 fn write_legend(chart: &Chart, out: &mut String) {
@@ -178,9 +185,32 @@ mod tests {
     }
 
     #[test]
+    fn a_phone_has_a_drawing_that_is_as_wide_as_it_is() {
+        let html = report().html();
+        let drawing = |class: &str| {
+            let start = html.find(&format!("<svg class=\"chart {class}\"")).unwrap();
+            let rest = &html[start..];
+            rest[..rest.find("</svg>").unwrap()].to_owned()
+        };
+        assert!(drawing("narrow").contains("viewBox=\"0 0 340 "));
+        // Captions are as long as they are: a page wraps them, and a drawing would cut them off.
+        for class in ["wide", "narrow"] {
+            assert!(!drawing(class).contains("class=\"title\""));
+        }
+        assert!(html.contains("<figcaption><strong>&lt;script"));
+    }
+
+    #[test]
+    fn a_percent_sign_stays_with_its_number() {
+        assert_eq!(prose("0.1 % & more"), "0.1\u{a0}% &amp; more");
+    }
+
+    #[test]
     fn every_tag_that_opens_closes() {
         let html = report().html();
-        for tag in ["main", "section", "table", "svg", "ul", "dl", "div", "header", "footer"] {
+        let tags =
+            ["main", "section", "table", "svg", "ul", "dl", "div", "figure", "header", "footer"];
+        for tag in tags {
             let (open, close) = (format!("<{tag}"), format!("</{tag}>"));
             let opened = html
                 .match_indices(&open)

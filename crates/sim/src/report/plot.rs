@@ -12,6 +12,10 @@ pub(super) fn plot(chart: &Chart, top: f64, out: &mut String) {
     if !chart.caption.is_empty() {
         let _ = writeln!(out, "{}", chart.caption);
     }
+    if chart.series.iter().flat_map(|series| &series.points).all(|(_, height)| *height <= 0.0) {
+        out.push_str("none\n");
+        return;
+    }
     let heights = columns(chart, main);
     let label = |value: f64| format!("{:>MARGIN$} ", chart.y_label(value));
     let step = top / ROWS as f64;
@@ -78,8 +82,7 @@ fn axis(chart: &Chart, out: &mut String) {
         }
     }
     let (line, labels): (String, String) = (line.iter().collect(), labels.iter().collect());
-    let margin = " ".repeat(MARGIN + 1);
-    let _ = writeln!(out, "{:>MARGIN$} └{line}\n{margin} {labels}", chart.y_label(0.0));
+    let _ = writeln!(out, "{:>MARGIN$} └{line}\n{:MARGIN$}  {labels}", chart.y_label(0.0), "");
 }
 
 fn sparkline(chart: &Chart, series: &Series, out: &mut String) {
@@ -93,12 +96,56 @@ fn sparkline(chart: &Chart, series: &Series, out: &mut String) {
             EIGHTHS.get(eighths as usize).copied().unwrap_or(' ')
         })
         .collect();
-    let _ = writeln!(out, "{:>MARGIN$}  {}", series.name, cells.trim_end());
+    let name = clip(&series.name, MARGIN);
+    let _ = writeln!(out, "{name:>MARGIN$}  {}", cells.trim_end());
 }
 
-const COLUMNS: usize = 56;
+const COLUMNS: usize = 53;
 const ROWS: usize = 6;
-const MARGIN: usize = 9;
+/// For numbers, and for the names of series.
+const MARGIN: usize = 12;
 /// What is left of 80 columns for the name of a mark.
 const LABEL: usize = 80 - COLUMNS - MARGIN - 3;
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Look, Role, Scale};
+
+    fn chart(points: Vec<(f64, f64)>) -> Chart {
+        let series = |name: &str| Series {
+            name: name.to_owned(),
+            role: Role::Denied,
+            look: Look::Bars(1.0),
+            points: points.clone(),
+        };
+        Chart {
+            title: "title".to_owned(),
+            caption: String::new(),
+            x: Scale::Span,
+            y: Scale::Number,
+            range: (0.0, 4.0),
+            series: vec![series("denied"), series("denied today")],
+            marks: Vec::new(),
+            main: Some(0),
+        }
+    }
+
+    #[test]
+    fn what_happened_at_once_stands_in_one_column() {
+        let mut out = String::new();
+        plot(&chart(vec![(2.0, 7.0)]), 7.0, &mut out);
+        let column = |line: &&str| line.chars().position(|char| char == '█');
+        let columns: Vec<_> = out.lines().filter_map(|line| column(&line)).collect();
+        assert_eq!(columns.len(), 7, "{out}");
+        assert!(columns.iter().all(|column| *column == columns[0]), "{out}");
+    }
+
+    #[test]
+    fn where_nothing_is_no_plot_is_drawn() {
+        let mut out = String::new();
+        plot(&chart(vec![(2.0, 0.0)]), 0.0, &mut out);
+        assert_eq!(out, "title\nnone\n");
+    }
+}

@@ -36,7 +36,9 @@ impl Report {
             let x = GAP + (panel.width + GAP) * column;
             let y = HEAD + (panel.height + GAP) * row;
             let _ = writeln!(out, "<g transform=\"translate({x} {y})\">");
-            Drawing::new(chart, top, panel).draw(&mut out);
+            let drawing = Drawing::new(chart, top, panel, TITLED);
+            drawing.title(&mut out);
+            drawing.draw(&mut out);
             out.push_str("</g>\n");
         }
         out.push_str("</svg>\n");
@@ -44,14 +46,15 @@ impl Report {
     }
 }
 
-/// One chart, to be put into a page.
+/// One chart, to be put into a page, which says above it what it shows.
 pub(super) fn inline(chart: &Chart, top: f64, size: Size, class: &str) -> String {
+    let size = Size { height: size.height - (TITLED - UNTITLED), ..size };
     let Size { width, height } = size;
     let label = escape(&format!("{}. {}", chart.title, chart.caption));
     let mut out = format!(
         "<svg class=\"chart {class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">\n"
     );
-    Drawing::new(chart, top, size).draw(&mut out);
+    Drawing::new(chart, top, size, UNTITLED).draw(&mut out);
     out.push_str("</svg>\n");
     out
 }
@@ -68,8 +71,12 @@ pub(super) struct Size {
     pub(super) height: f64,
 }
 
+/// Alone in its row.
+pub(super) const WIDE: Size = Size { width: 880.0, height: 320.0 };
+/// One of two in a row.
 pub(super) const SMALL: Size = Size { width: 460.0, height: 250.0 };
-pub(super) const WIDE: Size = Size { width: 960.0, height: 320.0 };
+/// On a phone: as wide as that is, since text in a drawing shrinks with it.
+pub(super) const NARROW: Size = Size { width: 340.0, height: 250.0 };
 
 fn legend(charts: &[Chart], out: &mut String) {
     let mut x = GAP;
@@ -99,21 +106,27 @@ struct Drawing<'a> {
     top: f64,
     size: Size,
     left: f64,
+    /// What is kept free above the highest line.
+    above: f64,
 }
 
 impl<'a> Drawing<'a> {
-    fn new(chart: &'a Chart, top: f64, size: Size) -> Self {
+    fn new(chart: &'a Chart, top: f64, size: Size, above: f64) -> Self {
         let ticks = chart.y_ticks(top);
         let top = ticks.last().copied().unwrap_or(1.0);
-        let longest = ticks.iter().map(|tick| chart.y_label(*tick).chars().count()).max();
-        let left = 14.0 + 6.8 * longest.unwrap_or(1) as f64;
-        Self { chart, ticks, top, size, left }
+        // Charts below each other begin at the same place, unless their numbers are long.
+        let lengths = ticks.iter().map(|tick| chart.y_label(*tick).chars().count());
+        let left = 14.0 + 6.8 * lengths.fold(5, usize::max) as f64;
+        Self { chart, ticks, top, size, left, above }
     }
 
-    fn draw(&self, out: &mut String) {
+    fn title(&self, out: &mut String) {
         let Chart { title, caption, .. } = self.chart;
         let _ = writeln!(out, "<text class=\"title\" x=\"0\" y=\"15\">{}</text>", escape(title));
         let _ = writeln!(out, "<text x=\"0\" y=\"33\">{}</text>", escape(caption));
+    }
+
+    fn draw(&self, out: &mut String) {
         self.grid(out);
         for series in &self.chart.series {
             self.series(series, out);
@@ -225,7 +238,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn y(&self, value: f64) -> f64 {
-        self.bottom() - (value / self.top).clamp(0.0, 1.0) * (self.bottom() - ABOVE)
+        self.bottom() - (value / self.top).clamp(0.0, 1.0) * (self.bottom() - self.above)
     }
 
     fn right(&self) -> f64 {
@@ -271,4 +284,6 @@ const GAP: f64 = 24.0;
 /// What the title and the legend take.
 const HEAD: f64 = 84.0;
 /// What the title and the caption of a chart take.
-const ABOVE: f64 = 56.0;
+const TITLED: f64 = 56.0;
+/// What half of the highest label takes.
+const UNTITLED: f64 = 14.0;

@@ -2,18 +2,18 @@
 
 mod report;
 mod trailing;
+mod witness;
 
 pub use trailing::Trailing;
+pub use witness::{Bin, Burst, Outcome, Worst};
 
-use std::collections::HashMap;
-
-use foldhash::fast::FixedState;
 use tidegate::{
     AlgorithmKind, Limit, LocalStore, ManualClock, MemoryStore, Policy, Quota, QuotaError, Span,
     Timestamp, Verdicts,
 };
 
-use crate::traffic::{Arrival, Model, Setting, seconds};
+use self::witness::Witness;
+use crate::traffic::{Model, Setting, seconds};
 
 /// What is tried.
 ///
@@ -38,54 +38,6 @@ pub struct Simulation {
     pub model: Model,
     /// When, how much, and the seed.
     pub setting: Setting,
-}
-
-/// What came of it under one algorithm.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The algorithm.
-    pub algorithm: AlgorithmKind,
-    /// Requests that came.
-    pub offered: u64,
-    /// Requests that passed.
-    pub admitted: u64,
-    /// Over time, in equal parts.
-    pub bins: Vec<Bin>,
-    /// The fullest window, of any source.
-    pub worst: Worst,
-    /// Requests by their moment, while there are few moments: when, how many, how many passed.
-    pub bursts: Vec<Burst>,
-}
-
-/// A part of the time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bin {
-    /// Requests that came.
-    pub offered: u64,
-    /// Requests that passed.
-    pub admitted: u64,
-    /// The most of any source that had passed within one window before some moment of it.
-    pub trailing: u64,
-}
-
-/// The fullest window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Worst {
-    /// How many passed.
-    pub count: u64,
-    /// When it ended, from the start.
-    pub at: Span,
-}
-
-/// All requests of one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Burst {
-    /// From the start.
-    pub at: Span,
-    /// Requests that came.
-    pub offered: u64,
-    /// Requests that passed.
-    pub admitted: u64,
 }
 
 impl Simulation {
@@ -147,108 +99,8 @@ impl Simulation {
     }
 }
 
-/// Watches what happens, and knows the truth.
-struct Witness {
-    outcome: Outcome,
-    start: Timestamp,
-    width: Span,
-    window: Span,
-    sources: HashMap<u32, Trailing, FixedState>,
-    /// Bins that are over.
-    closed: usize,
-    has_few_moments: bool,
-}
-
-impl Witness {
-    fn new(simulation: &Simulation, algorithm: AlgorithmKind) -> Self {
-        let width = Span::from_micros(simulation.setting.span.as_micros().div_ceil(BINS as u64));
-        let outcome = Outcome {
-            algorithm,
-            offered: 0,
-            admitted: 0,
-            bins: vec![Bin::default(); BINS],
-            worst: Worst::default(),
-            bursts: Vec::new(),
-        };
-        Self {
-            outcome,
-            start: simulation.setting.start,
-            width,
-            window: simulation.quota.window(),
-            sources: HashMap::default(),
-            closed: 0,
-            has_few_moments: true,
-        }
-    }
-
-    fn saw(&mut self, arrival: Arrival, passes: bool) {
-        let offset = arrival.at.since(self.start);
-        let index = (offset.as_micros() / self.width.as_micros().max(1)) as usize;
-        let index = index.min(BINS - 1);
-        self.close_until(index);
-        let new = || Trailing::new(self.window);
-        let trailing = self.sources.entry(arrival.source).or_insert_with(new);
-        if passes {
-            trailing.add(arrival.at);
-        }
-        let count = trailing.count(arrival.at);
-        let admitted = u64::from(passes);
-        self.outcome.offered += 1;
-        self.outcome.admitted += admitted;
-        if let Some(bin) = self.outcome.bins.get_mut(index) {
-            bin.offered += 1;
-            bin.admitted += admitted;
-            bin.trailing = bin.trailing.max(count);
-        }
-        if count > self.outcome.worst.count {
-            self.outcome.worst = Worst { count, at: offset };
-        }
-        self.note_burst(offset, admitted);
-    }
-
-    fn note_burst(&mut self, at: Span, admitted: u64) {
-        let bursts = &mut self.outcome.bursts;
-        if !self.has_few_moments {
-            return;
-        }
-        if let Some(last) = bursts.last_mut().filter(|last| last.at == at) {
-            last.offered += 1;
-            last.admitted += admitted;
-        } else if bursts.len() < MOST_BURSTS {
-            bursts.push(Burst { at, offered: 1, admitted });
-        } else {
-            bursts.clear();
-            self.has_few_moments = false;
-        }
-    }
-
-    /// Says of each bin that is over what was still in the window when it ended.
-    fn close_until(&mut self, index: usize) {
-        while self.closed < index {
-            let ended = self.closed as u64 + 1;
-            let end = self.start + Span::from_micros(self.width.as_micros().saturating_mul(ended));
-            let most = self.sources.values_mut().map(|trailing| trailing.count(end)).max();
-            if let Some(bin) = self.outcome.bins.get_mut(self.closed) {
-                bin.trailing = bin.trailing.max(most.unwrap_or(0));
-            }
-            self.closed += 1;
-        }
-    }
-
-    fn outcome(mut self) -> Outcome {
-        self.close_until(BINS);
-        self.outcome
-    }
-}
-
 /// A day on which every window of a second to a day begins: 1 January 2025.
 const SOME_DAY: Timestamp = Timestamp::from_secs(1_735_689_600);
-
-/// As many columns as a plot has.
-const BINS: usize = 120;
-
-/// Moments that fit a table.
-const MOST_BURSTS: usize = 12;
 
 #[cfg(test)]
 mod tests {

@@ -69,6 +69,8 @@ pub struct Suggestion {
     pub keys: u64,
     /// How many keys stand for one that was looked at; more than one for very long logs.
     pub sampled: u64,
+    /// Requests of all keys, looked at or not.
+    pub seen: u64,
     /// The fullest window of each key, from the lowest to the highest.
     peaks: Vec<u64>,
     /// By algorithm.
@@ -105,6 +107,17 @@ pub enum SuggestError {
     /// The window makes no limit.
     #[error(transparent)]
     Quota(#[from] QuotaError),
+    /// Too much came of too few.
+    #[error(
+        "each key {key} has more requests than can be looked at, {seen} together: expected a shorter \
+         log, or a key that tells more callers apart"
+    )]
+    TooBusy {
+        /// The attributes.
+        key: String,
+        /// Requests that have the key.
+        seen: u64,
+    },
     /// There is nothing to look at.
     #[error("no request of {requests} has the key {key}{}: expected some that do", matching(*.has_match))]
     Nobody {
@@ -158,15 +171,20 @@ impl Suggest {
                 gathered.add(subject, request.at);
             }
         })?;
-        let timelines = gathered.sorted();
+        let (reading, timelines) = (reading.of_some()?, gathered.sorted());
         if timelines.requests() == 0 {
-            return Err(SuggestError::Nobody {
-                requests: reading.requests,
-                key: self.key.join(" and "),
-                has_match: !self.matches.is_empty(),
-            });
+            return Err(self.nobody(timelines.seen, reading.requests));
         }
         Ok(self.search(&timelines, reading))
+    }
+
+    /// Why there is nothing to look at.
+    fn nobody(&self, seen: u64, requests: u64) -> SuggestError {
+        let key = self.key.join(" and ");
+        match seen {
+            0 => SuggestError::Nobody { requests, key, has_match: !self.matches.is_empty() },
+            seen => SuggestError::TooBusy { key, seen },
+        }
     }
 
     fn search(self, timelines: &Timelines, reading: Reading) -> Suggestion {
@@ -183,6 +201,7 @@ impl Suggest {
             requests: timelines.requests(),
             keys: timelines.keys(),
             sampled: 1 << timelines.halved,
+            seen: timelines.seen,
             peaks,
             found,
             refused,
@@ -235,10 +254,11 @@ impl Suggest {
     }
 }
 
-/// A few limits below and above one, at about equal distances on a logarithmic scale.
+/// A few limits from half of one to twice as much: far enough to see what is given up, and near
+/// enough to see what is tolerated.
 fn around(units: u64) -> Vec<u64> {
-    let mut all: Vec<u64> = (-6..=3)
-        .map(|step| (units as f64 * (f64::from(step) / 2.0).exp2()).round() as u64)
+    let mut all: Vec<u64> = (-4..=4)
+        .map(|step| (units as f64 * (f64::from(step) / 4.0).exp2()).round() as u64)
         .filter(|units| *units > 0)
         .collect();
     all.dedup();

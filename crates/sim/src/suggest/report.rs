@@ -80,11 +80,7 @@ impl Suggestion {
             name: found.algorithm.name().to_owned(),
             role: Role::Compared(index),
             look: Look::Line,
-            points: found
-                .curve
-                .iter()
-                .map(|(units, share)| ((*units as f64).log2(), *share))
-                .collect(),
+            points: found.curve.iter().map(|(units, share)| (*units as f64, *share)).collect(),
         });
         let series: Vec<_> = curves.collect();
         let places = || series.iter().flat_map(|series| &series.points).map(|(x, _)| *x);
@@ -93,7 +89,7 @@ impl Suggestion {
         let chart = Chart {
             title: "What other limits deny".to_owned(),
             caption: format!("share of {} denied, by the limit", self.asked.of),
-            x: Scale::Log,
+            x: Scale::Number,
             y: Scale::Share,
             range,
             series,

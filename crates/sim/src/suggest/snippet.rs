@@ -53,7 +53,13 @@ impl Suggestion {
         let tolerated = share(asked.tolerate);
         let _ = writeln!(text, "# Tolerated: {tolerated} of {} denied.", asked.of);
         if self.sampled > 1 {
-            let _ = writeln!(text, "# From a sample: one key of {}.", count(self.sampled));
+            let _ = writeln!(
+                text,
+                "# From a sample: one key of {}, with {} of {} requests.",
+                count(self.sampled),
+                count(self.requests),
+                count(self.seen)
+            );
         }
         if let Some(found) = self.found.iter().find(|found| found.algorithm == asked.algorithm) {
             let _ = writeln!(text, "# {}.", self.evidence(found));

@@ -23,6 +23,8 @@ pub(super) struct Gathered {
     most: usize,
     /// One of two to the power of this is kept.
     halved: u32,
+    /// All that came, kept or not.
+    seen: u64,
 }
 
 impl Gathered {
@@ -31,10 +33,18 @@ impl Gathered {
     }
 
     fn with_room_for(most: usize) -> Self {
-        Self { numbers: HashMap::default(), keys: Vec::new(), times: Vec::new(), most, halved: 0 }
+        Self {
+            numbers: HashMap::default(),
+            keys: Vec::new(),
+            times: Vec::new(),
+            most,
+            halved: 0,
+            seen: 0,
+        }
     }
 
     pub(super) fn add(&mut self, key: Fingerprint, at: Timestamp) {
+        self.seen += 1;
         if !self.keeps(key) {
             return;
         }
@@ -84,7 +94,7 @@ impl Gathered {
             times[*place] = *at;
             *place += 1;
         }
-        Timelines { ends, times, halved: self.halved }
+        Timelines { ends, times, halved: self.halved, seen: self.seen }
     }
 }
 
@@ -94,6 +104,8 @@ pub(super) struct Timelines {
     ends: Vec<usize>,
     times: Vec<Timestamp>,
     pub(super) halved: u32,
+    /// Requests of all keys, also of those that were dropped.
+    pub(super) seen: u64,
 }
 
 /// What a limit would deny.
@@ -207,5 +219,33 @@ mod tests {
             let times = sampled.key(number);
             assert!(times.len() == 50 && times.is_sorted());
         }
+        assert_eq!(sampled.seen, 50_000);
+    }
+
+    #[test]
+    fn a_key_that_does_not_fit_is_dropped_and_still_seen() {
+        let mut gathered = Gathered::with_room_for(100);
+        let (busy, calm) = (Fingerprint::new(1, 0b10), Fingerprint::new(2, 0b100));
+        (0..2_000).for_each(|round| gathered.add(busy, Timestamp::from_secs(round)));
+        gathered.add(calm, Timestamp::from_secs(5));
+        let sampled = gathered.sorted();
+        assert_eq!((sampled.requests(), sampled.seen, sampled.halved), (1, 2_001, 2));
+    }
+
+    #[test]
+    fn where_no_key_fits_the_error_does_not_say_that_there_is_none() {
+        let mut gathered = Gathered::with_room_for(100);
+        let only = Fingerprint::new(1, 0b10);
+        (0..2_000).for_each(|round| gathered.add(only, Timestamp::from_secs(round)));
+        let sampled = gathered.sorted();
+        assert_eq!((sampled.requests(), sampled.seen), (0, 2_000));
+        let asked = crate::Suggest::new(vec!["ip".to_owned()], Span::from_secs(60));
+        let error = asked.nobody(sampled.seen, 3_000).to_string();
+        assert!(
+            error.starts_with("each key ip has more requests than can be looked at"),
+            "{error}"
+        );
+        let error = asked.nobody(0, 3_000).to_string();
+        assert!(error.starts_with("no request of 3000 has the key ip"), "{error}");
     }
 }

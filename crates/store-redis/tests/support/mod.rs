@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 /// All that a user of Redis needs to be allowed, and nothing else: the scripts, what they run, and
 /// our keys. It can be read aloud to whoever runs Redis.
 pub(crate) const ACL: &str = "tidegate on >secret resetkeys ~{???}[bfslt]???????? resetchannels -@all \
-     +eval +evalsha +time +mget +set +psetex +incrby +del";
+     +eval +evalsha +time +mget +set +psetex +setrange +incrby +del";
 
 /// What it needs besides on a Cluster.
 pub(crate) const ACL_ON_A_CLUSTER: &str = "+cluster|slots +asking";

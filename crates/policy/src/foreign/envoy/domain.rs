@@ -7,9 +7,10 @@ use smallvec::SmallVec;
 use tidegate_core::{AlgorithmKind, Charge, Cost, Limit, Quota};
 
 use super::{DescriptorFile, DomainFile, LimitOfFile};
+use crate::cost::CostSource;
 use crate::key::Key;
-use crate::plan::Owed;
-use crate::planned::{AtGateway, CostSource, LimitSet, PlannedPolicy};
+use crate::owed::Owed;
+use crate::planned::{AtGateway, LimitSet, PlannedPolicy};
 use crate::problem::{Report, brief};
 use crate::settings::{DEFAULT_DEADLINE, Mode, OnStoreError, Precision};
 use crate::{Descriptor, KeyHasher, Plan, Policy};

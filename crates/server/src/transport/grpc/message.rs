@@ -37,7 +37,8 @@ async fn collect(body: &mut Incoming, most: usize) -> Option<Bytes> {
     Some(if rest.is_empty() { first } else { rest.freeze() })
 }
 
-fn decode<M: Message + Default>(mut bytes: Bytes, most: usize) -> Result<M, Refusal> {
+/// One that has come as a whole.
+pub(crate) fn decode<M: Message + Default>(mut bytes: Bytes, most: usize) -> Result<M, Refusal> {
     let internal = |problem: String| Refusal::new(Code::Internal, problem);
     let &[flag, a, b, c, d, ..] = &bytes[..] else {
         let length = bytes.len();
@@ -63,7 +64,7 @@ fn decode<M: Message + Default>(mut bytes: Bytes, most: usize) -> Result<M, Refu
 }
 
 /// A message, ready to be sent.
-pub(super) fn encode(message: &impl Message) -> Bytes {
+pub(crate) fn encode(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut bytes = BytesMut::with_capacity(PREFIX.saturating_add(length));
     bytes.put_u8(0);

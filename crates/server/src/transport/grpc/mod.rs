@@ -9,7 +9,7 @@ mod ask;
 mod body;
 mod connection;
 mod heard;
-mod message;
+pub(crate) mod message;
 mod others;
 mod refusal;
 mod request;

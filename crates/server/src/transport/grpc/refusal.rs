@@ -10,7 +10,7 @@ use super::body::Body;
 
 /// Why a call is not answered. A denial is an answer, and no refusal.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     code: Code,
     message: String,
 }
@@ -28,6 +28,10 @@ pub(super) enum Code {
 impl Refusal {
     pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
+    }
+
+    pub(super) const fn code(&self) -> Code {
+        self.code
     }
 
     /// A field with a value that makes no sense.

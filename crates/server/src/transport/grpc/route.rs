@@ -1,5 +1,6 @@
 //! From a request's path to its answer.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
@@ -13,6 +14,7 @@ use super::body::Body;
 use super::others::Others;
 use super::refusal::{Code, GRPC, Refusal, brief};
 use super::{Response, ask, message};
+use crate::trace::within;
 use crate::{App, Config};
 
 /// Every request is answered, whatever it is.
@@ -27,7 +29,7 @@ pub(super) async fn answer<S: Store>(
         return Refusal::not_grpc();
     }
     match request.uri().path() {
-        SHOULD_RATE_LIMIT => decide(app, config, request).await.unwrap_or_else(Refusal::into),
+        SHOULD_RATE_LIMIT => traced(app, config, request).await,
         path => match others.find(path) {
             Some(service) => service(request).await.map(|body| Body::Stream { body, _call: call }),
             None => {
@@ -35,6 +37,22 @@ pub(super) async fn answer<S: Store>(
             }
         },
     }
+}
+
+/// Decides within a span, if the call is traced.
+async fn traced<S: Store>(app: &App<S>, config: &Config, request: Request<Incoming>) -> Response {
+    let mut span = app.begin_span(SPAN, request.headers());
+    let decided = within(&mut span, pin!(decide(app, config, request))).await;
+    if let Some(span) = &mut span {
+        let code = decided.as_ref().err().map(Refusal::code);
+        span.text("rpc.system", "grpc");
+        span.number("rpc.grpc.status_code", code.map_or(0, |code| code as u64));
+        if matches!(code, Some(Code::DeadlineExceeded | Code::Internal)) {
+            span.failed();
+        }
+    }
+    app.end_span(span);
+    decided.unwrap_or_else(Refusal::into)
 }
 
 /// Within the time that the client gives, if it does, and in no case for ever.
@@ -85,6 +103,8 @@ fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
+/// As OpenTelemetry names calls.
+const SPAN: &str = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Paths and methods.
 
 use std::net::IpAddr;
+use std::pin::pin;
 
 use http::header::{ALLOW, CONTENT_TYPE, LOCATION};
 use http::{HeaderValue, Method, Request, StatusCode};
@@ -9,10 +10,41 @@ use tidegate::Store;
 
 use super::problem::Refusal;
 use super::{Response, authz, batch, body, check, docs, refund, rlaas};
+use crate::trace::{Span, within};
 use crate::{App, Config};
 
 /// Every request is answered, whatever it is. `peer` is who connects, if that is an address.
 pub(super) async fn answer<S: Store>(
+    app: &App<S>,
+    config: &Config,
+    peer: Option<IpAddr>,
+    request: Request<Incoming>,
+) -> Response {
+    let mut span = span(app, &request);
+    let response = within(&mut span, pin!(respond(app, config, peer, request))).await;
+    if let Some(span) = &mut span {
+        span.answered(response.status());
+    }
+    app.end_span(span);
+    response
+}
+
+/// For what asks for decisions, if it is traced.
+fn span<S: Store>(app: &App<S>, request: &Request<Incoming>) -> Option<Box<Span>> {
+    // Before anything is looked at: mostly nobody traces.
+    app.tracer()?;
+    let name = match request.uri().path() {
+        "/v1/check" => "POST /v1/check",
+        "/v1/check/batch" => "POST /v1/check/batch",
+        "/v1/refund" => "POST /v1/refund",
+        "/check" => "GET /check",
+        path if authz::is_here(path) => "/v1/authz",
+        _ => return None,
+    };
+    app.begin_span(name, request.headers())
+}
+
+async fn respond<S: Store>(
     app: &App<S>,
     config: &Config,
     peer: Option<IpAddr>,
@@ -38,12 +70,16 @@ pub(super) async fn answer<S: Store>(
             let (head, _) = request.into_parts();
             authz::answer(app, peer, &head).await
         }
-        (path, method) => {
-            let plan = app.limiter().plan();
+        _ => {
+            let (head, body) = request.into_parts();
+            // Heard out, and not listened to: an answer that comes over HTTP/2 while a client still
+            // sends is lost on some of them.
+            drop(body::read(body, config).await);
+            let (path, method, plan) = (head.uri.path(), &head.method, app.limiter().plan());
             match allowed(path) {
                 Some(allow) => seldom(path, method, allow),
                 None if path == "/check" && plan.settings().is_rlaas() => match *method {
-                    Method::GET => rlaas::answer(app, &plan, request.uri().query()).await,
+                    Method::GET => rlaas::answer(app, &plan, head.uri.query()).await,
                     _ => wrong_method(path, method, "GET"),
                 },
                 None => Refusal::no_such_path(path).into(),

@@ -1,5 +1,7 @@
 //! What a command asks for.
 
+use std::pin::pin;
+
 use tidegate::{Decision, Owed, Plan, Store};
 
 use super::catalogue::{self, Spec, Verb};
@@ -7,6 +9,7 @@ use super::reply::{Replies, brief};
 use super::throttle::Throttle;
 use super::{policies, throttle};
 use crate::App;
+use crate::trace::within;
 
 /// A command, understood.
 #[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each decision")]
@@ -34,6 +37,24 @@ pub(super) enum Question<'p> {
 
 impl Question<'_> {
     pub(super) async fn decide<S: Store>(&self, app: &App<S>) -> Decision {
+        // Redis clients have no way to say what they are a part of.
+        let mut span = app.tracer().and_then(|tracer| tracer.begin(self.name(), None));
+        let decision = within(&mut span, pin!(self.settle(app))).await;
+        app.end_span(span);
+        decision
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Throttle(_) => "CL.THROTTLE",
+            Self::Check(owed) if owed.charges().first().is_some_and(|it| it.cost().is_peek()) => {
+                "RL.PEEK"
+            }
+            Self::Check(_) => "RL.CHECK",
+        }
+    }
+
+    async fn settle<S: Store>(&self, app: &App<S>) -> Decision {
         match self {
             Self::Throttle(throttle) => app.settle_ad_hoc(&throttle.asked, throttle.cost).await,
             Self::Check(owed) => app.settle(owed).await,

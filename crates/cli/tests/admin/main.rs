@@ -1,0 +1,8 @@
+//! The admin listener of real servers.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
+
+mod access;
+mod board;
+mod server;
+mod top;

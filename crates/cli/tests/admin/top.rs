@@ -1,0 +1,34 @@
+//! `tidegate top`, of a server that runs.
+
+use std::process::Command;
+
+use crate::server::{FILE, Server, TOKEN, scratch, serve};
+
+#[test]
+fn top_shows_a_running_server() {
+    let config = scratch("top.yaml", FILE);
+    let server = Server::start(&mut serve("memory", &config));
+    for _ in 0..5 {
+        server.check("alice");
+    }
+    let top = |admin: &str, token: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(["top", "--once", "--admin", &format!("http://{admin}")]);
+        command.env("TIDEGATE_ADMIN_TOKEN", token).output().unwrap()
+    };
+    let output = top(&server.admin, TOKEN);
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    for part in ["tidegate 0.", "store: memory", " api ", "2/1h", "most denied, of 3", "busiest"] {
+        assert!(shown.contains(part), "{part}:\n{shown}");
+    }
+    assert!(shown.lines().count() == 24 && shown.lines().all(|line| line.chars().count() <= 80));
+    assert!(!shown.contains("alice"), "{shown}");
+    let refused = top(&server.admin, "");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said.contains("expected a token for it in TIDEGATE_ADMIN_TOKEN"), "{said}");
+    let elsewhere = top(&server.http, TOKEN);
+    assert!(String::from_utf8_lossy(&elsewhere.stderr).contains("is this its admin address?"));
+    std::fs::remove_file(config).unwrap();
+}

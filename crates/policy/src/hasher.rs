@@ -1,0 +1,201 @@
+//! How a key becomes a fingerprint, and whose secret that takes.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::OnceLock;
+
+use foldhash::SharedSeed;
+use foldhash::quality::FoldHasher;
+use siphasher::sip128::{Hasher128, SipHasher13};
+use tidegate_core::Fingerprint;
+
+use crate::Key;
+
+/// Turns keys into fingerprints under a secret, so that nobody who does not know it can find two
+/// keys that share a counter.
+#[derive(Clone)]
+pub struct KeyHasher(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    /// Fast, and good for this process only: it may differ between versions and machines.
+    Local { high: Secret, low: Secret },
+    /// The same everywhere: SipHash with an output of 128 bits.
+    Shared(SipHasher13),
+}
+
+#[derive(Clone)]
+struct Secret {
+    hasher: u64,
+    shared: SharedSeed,
+}
+
+impl KeyHasher {
+    /// With a new secret from the operating system's randomness.
+    pub fn random() -> Self {
+        Self(Kind::Local { high: Secret::random(), low: Secret::random() })
+    }
+
+    /// With a secret that others know too: whoever has it finds the same counters, in any process on
+    /// any machine.
+    pub fn shared(secret: [u8; 16]) -> Self {
+        Self(Kind::Shared(SipHasher13::new_with_key(&secret)))
+    }
+
+    /// With this process's secret: the same for everyone in it, so that whatever is made anew (a
+    /// policy after a reload, say) finds the counters it had before.
+    pub fn of_this_process() -> Self {
+        static HASHER: OnceLock<KeyHasher> = OnceLock::new();
+        HASHER.get_or_init(Self::random).clone()
+    }
+
+    /// A hasher under the same secret whose fingerprints have nothing to do with this one's.
+    #[must_use]
+    pub(crate) fn apart(&self) -> Self {
+        let apart = |secret: &Secret| Secret { hasher: !secret.hasher, ..secret.clone() };
+        Self(match &self.0 {
+            Kind::Local { high, low } => Kind::Local { high: apart(high), low: apart(low) },
+            Kind::Shared(hasher) => {
+                let (first, second) = hasher.keys();
+                Kind::Shared(SipHasher13::new_with_keys(!first, !second))
+            }
+        })
+    }
+
+    /// The fingerprint of a key: 128 bits, whatever its length.
+    #[inline]
+    pub fn fingerprint<K: Key + ?Sized>(&self, key: &K) -> Fingerprint {
+        match &self.0 {
+            Kind::Local { high, low } => {
+                let (mut high, mut low) = (high.hasher(), low.hasher());
+                let mut previous = None;
+                key.each_part(|part| {
+                    // The length of the part before keeps the two apart.
+                    if let Some(length) = previous.replace(part.len()) {
+                        high.write_usize(length);
+                        low.write_usize(length);
+                    }
+                    high.write(part);
+                    low.write(part);
+                });
+                Fingerprint::new(high.finish(), low.finish())
+            }
+            Kind::Shared(hasher) => {
+                // A stream of bytes, so it is told from its end: how many parts there are, and
+                // before that each one's length.
+                let (mut hasher, mut parts) = (*hasher, 0_u64);
+                key.each_part(|part| {
+                    hasher.write(part);
+                    hasher.write(&(part.len() as u64).to_le_bytes());
+                    parts += 1;
+                });
+                hasher.write(&parts.to_le_bytes());
+                let hash = hasher.finish128();
+                Fingerprint::new(hash.h1, hash.h2)
+            }
+        }
+    }
+}
+
+/// Says nothing: the secret stays one.
+impl std::fmt::Debug for KeyHasher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyHasher").finish_non_exhaustive()
+    }
+}
+
+impl Secret {
+    fn random() -> Self {
+        // The standard library's hasher is keyed by the operating system; each is keyed anew.
+        let random = || RandomState::new().hash_one(0_u8);
+        Self { hasher: random(), shared: SharedSeed::from_u64(random()) }
+    }
+
+    #[inline]
+    fn hasher(&self) -> FoldHasher<'_> {
+        FoldHasher::with_seed(self.hasher, &self.shared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parts() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        // A tiny alphabet, so that concatenations of different parts coincide all the time.
+        let part = prop::collection::vec(prop::sample::select(vec![0, b'a', b':']), 0..4);
+        prop::collection::vec(part, 0..4)
+    }
+
+    /// Parts as they are, without the length that a slice begins with.
+    struct Parts<'a>(&'a [Vec<u8>]);
+
+    impl Key for Parts<'_> {
+        fn each_part(&self, mut part: impl FnMut(&[u8])) {
+            self.0.iter().for_each(|bytes| part(bytes));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        /// Law 10: different keys never share a counter.
+        #[test]
+        fn encoding_is_injective(a in parts(), b in parts()) {
+            for hasher in [KeyHasher::random(), KeyHasher::shared([7; 16])] {
+                let prints = [&a, &b].map(|parts| hasher.fingerprint(&Parts(parts)));
+                prop_assert_eq!(a == b, prints[0] == prints[1]);
+            }
+        }
+
+        /// Also of keys that are made of lists.
+        #[test]
+        fn nesting_is_injective(a in (parts(), parts()), b in (parts(), parts())) {
+            let hasher = KeyHasher::random();
+            let print = |(x, y): &(Vec<_>, Vec<_>)| hasher.fingerprint(&(&x[..], &y[..]));
+            prop_assert_eq!(a == b, print(&a) == print(&b));
+        }
+    }
+
+    #[test]
+    fn a_key_that_contains_lengths_is_no_list() {
+        let hasher = KeyHasher::shared([7; 16]);
+        let lengths = [b"a".as_slice(), &1_u64.to_le_bytes(), b"b"].concat();
+        assert_ne!(hasher.fingerprint(&lengths), hasher.fingerprint(&("a", "b")));
+    }
+
+    #[test]
+    fn a_shared_secret_gives_the_same_fingerprints_for_ever() {
+        // Counters in Redis are found by these: a change here forgets all of them.
+        let print = KeyHasher::shared(*b"sixteen bytes it").fingerprint(&("alice", 7_u64));
+        assert_eq!(format!("{print:?}"), "a35bd5bbddc2b444f002f7bab28e4e17");
+        let others = KeyHasher::shared(*b"sixteen bytes ok").fingerprint(&("alice", 7_u64));
+        assert_ne!(print, others);
+    }
+
+    #[test]
+    fn secrets_differ() {
+        let [one, two] = [KeyHasher::random(), KeyHasher::random()];
+        assert_ne!(one.fingerprint("alice"), two.fingerprint("alice"));
+        assert_ne!(one.fingerprint("alice"), one.apart().fingerprint("alice"));
+        let [one, two] = [KeyHasher::of_this_process(), KeyHasher::of_this_process()];
+        assert_eq!(one.fingerprint("alice"), two.fingerprint("alice"));
+        assert!(!format!("{one:?}").contains("hasher:"));
+    }
+
+    #[test]
+    fn both_halves_are_spread_evenly() {
+        // Shards take the lower half, slots the upper one: keys that differ in one digit must
+        // not meet in either. 64 of each expected; a chance of 1 in 10^9 to be this far off.
+        let hasher = KeyHasher::random();
+        let prints = (0..4_096_u64).map(|n| hasher.fingerprint(format!("user:{n}").as_str()));
+        let (mut high, mut low) = ([0; 64], [0; 64]);
+        for print in prints {
+            high[(print.high() >> 58) as usize] += 1;
+            low[(print.low() & 63) as usize] += 1;
+        }
+        for count in high.into_iter().chain(low) {
+            assert!((16..=120).contains(&count), "{count}");
+        }
+    }
+}

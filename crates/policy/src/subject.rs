@@ -1,0 +1,43 @@
+//! Who asks: the attributes of a request that make its key.
+
+use crate::attributes::Resolved;
+use crate::key::Key;
+use crate::normalise::Form;
+
+/// An attribute of a key.
+#[derive(Debug)]
+pub(crate) struct KeyPart {
+    pub(crate) attribute: usize,
+    pub(crate) name: Box<str>,
+    pub(crate) form: Form,
+    pub(crate) default: Option<Box<[u8]>>,
+}
+
+impl KeyPart {
+    pub(crate) fn value<'v>(&'v self, request: &'v Resolved<'_>) -> Option<&'v [u8]> {
+        request.raw(self.attribute).or(self.default.as_deref())
+    }
+}
+
+/// The parts of a request that make its key, in their forms.
+pub(crate) struct Subject<'a, 'r> {
+    pub(crate) key: &'a [KeyPart],
+    pub(crate) request: &'a Resolved<'r>,
+}
+
+impl Key for Subject<'_, '_> {
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        for key in self.key {
+            key.form.each_part(key.value(self.request).unwrap_or_default(), &mut part);
+        }
+    }
+}
+
+/// The parts of an override's key.
+pub(crate) struct Values<'a>(pub(crate) Vec<(&'a Form, &'a [u8])>);
+
+impl Key for Values<'_> {
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        self.0.iter().for_each(|(form, value)| form.each_part(value, &mut part));
+    }
+}

@@ -1,0 +1,230 @@
+//! A collector of spans: one call of gRPC, framed by hand on hyper's HTTP/2.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, TE, USER_AGENT};
+use http::uri::Authority;
+use http::{HeaderMap, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tidegate_wire::otlp::{EXPORT, ExportTraceServiceRequest, ExportTraceServiceResponse};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use crate::transport::grpc::message;
+
+/// Where a collector is.
+///
+/// ```
+/// use tidegate_server::trace::Collector;
+///
+/// let collector: Collector = "http://127.0.0.1:4317".parse()?;
+/// assert!(!collector.is_secure());
+/// assert!("127.0.0.1:4317".parse::<Collector>().is_err());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Collector {
+    authority: Authority,
+    is_secure: bool,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+/// Why spans did not get there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CollectorError {
+    /// It cannot be reached.
+    #[error("cannot be reached: {0}")]
+    Unreachable(String),
+    /// It says nothing.
+    #[error("says nothing for {0:?}")]
+    Silent(Duration),
+    /// It says something else than a collector does.
+    #[error("says {0}")]
+    Refused(String),
+}
+
+impl Collector {
+    /// Whether it is asked over TLS.
+    pub const fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
+    /// Verifies it by this, if it is asked over TLS.
+    #[must_use]
+    pub fn verified_by(self, mut config: ClientConfig) -> Self {
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Self { tls: Some(Arc::new(config)), ..self }
+    }
+}
+
+impl FromStr for Collector {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("{text:?}: {why}: expected http://host:4317 or https://");
+        let uri: Uri = text.parse().map_err(|_| wrong("no URL"))?;
+        let is_secure = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(wrong("no scheme of a collector")),
+        };
+        let authority = uri.authority().cloned().filter(|it| !it.host().is_empty());
+        let authority = authority.ok_or_else(|| wrong("no host"))?;
+        if authority.as_str().contains('@') {
+            // Not repeated: it may be a password.
+            return Err("a user in a collector's URL: expected http://host:4317".to_owned());
+        }
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return Err(wrong("a path"));
+        }
+        Ok(Self { authority, is_secure, tls: None })
+    }
+}
+
+impl fmt::Display for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}", self.authority)
+    }
+}
+
+/// A collector, and the connection to it while there is one.
+#[derive(Debug)]
+pub(super) struct Link {
+    collector: Collector,
+    open: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl Link {
+    pub(super) const fn to(collector: Collector) -> Self {
+        Self { collector, open: None }
+    }
+
+    /// Sends spans; how many of them were not taken.
+    pub(super) async fn export(
+        &mut self,
+        spans: &ExportTraceServiceRequest,
+    ) -> Result<u64, CollectorError> {
+        let mut open = match self.open.take() {
+            Some(open) if open.is_ready() => open,
+            _ => self.collector.connect().await?,
+        };
+        let request = self.collector.request(message::encode(spans))?;
+        let response = open.send_request(request).await;
+        let response = response.map_err(|error| unreachable(&error))?;
+        let (head, body) = response.into_parts();
+        if head.status != StatusCode::OK {
+            return Err(CollectorError::Refused(format!("{}, which is no gRPC", head.status)));
+        }
+        let body = Limited::new(body, MAX_ANSWER).collect().await;
+        let body = body.map_err(|error| CollectorError::Refused(error.to_string()))?;
+        let trailers =
+            body.trailers().filter(|it| it.contains_key(STATUS)).unwrap_or(&head.headers);
+        went_well(trailers)?;
+        // The connection is good, whatever was said on it.
+        self.open = Some(open);
+        let answer = message::decode::<ExportTraceServiceResponse>(body.to_bytes(), MAX_ANSWER);
+        let partial = answer.ok().and_then(|answer| answer.partial_success);
+        let refused = partial.map_or(0, |partial| partial.rejected_spans);
+        Ok(u64::try_from(refused).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.collector.fmt(f)
+    }
+}
+
+impl Collector {
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, CollectorError> {
+        let host = self.authority.host().trim_start_matches('[').trim_end_matches(']');
+        let default = if self.is_secure { 443 } else { 4_317 };
+        let port = self.authority.port_u16().unwrap_or(default);
+        let stream = TcpStream::connect((host, port)).await.map_err(|error| unreachable(&error))?;
+        let _ = stream.set_nodelay(true);
+        match &self.tls {
+            Some(config) if self.is_secure => {
+                let name = ServerName::try_from(host.to_owned());
+                let name = name.map_err(|error| unreachable(&error))?;
+                let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
+                shake_hands(stream.map_err(|error| unreachable(&error))?).await
+            }
+            None if self.is_secure => Err(unreachable(&"nothing says which certificates are good")),
+            _ => shake_hands(stream).await,
+        }
+    }
+
+    fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, CollectorError> {
+        Request::post(format!("{self}{EXPORT}"))
+            .header(CONTENT_TYPE, "application/grpc")
+            .header(TE, "trailers")
+            .header(USER_AGENT, concat!("tidegate/", env!("CARGO_PKG_VERSION")))
+            .body(Full::new(body))
+            .map_err(|error| unreachable(&error))
+    }
+}
+
+async fn shake_hands<IO>(stream: IO) -> Result<SendRequest<Full<Bytes>>, CollectorError>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let shaking = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (open, connection) = shaking.map_err(|error| unreachable(&error))?;
+    // Its errors are those of the calls on it.
+    tokio::spawn(async { drop(connection.await) });
+    Ok(open)
+}
+
+fn went_well(trailers: &HeaderMap) -> Result<(), CollectorError> {
+    let said = |name| trailers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+    match (said(STATUS), said("grpc-message")) {
+        (Some("0"), _) => Ok(()),
+        (Some(code), about) => {
+            let about = about.unwrap_or("without a reason");
+            Err(CollectorError::Refused(format!("code {code}: {about}")))
+        }
+        (None, _) => Err(CollectorError::Refused("nothing of how it went".to_owned())),
+    }
+}
+
+fn unreachable(error: &dyn fmt::Display) -> CollectorError {
+    CollectorError::Unreachable(error.to_string())
+}
+
+const STATUS: &str = "grpc-status";
+const MAX_ANSWER: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collectors_are_read_and_shown() {
+        for text in ["http://localhost", "http://[::1]:4317", "https://otel.example.com:4317"] {
+            assert_eq!(text.parse::<Collector>().unwrap().to_string(), text);
+        }
+        for (text, why) in [
+            ("", "no URL"),
+            ("localhost:4317", "no scheme"),
+            ("grpc://localhost:4317", "no scheme"),
+            ("http://localhost:4318/v1/traces", "a path"),
+            ("http://localhost:4317/?a=b", "a path"),
+            ("http://me:secret@localhost", "a user"),
+        ] {
+            let error = text.parse::<Collector>().unwrap_err();
+            assert!(error.contains(why) && error.contains("expected http://host:4317"), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The span of the request that a thread is at.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+
+use tidegate::{Decision, Stopwatch};
+
+use super::Span;
+
+thread_local! {
+    static CURRENT: Cell<Option<Box<Span>>> = const { Cell::new(None) };
+}
+
+/// Answers a request within its span, if it has one. Requests take turns on a thread: the span is
+/// there whenever this one has its turn, and back in its place between.
+pub async fn within<F: Future>(
+    span: &mut Option<Box<Span>>,
+    mut answering: Pin<&mut F>,
+) -> F::Output {
+    poll_fn(|cx| {
+        let _turn = span.is_some().then(|| Turn::begin(span));
+        answering.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// Says something about the request that the thread is at, if it has a span.
+pub fn note<T>(say: impl FnOnce(&mut Span) -> T) -> Option<T> {
+    let mut span = CURRENT.try_with(Cell::take).ok().flatten()?;
+    let said = say(&mut span);
+    let _ = CURRENT.try_with(|current| current.set(Some(span)));
+    Some(said)
+}
+
+/// Begins to time a decision, if it is for a request with a span.
+pub(crate) fn asked() -> Option<Asked> {
+    note(|_| Asked(Stopwatch::start()))
+}
+
+/// A decision that is waited for.
+#[derive(Debug)]
+pub(crate) struct Asked(Stopwatch);
+
+impl Asked {
+    pub(crate) fn decided(self, policy: Option<&str>, decision: &Decision) {
+        let nanos = self.0.nanos();
+        note(|span| span.decided(policy, decision, nanos));
+    }
+}
+
+/// A request has its turn on this thread. Over when dropped, also by a panic.
+struct Turn<'s> {
+    place: &'s mut Option<Box<Span>>,
+    before: Option<Box<Span>>,
+}
+
+impl<'s> Turn<'s> {
+    fn begin(place: &'s mut Option<Box<Span>>) -> Self {
+        let before = CURRENT.replace(place.take());
+        Self { place, before }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.place =
+            CURRENT.try_with(|current| current.replace(self.before.take())).ok().flatten();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use tidegate_wire::otlp::Value;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    async fn said(name: &'static str, number: u64) -> Box<Span> {
+        let mut span = Some(Span::begin(name, 1, None));
+        let saying = pin!(async {
+            for _ in 0..3 {
+                assert!(note(|span| span.number(name, number)).is_some());
+                yield_now().await;
+            }
+        });
+        within(&mut span, saying).await;
+        span.unwrap()
+    }
+
+    #[tokio::test]
+    async fn requests_that_take_turns_keep_their_spans() {
+        let (one, two) = tokio::join!(said("one", 1), said("two", 2));
+        for (span, number) in [(one, 1), (two, 2)] {
+            let expected = vec![(&*span.name, Value::IntValue(number)); 3];
+            let found: Vec<_> = span.attributes.iter().map(|(it, v)| (*it, v.clone())).collect();
+            assert_eq!(found, expected);
+        }
+        assert!(note(|_| ()).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_request_without_a_span_says_nothing_and_one_that_panics_leaves_none_behind() {
+        within(&mut None, pin!(async { assert!(note(|_| ()).is_none()) })).await;
+        let panicking = tokio::spawn(async {
+            let mut span = Some(Span::begin("a", 1, None));
+            within(&mut span, pin!(async { panic!("as it should") })).await;
+        });
+        assert!(panicking.await.is_err());
+        assert!(note(|_| ()).is_none());
+    }
+}

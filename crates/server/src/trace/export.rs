@@ -1,0 +1,111 @@
+//! Brings spans to a collector, and lets nobody wait for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_wire::otlp::Resource;
+use tokio::time::{sleep, timeout};
+
+use super::collector::{Collector, CollectorError, Link};
+use super::queue::Counts;
+use super::{Queue, encode};
+use crate::log::{self, Level};
+
+/// Takes spans from the queue to the collector, as one task of one runtime.
+///
+/// What a collector does not take is counted and gone: while it is away, spans are not kept for it.
+#[derive(Debug)]
+pub struct Exporter {
+    queue: Arc<Queue>,
+    resource: Resource,
+}
+
+impl Exporter {
+    pub(super) fn new(queue: Arc<Queue>, service: &str) -> Self {
+        Self { queue, resource: encode::resource(service) }
+    }
+
+    /// Until `stop` resolves, and then once more for what has gathered.
+    pub async fn run(self, collector: Collector, stop: impl Future<Output = ()>) {
+        let mut sending = Sending { link: Link::to(collector), failures: 0 };
+        let forever = async {
+            loop {
+                tokio::select! {
+                    () = self.queue.many() => {}
+                    () = sleep(EVERY) => {}
+                }
+                self.export(&mut sending).await;
+                sleep(sending.pause()).await;
+            }
+        };
+        tokio::select! {
+            () = forever => {}
+            () = stop => {}
+        }
+        // What was under way when it stopped is not waited for.
+        self.export(&mut sending).await;
+    }
+
+    async fn export(&self, sending: &mut Sending) {
+        let (mut waiting, counts) = (self.queue.take(), self.queue.counts());
+        while !waiting.is_empty() {
+            let rest = waiting.split_off(waiting.len().min(BATCH));
+            let count = waiting.len();
+            let request = encode::request(&self.resource, waiting);
+            let sent = timeout(PATIENCE, sending.link.export(&request)).await;
+            match sent.unwrap_or(Err(CollectorError::Silent(PATIENCE))) {
+                Ok(refused) => {
+                    let refused = usize::try_from(refused).unwrap_or(usize::MAX).min(count);
+                    Counts::add(&counts.lost, refused);
+                    Counts::add(&counts.exported, count - refused);
+                    sending.succeeded();
+                }
+                Err(error) => {
+                    Counts::add(&counts.lost, count.saturating_add(rest.len()));
+                    return sending.failed(&error);
+                }
+            }
+            waiting = rest;
+        }
+    }
+}
+
+/// How it goes with the collector.
+#[derive(Debug)]
+struct Sending {
+    link: Link,
+    /// In a row.
+    failures: u32,
+}
+
+impl Sending {
+    fn succeeded(&mut self) {
+        if std::mem::take(&mut self.failures) > 0 {
+            log::say(Level::Info, "traces_regained", "the collector takes traces again", &[]);
+        }
+    }
+
+    /// Said once, and not again until it has gone well between.
+    fn failed(&mut self, error: &CollectorError) {
+        if self.failures == 0 {
+            let message = format!("traces are lost: {} {error}", self.link);
+            log::say(Level::Warn, "traces_lost", &message, &[]);
+        }
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// A collector that is away is not asked all the time.
+    fn pause(&self) -> Duration {
+        match self.failures {
+            0 => Duration::ZERO,
+            failures => (EVERY * (1 << failures.min(6))).min(LONGEST_PAUSE),
+        }
+    }
+}
+
+/// How long a span waits for others.
+const EVERY: Duration = Duration::from_secs(1);
+/// How many are sent together.
+const BATCH: usize = 512;
+const PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);

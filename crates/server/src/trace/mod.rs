@@ -1,0 +1,126 @@
+//! What a request did and how long that took, for a collector that speaks OpenTelemetry's protocol.
+//!
+//! A request that is drawn has a [`Span`] from its head to its answer. Transports [begin](Tracer::begin)
+//! and [end](Tracer::end) it, and answer [`within`] it, so that [`App`](crate::App) finds it when it
+//! decides. Finished spans wait in a queue of fixed size until the [`Exporter`] takes them along;
+//! nobody waits for it. Without a tracer a request pays for one look at an `Option`.
+//!
+//! A span says which policy spoke, what it said, why, who decided, and how long that took. It never
+//! says who asked: there is no key, no attribute, no path and no header of a request in it.
+
+mod collector;
+mod context;
+mod current;
+mod encode;
+mod export;
+mod queue;
+mod ratio;
+mod span;
+
+use std::sync::Arc;
+
+pub use collector::{Collector, CollectorError};
+pub use context::TraceParent;
+pub(crate) use current::{Asked, asked};
+pub use current::{note, within};
+pub use export::Exporter;
+pub(crate) use queue::{Counts, Queue};
+pub use ratio::Ratio;
+pub use span::Span;
+
+/// Draws the requests that are traced, and takes their spans.
+///
+/// ```
+/// use tidegate_server::trace::{Collector, Ratio, TraceParent, Tracer};
+///
+/// let (tracer, exporter) = Tracer::new(Ratio::ALL, "tidegate");
+/// let caller = TraceParent::parse(b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+/// let span = tracer.begin("POST /v1/check", caller).ok_or("all are drawn")?;
+/// tracer.end(span);
+/// // On a runtime, for as long as there are spans: `exporter.run(collector, stop)`.
+/// let collector: Collector = "http://127.0.0.1:4317".parse()?;
+/// # drop((exporter, collector));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Tracer {
+    ratio: Ratio,
+    queue: Arc<Queue>,
+}
+
+impl Tracer {
+    /// A tracer, and what brings its spans to a collector, under the name of this service.
+    pub fn new(ratio: Ratio, service: &str) -> (Self, Exporter) {
+        let queue = Arc::new(Queue::new());
+        let exporter = Exporter::new(Arc::clone(&queue), service);
+        (Self { ratio, queue }, exporter)
+    }
+
+    /// A span, if the caller's is recorded; for whoever has none, if it is drawn.
+    pub fn begin(&self, name: &'static str, caller: Option<TraceParent>) -> Option<Box<Span>> {
+        let trace = match caller {
+            Some(caller) if !caller.is_sampled() => return None,
+            Some(caller) => caller.trace(),
+            None => self.draw()?,
+        };
+        Some(Span::begin(name, trace, caller))
+    }
+
+    /// The same for a caller whom nobody knows: it may say what its request is a part of, and not
+    /// that more is recorded than was meant to be.
+    pub fn begin_for_stranger(
+        &self,
+        name: &'static str,
+        caller: Option<TraceParent>,
+    ) -> Option<Box<Span>> {
+        match caller {
+            Some(caller) if !self.ratio.draws(caller.trace()) => None,
+            caller => self.begin(name, caller),
+        }
+    }
+
+    /// A new trace, if it is drawn.
+    fn draw(&self) -> Option<u128> {
+        let trace = fastrand::u128(1..);
+        self.ratio.draws(trace).then_some(trace)
+    }
+
+    /// Takes a span that is over. When there is no room for it, it is counted, and gone.
+    pub fn end(&self, span: Box<Span>) {
+        self.queue.push(*span.over());
+    }
+
+    /// What became of all spans.
+    pub(crate) fn counts(&self) -> &Counts {
+        self.queue.counts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(flags: &str) -> Option<TraceParent> {
+        let text = format!("00-ffffffffffffffffffffffffffffffff-00f067aa0ba902b7-{flags}");
+        TraceParent::parse(text.as_bytes())
+    }
+
+    #[test]
+    fn a_caller_decides_and_chance_for_whoever_has_none() {
+        let (all, _) = Tracer::new(Ratio::ALL, "test");
+        let (none, _) = Tracer::new(Ratio::NONE, "test");
+        assert!(all.begin("a", None).is_some() && none.begin("a", None).is_none());
+        assert!(all.begin("a", caller("01")).is_some() && none.begin("a", caller("01")).is_some());
+        assert!(all.begin("a", caller("00")).is_none());
+    }
+
+    #[test]
+    fn a_stranger_makes_nobody_record_more_than_was_meant() {
+        let (half, _) = Tracer::new("0.5".parse().unwrap(), "test");
+        assert!(half.begin("a", caller("01")).is_some());
+        assert!(half.begin_for_stranger("a", caller("01")).is_none(), "not drawn");
+        let (all, _) = Tracer::new(Ratio::ALL, "test");
+        assert!(all.begin_for_stranger("a", caller("01")).is_some());
+        assert!(all.begin_for_stranger("a", caller("00")).is_none());
+    }
+}

@@ -1,0 +1,94 @@
+//! Spans that wait for their collector.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::Span;
+use crate::metrics::{SLOTS, slot};
+
+/// A queue of fixed size. Whoever puts a span in it never waits: each worker has a part of its own,
+/// and the exporter is woken up once for many spans.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    parts: [CachePadded<Mutex<Vec<Span>>>; SLOTS],
+    many: Notify,
+    counts: Counts,
+}
+
+/// What became of spans.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// A collector has them.
+    pub(crate) exported: AtomicU64,
+    /// There was no room for them.
+    pub(crate) dropped: AtomicU64,
+    /// They were sent, and no collector has them.
+    pub(crate) lost: AtomicU64,
+}
+
+impl Queue {
+    pub(crate) fn new() -> Self {
+        Self { parts: Default::default(), many: Notify::new(), counts: Counts::default() }
+    }
+
+    pub(crate) fn push(&self, span: Span) {
+        let Some(part) = self.parts.get(slot()) else { return };
+        let mut part = part.lock();
+        if part.len() >= MAX_WAITING {
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        part.push(span);
+        let is_many = part.len() == MANY;
+        drop(part);
+        if is_many {
+            self.many.notify_one();
+        }
+    }
+
+    /// Waits until there are many.
+    pub(crate) async fn many(&self) {
+        self.many.notified().await;
+    }
+
+    /// Everything that waits.
+    pub(crate) fn take(&self) -> Vec<Span> {
+        self.parts.iter().flat_map(|part| std::mem::take(&mut *part.lock())).collect()
+    }
+
+    pub(crate) const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+impl Counts {
+    pub(crate) fn add(counter: &AtomicU64, spans: usize) {
+        counter.fetch_add(spans as u64, Ordering::Relaxed);
+    }
+}
+
+/// Of one part: about a megabyte.
+const MAX_WAITING: usize = 2_048;
+const MANY: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_there_is_no_room_for_is_counted() {
+        let queue = Queue::new();
+        for _ in 0..MAX_WAITING + 3 {
+            queue.push(*Span::begin("a", 1, None));
+        }
+        queue.many().await;
+        assert_eq!(queue.counts().dropped.load(Ordering::Relaxed), 3);
+        assert_eq!(queue.take().len(), MAX_WAITING);
+        assert!(queue.take().is_empty());
+        queue.push(*Span::begin("a", 1, None));
+        assert_eq!(queue.take().len(), 1);
+    }
+}

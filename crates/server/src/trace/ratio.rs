@@ -1,0 +1,103 @@
+//! How many traces are recorded.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A part of all traces, between none and all.
+///
+/// ```
+/// use tidegate_server::trace::Ratio;
+///
+/// let ratio: Ratio = "0.25".parse()?;
+/// assert!(ratio.draws(1 << 61) && !ratio.draws(1 << 62));
+/// assert!("1.5".parse::<Ratio>().is_err());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio(u128);
+
+impl Ratio {
+    /// Every trace.
+    pub const ALL: Self = Self(1 << 64);
+    /// None but those of callers that have theirs recorded.
+    pub const NONE: Self = Self(0);
+
+    /// Whether a trace is drawn: by its number, so that all who see it agree.
+    pub const fn draws(self, trace: u128) -> bool {
+        ((trace as u64) as u128) < self.0
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = String;
+
+    /// Digits, without a float between them and the number that they mean.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?}: expected a number from 0 to 1, such as 0.01");
+        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+        let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+        if text.is_empty() || !is_number(whole) || !is_number(part) || part.len() > MAX_DIGITS {
+            return Err(wrong());
+        }
+        let part_of_all = match part {
+            "" => 0,
+            part => {
+                let digits: u128 = part.parse().map_err(|_| wrong())?;
+                digits * Self::ALL.0 / 10_u128.pow(u32::try_from(part.len()).unwrap_or(0))
+            }
+        };
+        match (whole.trim_start_matches('0'), part_of_all) {
+            ("", part) => Ok(Self(part)),
+            ("1", 0) => Ok(Self::ALL),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// `all`, `none`, or about one in how many.
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::ALL => f.write_str("all"),
+            Self::NONE => f.write_str("none"),
+            Self(part) => write!(f, "about one in {}", (Self::ALL.0 + part / 2) / part),
+        }
+    }
+}
+
+/// More of them mean nothing, and these fit.
+const MAX_DIGITS: usize = 18;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_read_and_everything_else_is_refused() {
+        for (text, shown) in [
+            ("1", "all"),
+            ("1.0", "all"),
+            ("0", "none"),
+            ("0.0", "none"),
+            ("0.5", "about one in 2"),
+            (".1", "about one in 10"),
+            ("0.01", "about one in 100"),
+            ("0.000000000000000001", "about one in 1024819115206086200"),
+        ] {
+            assert_eq!(text.parse::<Ratio>().unwrap().to_string(), shown, "{text}");
+        }
+        for text in ["", "1.1", "2", "-0.5", "+1", "1e-3", "50%", "0,5", "0.0000000000000000001"] {
+            let error = text.parse::<Ratio>().unwrap_err();
+            assert_eq!(error, format!("{text:?}: expected a number from 0 to 1, such as 0.01"));
+        }
+    }
+
+    #[test]
+    fn about_as_many_are_drawn_as_were_asked_for() {
+        let ratio: Ratio = "0.1".parse().unwrap();
+        let mut chance = fastrand::Rng::with_seed(7);
+        let drawn = (0..10_000).filter(|_| ratio.draws(chance.u128(..))).count();
+        assert!((900..1_100).contains(&drawn), "{drawn}");
+        assert!(Ratio::ALL.draws(u128::MAX) && !Ratio::NONE.draws(0));
+    }
+}

@@ -1,0 +1,154 @@
+//! What is known about one request.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+use tidegate::{Clock as _, Decision, Stopwatch, SystemClock, Timestamp};
+use tidegate_wire::otlp::Value;
+
+use super::TraceParent;
+
+/// A request that is under way, or over.
+#[derive(Debug)]
+pub struct Span {
+    pub(super) name: Cow<'static, str>,
+    pub(super) trace: u128,
+    pub(super) id: u64,
+    /// 0 where there is none.
+    pub(super) parent: u64,
+    pub(super) started: Timestamp,
+    watch: Stopwatch,
+    pub(super) nanos: u64,
+    pub(super) is_failed: bool,
+    pub(super) attributes: SmallVec<[(&'static str, Value); 8]>,
+    decided: Decided,
+}
+
+/// What was decided about it. One decision speaks for all: a denial, if there is one, or the first.
+#[derive(Debug, Default)]
+struct Decided {
+    decisions: u32,
+    denied: u32,
+    nanos: u64,
+    spoke: Option<Spoke>,
+}
+
+#[derive(Debug)]
+struct Spoke {
+    policy: Option<String>,
+    is_allowed: bool,
+    reason: &'static str,
+    source: &'static str,
+}
+
+impl Span {
+    pub(super) fn begin(name: &'static str, trace: u128, caller: Option<TraceParent>) -> Box<Self> {
+        Box::new(Self {
+            name: name.into(),
+            trace,
+            id: fastrand::u64(1..),
+            parent: caller.map_or(0, TraceParent::span),
+            // Anchored anew: others compare it with their own clocks.
+            started: SystemClock::new().now(),
+            watch: Stopwatch::start(),
+            nanos: 0,
+            is_failed: false,
+            attributes: SmallVec::new(),
+            decided: Decided::default(),
+        })
+    }
+
+    /// What a service is told that is asked on behalf of this request.
+    pub const fn context(&self) -> TraceParent {
+        TraceParent::new(self.trace, self.id, true)
+    }
+
+    /// Names it by what is known only later.
+    pub fn rename(&mut self, name: String) {
+        self.name = name.into();
+    }
+
+    /// Says something else. It must be bounded, and nothing of a request's.
+    pub fn text(&mut self, name: &'static str, text: &str) {
+        self.attributes.push((name, Value::StringValue(text.to_owned())));
+    }
+
+    /// The same for a number.
+    pub fn number(&mut self, name: &'static str, number: u64) {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.attributes.push((name, Value::IntValue(number)));
+    }
+
+    /// It was answered over HTTP. What is the client's fault is no failure of ours.
+    pub fn answered(&mut self, status: http::StatusCode) {
+        self.number("http.response.status_code", status.as_u16().into());
+        self.is_failed |= status.is_server_error();
+    }
+
+    /// It was not done as it should have been.
+    pub(crate) const fn failed(&mut self) {
+        self.is_failed = true;
+    }
+
+    /// Takes note of a decision, and of how long it took.
+    pub(super) fn decided(&mut self, policy: Option<&str>, decision: &Decision, nanos: u64) {
+        let (decided, is_allowed) = (&mut self.decided, decision.is_allowed());
+        decided.decisions = decided.decisions.saturating_add(1);
+        decided.denied = decided.denied.saturating_add(u32::from(!is_allowed));
+        decided.nanos = decided.nanos.saturating_add(nanos);
+        if decided.spoke.as_ref().is_none_or(|spoke| spoke.is_allowed && !is_allowed) {
+            let (reason, source) = (decision.reason().name(), decision.source().name());
+            let policy = policy.map(str::to_owned);
+            decided.spoke = Some(Spoke { policy, is_allowed, reason, source });
+        }
+    }
+
+    /// Nothing more will happen.
+    pub(super) fn over(mut self: Box<Self>) -> Box<Self> {
+        self.nanos = self.watch.nanos();
+        let Decided { decisions, denied, nanos, spoke } = std::mem::take(&mut self.decided);
+        let Some(spoke) = spoke else { return self };
+        if let Some(policy) = spoke.policy {
+            self.attributes.push(("tidegate.policy", Value::StringValue(policy)));
+        }
+        self.attributes.push(("tidegate.allowed", Value::BoolValue(spoke.is_allowed)));
+        self.text("tidegate.reason", spoke.reason);
+        self.text("tidegate.source", spoke.source);
+        self.number("tidegate.store_ns", nanos);
+        if decisions > 1 {
+            self.number("tidegate.decisions", decisions.into());
+            self.number("tidegate.denied", denied.into());
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::Source;
+
+    #[test]
+    fn a_denial_speaks_for_all() {
+        let mut span = Span::begin("batch", 1, None);
+        let allowed = Decision::unsettled(true, Source::Fallback);
+        let denied = Decision::unsettled(false, Source::Fallback);
+        for (policy, decision) in
+            [("one", &allowed), ("two", &denied), ("three", &denied), ("four", &allowed)]
+        {
+            span.decided(Some(policy), decision, 10);
+        }
+        let span = span.over();
+        let found = |name| span.attributes.iter().find(|(it, _)| *it == name).map(|it| &it.1);
+        assert_eq!(found("tidegate.policy"), Some(&Value::StringValue("two".to_owned())));
+        assert_eq!(found("tidegate.allowed"), Some(&Value::BoolValue(false)));
+        assert_eq!(found("tidegate.decisions"), Some(&Value::IntValue(4)));
+        assert_eq!(found("tidegate.denied"), Some(&Value::IntValue(2)));
+        assert_eq!(found("tidegate.store_ns"), Some(&Value::IntValue(40)));
+    }
+
+    #[test]
+    fn nothing_is_said_of_decisions_where_there_was_none() {
+        assert!(Span::begin("a", 1, None).over().attributes.is_empty());
+    }
+}

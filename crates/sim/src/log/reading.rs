@@ -1,0 +1,85 @@
+//! What there is to know about a log that was read.
+
+use std::fmt;
+
+use tidegate::Timestamp;
+
+use super::LogError;
+use super::block::{Block, MOST_EXAMPLES};
+use super::format::Format;
+use crate::report::{clip, counted};
+
+/// What was read.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// Lines that are requests.
+    pub requests: u64,
+    /// Lines that are not.
+    pub malformed: u64,
+    /// The first of those.
+    pub examples: Vec<Example>,
+    /// Requests that came later than could be put in order.
+    pub late: u64,
+    /// Requests that were too far ahead of their time to wait for it.
+    pub ahead: u64,
+    /// The earliest request.
+    pub first: Option<Timestamp>,
+    /// The latest request.
+    pub last: Option<Timestamp>,
+    /// Formats that were found, by file.
+    pub formats: Vec<Format>,
+    /// How many requests had each attribute that was asked for.
+    pub attributes: Vec<(String, u64)>,
+}
+
+/// A line that is no request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// The file.
+    pub file: String,
+    /// The line in it, from one.
+    pub line: u64,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+impl Reading {
+    /// Takes note of a piece of one of the files.
+    pub(super) fn note(&mut self, block: &Block, files: &[String]) {
+        self.requests += block.rows.len() as u64;
+        self.malformed += block.malformed;
+        let room = MOST_EXAMPLES.saturating_sub(self.examples.len());
+        let file = files.get(block.file).map_or("", String::as_str);
+        self.examples.extend(block.examples.iter().take(room).map(|malformed| Example {
+            file: file.to_owned(),
+            line: malformed.line,
+            why: malformed.why,
+        }));
+        for row in &block.rows {
+            self.first = Some(self.first.map_or(row.at, |first| first.min(row.at)));
+            self.last = self.last.max(Some(row.at));
+        }
+    }
+
+    /// What was read, if that is anything.
+    ///
+    /// # Errors
+    ///
+    /// When no line is a request.
+    pub(crate) fn of_some(self) -> Result<Self, LogError> {
+        if self.requests > 0 {
+            return Ok(self);
+        }
+        let example = self.examples.first().map(|example| {
+            let lines = counted(self.malformed, "line");
+            format!("of {lines} none is one; {example}")
+        });
+        Err(LogError::NoRequest { example })
+    }
+}
+
+impl fmt::Display for Example {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", clip(&self.file, 40), self.line, self.why)
+    }
+}

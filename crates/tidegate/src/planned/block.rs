@@ -1,0 +1,137 @@
+//! `block_for`: whoever is denied stays denied for a while.
+
+use smallvec::SmallVec;
+use tidegate_core::{Charge, Cost, Fingerprint, Rule, Timestamp, Verdict};
+use tidegate_policy::{OnStoreError, Owed, PlannedPolicy};
+use tidegate_store::{Store, Verdicts};
+
+use super::{PlanLimiter, terms_of};
+use crate::{Decision, Source};
+
+/// A policy of a request that blocks those whom it denies.
+pub(super) struct Blocking<'p> {
+    name: Option<&'p str>,
+    mode: OnStoreError,
+    /// The first of its charges.
+    first: usize,
+    subject: Fingerprint,
+    rule: &'p Rule,
+}
+
+impl Blocking<'_> {
+    pub(super) fn charge(&self, cost: Cost) -> Charge<'_> {
+        Charge::new(self.subject, cost, self.rule)
+    }
+}
+
+/// One for each policy with `block_for`.
+pub(super) fn blocks_of<'p>(owed: &Owed<'p>) -> SmallVec<[Blocking<'p>; 1]> {
+    let mut blocks: SmallVec<[Blocking<'p>; 1]> = SmallVec::new();
+    for (first, charge) in owed.charges().iter().enumerate() {
+        let Some(policy) = owed.policy(first).filter(|_| charge.rule().enforced) else { continue };
+        let Some(block) = policy.block() else { continue };
+        if blocks.iter().all(|other| other.rule.id != block.rule.id) {
+            blocks.push(Blocking {
+                name: Some(policy.name()),
+                mode: policy.on_store_error(),
+                first,
+                subject: charge.subject(),
+                rule: &block.rule,
+            });
+        }
+    }
+    blocks
+}
+
+impl<S: Store> PlanLimiter<S> {
+    /// A denial for whoever is blocked: nothing is taken, and the wait is that of the block.
+    ///
+    /// The block is looked at first, and set last. In between others may come: a few requests at
+    /// the very moment of the first denial are denied by the limit and not by the block.
+    pub(super) async fn if_blocked(
+        &self,
+        owed: &Owed<'_>,
+        blocks: &[Blocking<'_>],
+    ) -> Option<Decision> {
+        // As one denial of all of it, which is remembered like any other.
+        let whole: SmallVec<[Charge<'_>; 4]> = blocks
+            .iter()
+            .map(|block| block.charge(Cost::ONE))
+            .chain(owed.named_charges())
+            .collect();
+        let (known, asked) = self.gate.recall(&whole);
+        if let Some(verdicts) = known {
+            return Some(blocked(owed, blocks, &verdicts, Source::DenyCache));
+        }
+        let mut verdicts = Verdicts::new();
+        for block in blocks {
+            verdicts.push(self.look(owed, block).await);
+        }
+        if verdicts.iter().all(|verdict| verdict.allowed) {
+            return None;
+        }
+        let peeks: SmallVec<[Charge<'_>; 4]> =
+            owed.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
+        let looked = self.ask(owed, &peeks).await;
+        verdicts.extend_from_slice(looked.verdicts());
+        self.gate.remember(&whole, &verdicts, asked);
+        Some(blocked(owed, blocks, &verdicts, looked.source()))
+    }
+
+    /// What a block says: denied, until it is over.
+    async fn look(&self, owed: &Owed<'_>, block: &Blocking<'_>) -> Verdict {
+        let charge = [block.charge(Cost::PEEK)];
+        let looked = self.gate.settle(&charge, terms_of(owed), |_| block.mode).await;
+        match looked.verdicts().first() {
+            Some(verdict) if verdict.remaining == 0 => {
+                Verdict { allowed: false, retry_after: Some(verdict.reset_after), ..*verdict }
+            }
+            Some(verdict) => *verdict,
+            None => block.rule.limit.probe_fresh(Cost::PEEK, Timestamp::ZERO),
+        }
+    }
+
+    /// Blocks the callers of those policies whose limits denied, and says how long that takes. A
+    /// cost that never fits is a mistake, and no attempt.
+    pub(super) async fn block(
+        &self,
+        owed: &Owed<'_>,
+        blocks: &[Blocking<'_>],
+        mut decision: Decision,
+    ) -> Decision {
+        for block in blocks {
+            let denies = |index: usize| {
+                let (verdict, charge) = (decision.verdicts().get(index), owed.charges().get(index));
+                let is_denied = verdict.is_some_and(|it| !it.allowed && !it.is_hopeless());
+                let is_meant = charge.is_some_and(|it| it.rule().enforced && !it.cost().is_peek());
+                is_denied && is_meant && owed.policy(index).map(PlannedPolicy::name) == block.name
+            };
+            if !decision.is_allowed() && (0..owed.charges().len()).any(denies) {
+                let charge = [block.charge(Cost::ONE)];
+                let _ = self.gate.settle(&charge, terms_of(owed), |_| block.mode).await;
+                decision = decision.waiting(block.first, block.rule.limit.period());
+            }
+        }
+        decision
+    }
+}
+
+/// The decision for whoever is blocked; the first verdicts are those of the blocks.
+fn blocked(
+    owed: &Owed<'_>,
+    blocks: &[Blocking<'_>],
+    verdicts: &[Verdict],
+    source: Source,
+) -> Decision {
+    let (of_blocks, rest) = verdicts.split_at(blocks.len().min(verdicts.len()));
+    let mut decision = Decision::of_charges(owed.charges(), source, |out| {
+        out.extend_from_slice(rest);
+        false
+    });
+    for (block, verdict) in blocks.iter().zip(of_blocks) {
+        if let Some(wait) = verdict.retry_after {
+            decision = decision.waiting(block.first, wait).blocked();
+        }
+    }
+    decision
+}

@@ -1,0 +1,56 @@
+//! How many crates come along with ours. Whoever adds one changes the number here, and in the
+//! documentation of `tidegate`.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+// Other systems need other crates.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// A crate of ours, a feature of it, and how many crates of others it takes at most.
+const MOST: &[(&str, &str, usize)] = &[
+    ("tidegate", "", 38),
+    ("tidegate", "macros", 39),
+    ("tidegate", "serde", 39),
+    ("tidegate", "redis", 99),
+    ("tidegate-tower", "", 51),
+    ("tidegate-client", "", 45),
+];
+
+fn crates_of_others(package: &str, feature: &str) -> usize {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--edges", "normal", "--prefix", "none", "--offline", "--locked"])
+        .args(["--package", package, "--features", feature])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let others = text.lines().filter(|line| !line.is_empty() && !line.starts_with("tidegate"));
+    // Name and version: two versions of a crate are two crates.
+    others.map(|line| line.split(' ').take(2).collect::<Vec<_>>()).collect::<BTreeSet<_>>().len()
+}
+
+#[test]
+fn no_crate_comes_along_unnoticed() {
+    for (package, feature, most) in MOST {
+        let count = crates_of_others(package, feature);
+        assert!(count <= *most, "{package} {feature:?}: {count} crates of others, not {most}");
+    }
+}
+
+#[test]
+fn the_documentation_says_how_many() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/tidegate/src/lib.rs");
+    let text = std::fs::read_to_string(path).unwrap();
+    for (package, feature, most) in MOST {
+        let name = match (*package, *feature) {
+            ("tidegate", "") => "none".to_owned(),
+            ("tidegate", feature) => format!("`{feature}`"),
+            (package, _) => format!("the crate `{package}`"),
+        };
+        let row = text.lines().find(|line| line.starts_with(&format!("//! | {name} |")));
+        assert!(row.is_some_and(|row| row.ends_with(&format!(" | {most} |"))), "{name}: {row:?}");
+    }
+}
