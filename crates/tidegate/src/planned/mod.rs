@@ -12,7 +12,7 @@ use tidegate_policy::{
 };
 use tidegate_store::{MemoryStore, Store, StoreError};
 
-use self::block::blocks_of;
+use self::block::{Blocking, blocks_of};
 use crate::gate::{Gate, Terms, denied_unasked};
 use crate::{Decision, Source, StoreReport};
 
