@@ -82,7 +82,7 @@ mod tests {
             ("0.5", "about one in 2"),
             (".1", "about one in 10"),
             ("0.01", "about one in 100"),
-            ("0.000000000000000001", "about one in 1024819115206086200"),
+            ("0.000000000000000001", "about one in 1024819115206086201"),
         ] {
             assert_eq!(text.parse::<Ratio>().unwrap().to_string(), shown, "{text}");
         }
