@@ -37,7 +37,7 @@ pub fn model(limit: &Limit) -> Box<dyn Model> {
         AlgorithmKind::SlidingWindow => Box::new(sliding_window::SlidingWindow::new(&quota)),
         AlgorithmKind::SlidingLog => Box::new(sliding_log::SlidingLog::new(&quota)),
         AlgorithmKind::TokenBucket => Box::new(token_bucket::TokenBucket::new(&quota)),
-        other => panic!("{other} has no model yet: add model/{other}.rs"),
+        other => panic!("{other} has no model yet: add a file in model/, and an arm here"),
     }
 }
 

@@ -36,7 +36,7 @@ for_each_algorithm!(modules);
 ///
 /// Implementations hold parameters only. They read no clock, keep no key and cannot fail: what
 /// could overflow is refused by [`from_quota`](Algorithm::from_quota). The laws that every
-/// implementation owes are listed in `ARCHITECTURE.md` and tested by the conformance crate.
+/// implementation owes are the laws of the conformance crate, which tests them.
 ///
 /// Every state is valid for every `now`. A state from the future (the clock went back) is read as
 /// if it had been written now: nothing is gained, and nobody is denied for longer than one
