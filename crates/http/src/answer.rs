@@ -2,11 +2,15 @@
 
 use tidegate::{Charge, Decision, Owed, Policy, Rule, Verdict};
 
+use crate::Stencil;
+
 /// What a client is told about.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a, 'p> {
     asked: Asked<'a, 'p>,
     decision: &'a Decision,
+    /// Of each limit, if they were written before.
+    stencils: &'a [Stencil],
 }
 
 /// Who was asked.
@@ -30,12 +34,18 @@ pub struct Said<'a> {
 impl<'a, 'p> Answer<'a, 'p> {
     /// By the policies of a plan that a request was about.
     pub const fn of_owed(owed: &'a Owed<'p>, decision: &'a Decision) -> Self {
-        Self { asked: Asked::Owed(owed), decision }
+        Self { asked: Asked::Owed(owed), decision, stencils: &[] }
     }
 
     /// By the one policy of a limiter.
     pub const fn of_policy(policy: &'a Policy, decision: &'a Decision) -> Self {
-        Self { asked: Asked::Policy(policy), decision }
+        Self { asked: Asked::Policy(policy), decision, stencils: &[] }
+    }
+
+    /// With the [stencils](Stencil::each_of) of the policy that was asked.
+    #[must_use]
+    pub const fn with_stencils(self, stencils: &'a [Stencil]) -> Self {
+        Self { stencils, ..self }
     }
 
     /// The decision.
@@ -50,15 +60,24 @@ impl<'a, 'p> Answer<'a, 'p> {
 
     /// What each limit says, in the order of the file.
     pub fn each(&self) -> impl Iterator<Item = Said<'a>> + use<'a, 'p> {
-        let asked = self.asked;
-        self.decision.verdicts().iter().enumerate().filter_map(move |(index, verdict)| {
-            Some(Said { policy: asked.policy(index)?, rule: asked.rule(index)?, verdict })
-        })
+        let answer = *self;
+        (0..self.decision.verdicts().len()).filter_map(move |index| answer.said(index))
+    }
+
+    /// What the limit at `index` says.
+    pub(crate) fn said(&self, index: usize) -> Option<Said<'a>> {
+        let (policy, rule) = (self.asked.policy(index)?, self.asked.rule(index)?);
+        Some(Said { policy, rule, verdict: self.decision.verdicts().get(index)? })
     }
 
     /// The one that speaks for all.
     pub fn tightest(&self) -> Option<Said<'a>> {
-        self.decision.tightest_index().and_then(|index| self.each().nth(index))
+        self.decision.tightest_index().and_then(|index| self.said(index))
+    }
+
+    /// The stencil of the limit at `index`.
+    pub(crate) fn stencil(&self, index: usize) -> Option<&'a Stencil> {
+        self.stencils.get(index)
     }
 
     /// The policy that speaks for all; the first one when none could say anything.

@@ -10,6 +10,13 @@ use crate::{Answer, PROBLEM_JSON, Said, describe};
 
 /// The answer to a request that may not happen: 429 with everything that helps to do better.
 pub fn denial(answer: &Answer<'_, '_>) -> Response<Bytes> {
+    let mut response = plain_denial(answer);
+    describe(answer, response.headers_mut());
+    response
+}
+
+/// The same without the [fields](crate::Fields) that go with it.
+pub fn plain_denial(answer: &Answer<'_, '_>) -> Response<Bytes> {
     let status = StatusCode::TOO_MANY_REQUESTS;
     // Where no limit was asked, none was exceeded.
     let is_exceeded = answer.decision().reason() != Reason::StoreUnavailable;
@@ -23,7 +30,6 @@ pub fn denial(answer: &Answer<'_, '_>) -> Response<Bytes> {
     let mut response = Response::new(json(&problem));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-    describe(answer, response.headers_mut());
     response
 }
 

@@ -1,12 +1,10 @@
 //! The `RateLimit` fields of draft-ietf-httpapi-ratelimit-headers-11, and `Retry-After`.
 
-use std::fmt::Write;
-
-use bytes::BytesMut;
+use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use tidegate::{Calendar, Limit, Span};
+use tidegate::{Calendar, Limit, Policy, Span};
 
-use crate::{Answer, Said};
+use crate::Answer;
 
 /// Says when to try again, and how the tightest limit stands if any was asked.
 pub fn describe(answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
@@ -24,20 +22,20 @@ pub struct Fields {
 impl Fields {
     /// When to try again, and how the tightest limit stands if any was asked.
     pub fn of(answer: &Answer<'_, '_>) -> Self {
-        let retry_after = answer.decision().retry_after().map(retry_after_secs);
-        let Some(Said { policy, rule, verdict }) = answer.tightest() else {
+        let decision = answer.decision();
+        let retry_after = decision.retry_after().map(retry_after_secs);
+        let tightest = decision.tightest_index();
+        let Some((index, said)) = tightest.and_then(|index| Some((index, answer.said(index)?)))
+        else {
             return Self { retry_after, ..Self::default() };
         };
-        // Both fields in one allocation.
-        let mut text = BytesMut::with_capacity(2 * (policy.len() + QUOTES_AND_NUMBERS));
-        write_quota(&mut text, policy, &rule.limit);
-        let quota = text.split();
         // Whoever heeds `t` must not come back before `Retry-After`.
-        let t = retry_after.unwrap_or_else(|| verdict.reset_after.as_secs_ceil());
-        write_quoted(&mut text, policy);
-        write_number(&mut text, ";r=", verdict.remaining);
-        write_number(&mut text, ";t=", t);
-        Self { retry_after, policy: value(quota), state: value(text) }
+        let t = retry_after.unwrap_or_else(|| said.verdict.reset_after.as_secs_ceil());
+        let (policy, state) = match answer.stencil(index) {
+            Some(stencil) => stencil.fields(said.verdict.remaining, t),
+            None => Stencil::new(said.policy, &said.rule.limit).fields(said.verdict.remaining, t),
+        };
+        Self { retry_after, policy, state }
     }
 
     /// When to try again, and nothing else.
@@ -76,49 +74,89 @@ fn retry_after_secs(span: Span) -> u64 {
     span.as_secs_ceil().max(1)
 }
 
-/// `w` is in whole seconds; a window that is not, or is a month, gets none rather than a wrong one.
-fn write_quota(text: &mut impl Write, name: &str, limit: &Limit) {
-    let quota = limit.quota();
-    let is_month = limit.calendar() == Some(Calendar::Month);
-    let secs = quota.window().as_secs_ceil();
-    write_quoted(text, name);
-    write_number(text, ";q=", quota.limit());
-    if Span::from_secs(secs) == quota.window() && !is_month {
-        write_number(text, ";w=", secs);
-    }
+/// What the fields say of a limit, whatever is decided: written once where a policy decides often.
+#[derive(Clone, Debug)]
+pub struct Stencil {
+    /// `"name";q=5;w=60`. Quoting leaves only printable ASCII, so that it is always there.
+    quota: Option<HeaderValue>,
+    /// How much of it is the name.
+    name: usize,
 }
 
-/// Quoting leaves only printable ASCII, so this does not fail.
-fn value(text: BytesMut) -> Option<HeaderValue> {
-    HeaderValue::from_maybe_shared(text.freeze()).ok()
+impl Stencil {
+    /// For each limit of a policy.
+    pub fn each_of(policy: &Policy) -> Vec<Self> {
+        policy.rules().iter().map(|rule| Self::new(policy.name(), &rule.limit)).collect()
+    }
+
+    /// `w` is in whole seconds; a window that is not, or is a month, gets none rather than a wrong
+    /// one.
+    fn new(policy: &str, limit: &Limit) -> Self {
+        let quota = limit.quota();
+        let is_month = limit.calendar() == Some(Calendar::Month);
+        let secs = quota.window().as_secs_ceil();
+        let mut text = Vec::with_capacity(policy.len() + QUOTES_AND_NUMBERS);
+        write_quoted(&mut text, policy);
+        let name = text.len();
+        write(&mut text, ";q=", Digits::new().of(quota.limit()));
+        if Span::from_secs(secs) == quota.window() && !is_month {
+            write(&mut text, ";w=", Digits::new().of(secs));
+        }
+        Self { quota: HeaderValue::from_maybe_shared(Bytes::from(text)).ok(), name }
+    }
+
+    /// `RateLimit-Policy` and `RateLimit`.
+    fn fields(&self, remaining: u64, t: u64) -> (Option<HeaderValue>, Option<HeaderValue>) {
+        let (mut remaining_digits, mut t_digits) = (Digits::new(), Digits::new());
+        let (remaining, t) = (remaining_digits.of(remaining), t_digits.of(t));
+        let quota = self.quota.as_ref().map(HeaderValue::as_bytes);
+        let name = quota.and_then(|quota| quota.get(..self.name)).unwrap_or_default();
+        // To the byte: what is longer than its text would be copied once more.
+        let mut state = Vec::with_capacity(name.len() + 6 + remaining.len() + t.len());
+        state.extend_from_slice(name);
+        write(&mut state, ";r=", remaining);
+        write(&mut state, ";t=", t);
+        (self.quota.clone(), HeaderValue::from_maybe_shared(Bytes::from(state)).ok())
+    }
 }
 
 /// A string of RFC 9651. It can hold printable ASCII only; other bytes are percent-encoded.
-fn write_quoted(text: &mut impl Write, name: &str) {
+fn write_quoted(text: &mut Vec<u8>, name: &str) {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    let _ = text.write_char('"');
+    text.push(b'"');
     if name.bytes().all(is_plain) {
-        let _ = text.write_str(name);
+        text.extend_from_slice(name.as_bytes());
     } else {
         for byte in name.bytes() {
-            let _ = match byte {
-                b'"' | b'\\' => write!(text, "\\{}", char::from(byte)),
-                b' '..=b'~' => text.write_char(char::from(byte)),
-                _ => write!(text, "%{byte:02x}"),
-            };
+            match byte {
+                b'"' | b'\\' => text.extend_from_slice(&[b'\\', byte]),
+                b' '..=b'~' => text.push(byte),
+                _ => text.extend_from_slice(format!("%{byte:02x}").as_bytes()),
+            }
         }
     }
-    let _ = text.write_char('"');
+    text.push(b'"');
 }
 
-/// An integer of RFC 9651 has at most fifteen digits. Not by `write!`, which takes longer than all
-/// else here.
-fn write_number(text: &mut impl Write, name: &str, value: u64) {
-    let _ = text.write_str(name);
-    let _ = text.write_str(itoa::Buffer::new().format(value.min(999_999_999_999_999)));
+fn write(text: &mut Vec<u8>, name: &str, value: &str) {
+    text.extend_from_slice(name.as_bytes());
+    text.extend_from_slice(value.as_bytes());
 }
 
-/// What stands around a name: `"";q=100;w=86400`, and the like, with some room.
+/// An integer of RFC 9651, which has at most fifteen digits.
+struct Digits(itoa::Buffer);
+
+impl Digits {
+    fn new() -> Self {
+        Self(itoa::Buffer::new())
+    }
+
+    fn of(&mut self, value: u64) -> &str {
+        self.0.format(value.min(999_999_999_999_999))
+    }
+}
+
+/// What stands around a name: `"";q=100;w=86400`, with some room.
 const QUOTES_AND_NUMBERS: usize = 48;
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -162,9 +200,9 @@ mod tests {
         let [policy, ..] = fields(r#"'a"b\c x: é'"#, &["1/day"], 0);
         assert_eq!(policy.unwrap(), r#""a\"b\\c x: %c3%a9";q=1;w=86400"#);
         // A plan refuses such a name; were one to come from elsewhere, it splits no header.
-        let mut text = String::new();
+        let mut text = Vec::new();
         write_quoted(&mut text, "a\r\nx");
-        assert_eq!(text, r#""a%0d%0ax""#);
+        assert_eq!(text, br#""a%0d%0ax""#);
     }
 
     #[test]

@@ -64,6 +64,9 @@ impl KeyHasher {
     /// The fingerprint of a key: 128 bits, whatever its length.
     #[inline]
     pub fn fingerprint<K: Key + ?Sized>(&self, key: &K) -> Fingerprint {
+        if let Some(known) = key.known() {
+            return known;
+        }
         match &self.0 {
             Kind::Local { high, low } => {
                 let (mut high, mut low) = (high.hasher(), low.hasher());

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use tidegate_core::Fingerprint;
+
 /// One or more parts that together name a caller.
 ///
 /// Parts are kept apart: `("a", "bc")` and `("ab", "c")` are different keys, and so is `"abc"`.
@@ -29,6 +31,28 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub trait Key {
     /// Calls `part` with each part, always in the same order.
     fn each_part(&self, part: impl FnMut(&[u8]));
+
+    /// Its fingerprint, if somebody has taken it already.
+    #[doc(hidden)]
+    #[inline]
+    fn known(&self) -> Option<Fingerprint> {
+        None
+    }
+}
+
+/// A key whose [`fingerprint`](crate::Policy::fingerprint) was taken before: it is used as it is,
+/// and means something to policies with the same hasher only.
+impl Key for Fingerprint {
+    #[inline]
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        part(&self.high().to_le_bytes());
+        part(&self.low().to_le_bytes());
+    }
+
+    #[inline]
+    fn known(&self) -> Option<Fingerprint> {
+        Some(*self)
+    }
 }
 
 macro_rules! byte_keys {
@@ -125,5 +149,10 @@ impl<K: Key + ?Sized> Key for &K {
     #[inline]
     fn each_part(&self, part: impl FnMut(&[u8])) {
         (**self).each_part(part);
+    }
+
+    #[inline]
+    fn known(&self) -> Option<Fingerprint> {
+        (**self).known()
     }
 }

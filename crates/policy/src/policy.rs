@@ -1,7 +1,7 @@
 //! A named set of limits on one kind of key.
 
 use smallvec::SmallVec;
-use tidegate_core::{Calendar, Charge, Cost, Limit, Rule, Span};
+use tidegate_core::{Calendar, Charge, Cost, Fingerprint, Limit, Rule, Span};
 
 use crate::{Key, KeyHasher};
 
@@ -94,6 +94,23 @@ impl Policy {
     pub fn charges<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Charges<'_> {
         let subject = self.hasher.fingerprint(key);
         self.rules.iter().map(|rule| Charge::new(subject, cost, rule)).collect()
+    }
+
+    /// What is left of a key when it is charged. It takes the key's place later, where the key itself
+    /// is not at hand any more.
+    ///
+    /// ```
+    /// use tidegate_core::Cost;
+    /// use tidegate_policy::Policy;
+    ///
+    /// let policy = Policy::new("api", ["5/minute".parse()?])?;
+    /// let print = policy.fingerprint("alice");
+    /// let [one, two] = [policy.charges(&print, Cost::ONE), policy.charges("alice", Cost::ONE)];
+    /// assert_eq!(one[0].counter(), two[0].counter());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn fingerprint<K: Key + ?Sized>(&self, key: &K) -> Fingerprint {
+        self.hasher.fingerprint(key)
     }
 
     /// The same charges, lent to `settle`. A single one, the usual case, needs no list.

@@ -7,8 +7,9 @@ use tidegate_core::{Charge, Verdict};
 
 use crate::StoreError;
 
-/// The verdicts of one settlement, in the order of its charges. No allocation for up to four.
-pub type Verdicts = SmallVec<[Verdict; 4]>;
+/// The verdicts of one settlement, in the order of its charges. No allocation for one or
+/// two, as policies have.
+pub type Verdicts = SmallVec<[Verdict; 2]>;
 
 /// Keeps counters and tells the time.
 ///

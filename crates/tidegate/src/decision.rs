@@ -108,10 +108,10 @@ impl Decision {
     /// When to try again: exact, if nobody else comes first. `None` when it was allowed, and
     /// when it never will be.
     pub fn retry_after(&self) -> Option<Span> {
-        match self.tightest().filter(|_| !self.allowed) {
-            Some(verdict) => verdict.retry_after,
-            None => self.retry_after,
+        if self.allowed {
+            return self.retry_after;
         }
+        self.tightest().map_or(self.retry_after, |verdict| verdict.retry_after)
     }
 
     /// When the tightest limit is full again, if nobody comes.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate::{Cost, Decision, Limiter, Owed, OwnedKey, Plan, PlanLimiter, Source, Store};
-use tidegate_http::{Answer, Fields};
+use tidegate::{Cost, Decision, Fingerprint, Limiter, Owed, Plan, PlanLimiter, Source, Store};
+use tidegate_http::{Answer, Fields, Stencil};
 
 use crate::RequestHead;
 use crate::attributes::attributes;
@@ -18,11 +18,14 @@ pub(crate) trait Backend: Send + Sync {
     /// What to ask about a request; `None` if nothing limits it.
     fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question>;
 
-    /// The answer, where that takes no waiting.
-    fn decide_now(&self, question: &Question) -> Option<Outcome>;
+    /// The decision, where that takes no waiting.
+    fn decide_now(&self, question: &Question) -> Option<Decision>;
 
-    /// The answer, and the question back.
-    fn decide(self: Arc<Self>, question: Question) -> Boxed<(Outcome, Question)>;
+    /// What the client hears of a decision that was made at once.
+    fn tell(&self, question: &Question, decision: &Decision) -> Told;
+
+    /// The decision, what the client hears of it, and the question back.
+    fn decide(self: Arc<Self>, question: Question) -> Boxed<(Decision, Told, Question)>;
 
     /// Gives back what an allowing answer took.
     fn refund(self: Arc<Self>, question: Question) -> Boxed<()>;
@@ -41,67 +44,71 @@ pub(crate) struct Question {
 
 #[derive(Debug)]
 enum Subject {
-    Key(OwnedKey),
+    Key(Fingerprint),
     /// With the plan that wants to know them: another may take its place meanwhile.
     Attributes(Arc<Plan>, Vec<(Box<str>, Vec<u8>)>),
 }
 
-/// A decision, and what to tell the client of it.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) decision: Decision,
+/// What to tell the client of a decision.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
     pub(crate) fields: Fields,
     /// What to answer instead of the service, if it is a denial.
     pub(crate) denial: Option<Box<Response<Bytes>>>,
 }
 
-impl Outcome {
-    fn of(answer: &Answer<'_, '_>, tells: bool) -> (Fields, Option<Box<Response<Bytes>>>) {
+impl Told {
+    fn of(answer: &Answer<'_, '_>, tells: bool) -> Self {
         let is_denied = !answer.decision().is_allowed();
         let fields = if tells || is_denied { Fields::of(answer) } else { Fields::default() };
-        (fields, is_denied.then(|| Box::new(tidegate_http::denial(answer))))
-    }
-
-    fn unlimited() -> Self {
-        let decision = Decision::unsettled(true, Source::None);
-        Self { decision, fields: Fields::default(), denial: None }
-    }
-
-    fn of_policy(limiter: &Limiter<impl Store>, decision: Decision, tells: bool) -> Self {
-        let (fields, denial) = Self::of(&Answer::of_policy(limiter.policy(), &decision), tells);
-        Self { decision, fields, denial }
+        let denial = is_denied.then(|| Box::new(tidegate_http::plain_denial(answer)));
+        Self { fields, denial }
     }
 }
 
 /// By a key.
-impl<S: Store + 'static> Backend for Limiter<S> {
+struct Keyed<S> {
+    limiter: Arc<Limiter<S>>,
+    stencils: Vec<Stencil>,
+}
+
+impl<S: Store> Keyed<S> {
+    fn new(limiter: Arc<Limiter<S>>) -> Self {
+        let stencils = Stencil::each_of(limiter.policy());
+        Self { limiter, stencils }
+    }
+}
+
+impl<S: Store + 'static> Backend for Keyed<S> {
     fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question> {
-        let key = config.key.of(head, &config.warnings)?;
+        let key = config.key.print(head, &config.warnings, self.limiter.policy())?;
         Some(Question::new(Subject::Key(key), head, config))
     }
 
-    fn decide_now(&self, question: &Question) -> Option<Outcome> {
-        let decision = self.try_check_n(question.key()?, question.cost)?;
-        Some(Outcome::of_policy(self, decision, question.tells))
+    fn decide_now(&self, question: &Question) -> Option<Decision> {
+        self.limiter.try_check_n(question.key()?, question.cost)
     }
 
-    fn decide(self: Arc<Self>, question: Question) -> Boxed<(Outcome, Question)> {
+    fn tell(&self, question: &Question, decision: &Decision) -> Told {
+        let answer = Answer::of_policy(self.limiter.policy(), decision);
+        Told::of(&answer.with_stencils(&self.stencils), question.tells)
+    }
+
+    fn decide(self: Arc<Self>, question: Question) -> Boxed<(Decision, Told, Question)> {
         Box::pin(async move {
-            let outcome = match question.key() {
-                Some(key) => {
-                    let decision = self.check_n(key, question.cost).await;
-                    Outcome::of_policy(&self, decision, question.tells)
-                }
-                None => Outcome::unlimited(),
+            let decision = match question.key() {
+                Some(key) => self.limiter.check_n(key, question.cost).await,
+                None => Decision::unsettled(true, Source::None),
             };
-            (outcome, question)
+            let told = self.tell(&question, &decision);
+            (decision, told, question)
         })
     }
 
     fn refund(self: Arc<Self>, question: Question) -> Boxed<()> {
         Box::pin(async move {
             if let Some(key) = question.key() {
-                Self::refund(&self, key, question.cost).await;
+                self.limiter.refund(key, question.cost).await;
             }
         })
     }
@@ -115,22 +122,26 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
         Some(Question::new(Subject::Attributes(plan, attributes), head, config))
     }
 
-    fn decide_now(&self, _: &Question) -> Option<Outcome> {
+    fn decide_now(&self, _: &Question) -> Option<Decision> {
         None
     }
 
-    fn decide(self: Arc<Self>, question: Question) -> Boxed<(Outcome, Question)> {
+    fn tell(&self, question: &Question, decision: &Decision) -> Told {
+        let told = |owed: Owed<'_>| Told::of(&Answer::of_owed(&owed, decision), question.tells);
+        question.owed().map(told).unwrap_or_default()
+    }
+
+    fn decide(self: Arc<Self>, question: Question) -> Boxed<(Decision, Told, Question)> {
         Box::pin(async move {
-            let outcome = match question.owed() {
+            let (decision, told) = match question.owed() {
                 Some(owed) => {
                     let decision = self.settle(&owed).await;
-                    let (fields, denial) =
-                        Outcome::of(&Answer::of_owed(&owed, &decision), question.tells);
-                    Outcome { decision, fields, denial }
+                    let told = Told::of(&Answer::of_owed(&owed, &decision), question.tells);
+                    (decision, told)
                 }
-                None => Outcome::unlimited(),
+                None => (Decision::unsettled(true, Source::None), Told::default()),
             };
-            (outcome, question)
+            (decision, told, question)
         })
     }
 
@@ -150,7 +161,7 @@ impl Question {
         Self { subject, cost: config.cost_of(head), tells: config.tells() }
     }
 
-    const fn key(&self) -> Option<&OwnedKey> {
+    const fn key(&self) -> Option<&Fingerprint> {
         match &self.subject {
             Subject::Key(key) => Some(key),
             Subject::Attributes(..) => None,
@@ -181,21 +192,24 @@ pub(crate) mod sealed {
 }
 
 macro_rules! into_backend {
-    ($($limiter:ident),*) => {$(
-        impl<S: Store + 'static> sealed::IntoBackend for $limiter<S> {
+    ($($limiter:ty, $limiter_in_arc:expr;)*) => {$(
+        impl<S: Store + 'static> sealed::IntoBackend for Arc<$limiter> {
             #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
             fn into_backend(self) -> Arc<dyn Backend> {
-                Arc::new(self)
+                $limiter_in_arc(self)
             }
         }
 
-        impl<S: Store + 'static> sealed::IntoBackend for Arc<$limiter<S>> {
+        impl<S: Store + 'static> sealed::IntoBackend for $limiter {
             #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
             fn into_backend(self) -> Arc<dyn Backend> {
-                self
+                $limiter_in_arc(Arc::new(self))
             }
         }
     )*};
 }
 
-into_backend!(Limiter, PlanLimiter);
+into_backend! {
+    Limiter<S>, |limiter| Arc::new(Keyed::new(limiter));
+    PlanLimiter<S>, |limiter| limiter;
+}

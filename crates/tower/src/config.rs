@@ -8,7 +8,7 @@ use http::{Request, Response};
 use tidegate::{Cost, Decision, MAX_COUNT};
 use tidegate_http::Fields;
 
-use crate::backend::{Backend, Outcome};
+use crate::backend::{Backend, Told};
 use crate::warning::Warnings;
 use crate::{Denial, Key, RequestHead, ResponseHead};
 
@@ -71,10 +71,11 @@ impl Config {
     /// answer itself.
     pub(crate) fn admit<B>(
         &self,
-        outcome: Outcome,
+        decision: Decision,
+        told: Told,
         request: &mut Request<B>,
     ) -> Result<Option<Fields>, Box<Response<Bytes>>> {
-        let Outcome { decision, fields, denial } = outcome;
+        let Told { fields, denial } = told;
         let head = RequestHead::of(request);
         if let Some(observe) = &self.observe {
             observe(head, &decision);

@@ -10,10 +10,11 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
+use tidegate::Decision;
 use tidegate_http::Fields;
 use tower_service::Service;
 
-use crate::backend::{Boxed, Outcome, Question};
+use crate::backend::{Boxed, Question, Told};
 use crate::config::Config;
 use crate::{ResponseBody, ResponseHead};
 
@@ -31,8 +32,8 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<S, B, F, R> {
-        /// The store is being asked.
-        Deciding { asking: Asking<S, B> },
+        /// The store is being asked. In a box: it is large, and most stores have answered already.
+        Deciding { asking: Box<Asking<S, B>> },
         /// The inner service is at work.
         Calling { #[pin] future: F, ticket: Ticket },
         /// What the request took is being given back.
@@ -44,7 +45,7 @@ pin_project! {
 
 /// A request that waits for the decision about it.
 struct Asking<S, B> {
-    deciding: Boxed<(Outcome, Question)>,
+    deciding: Boxed<(Decision, Told, Question)>,
     /// The service, which was ready, and the request. Taken when the decision is there.
     next: Option<(S, Request<B>)>,
     config: Arc<Config>,
@@ -106,7 +107,7 @@ where
     ) -> Self {
         let deciding = Arc::clone(&config.backend).decide(question);
         let next = Some((ready, request));
-        Self::new(State::Deciding { asking: Asking { deciding, next, config } })
+        Self::new(State::Deciding { asking: Box::new(Asking { deciding, next, config }) })
     }
 }
 
@@ -116,9 +117,9 @@ impl<S, B> Asking<S, B> {
     where
         S: Service<Request<B>, Future = F>,
     {
-        let (outcome, question) = ready!(self.deciding.as_mut().poll(context));
+        let (decision, told, question) = ready!(self.deciding.as_mut().poll(context));
         let Some((mut inner, mut request)) = self.next.take() else { return Poll::Ready(None) };
-        Poll::Ready(Some(match self.config.admit(outcome, &mut request) {
+        Poll::Ready(Some(match self.config.admit(decision, told, &mut request) {
             Ok(fields) => State::Calling {
                 future: inner.call(request),
                 ticket: Ticket::new(fields, question, &self.config),

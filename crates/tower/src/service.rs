@@ -7,9 +7,10 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use tidegate::Decision;
 use tower_service::Service;
 
-use crate::backend::{Outcome, Question};
+use crate::backend::Question;
 use crate::config::Config;
 use crate::future::ResponseFuture;
 use crate::{RequestHead, ResponseBody};
@@ -68,7 +69,7 @@ where
             return ResponseFuture::passing(self.inner.call(request));
         };
         match config.backend.decide_now(&question) {
-            Some(outcome) => self.answer(outcome, question, request),
+            Some(decision) => self.answer(decision, question, request),
             None => self.ask(question, request),
         }
     }
@@ -78,14 +79,15 @@ impl<S> RateLimit<S> {
     /// The decision is there.
     fn answer<B>(
         &mut self,
-        outcome: Outcome,
+        decision: Decision,
         question: Question,
         mut request: Request<B>,
     ) -> ResponseFuture<S, B>
     where
         S: Service<Request<B>>,
     {
-        match self.config.admit(outcome, &mut request) {
+        let told = self.config.backend.tell(&question, &decision);
+        match self.config.admit(decision, told, &mut request) {
             Ok(fields) => {
                 let future = self.inner.call(request);
                 ResponseFuture::calling(future, fields, question, &self.config)

@@ -43,6 +43,7 @@ impl Address {
 
     /// The octets that count, and then which kind they are: a text that has the same bytes stays
     /// another key.
+    #[inline]
     pub(crate) fn each_part(self, prefix: u8, part: &mut impl FnMut(&[u8])) {
         match self.0 {
             IpAddr::V4(address) => {
@@ -70,6 +71,7 @@ impl Address {
 /// assert_ne!(key("2001:db8:0:1::1"), key("2001:db8::1"));
 /// ```
 impl Key for Address {
+    #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         Self::each_part(*self, super::DEFAULT_PREFIX, &mut part);
     }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use tidegate::{Address, OwnedKey};
+use tidegate::{Address, Fingerprint, OwnedKey, Policy};
 use tidegate_http::ClientIp;
 
 use super::{Absent, AddressOf, Key, Source};
@@ -21,15 +21,26 @@ pub(super) enum Found {
 }
 
 impl Key {
-    /// The key of a request; `None` if it is not to be limited.
-    pub(crate) fn of(&self, head: RequestHead<'_>, warnings: &Warnings) -> Option<OwnedKey> {
+    /// What a policy counts a request by; `None` if it is not to be limited.
+    pub(crate) fn print(
+        &self,
+        head: RequestHead<'_>,
+        warnings: &Warnings,
+        policy: &Policy,
+    ) -> Option<Fingerprint> {
+        // The usual case needs no list of parts.
+        if matches!(self.source, Source::ClientIp)
+            && let Some(ip) = self.address.find(head, warnings)
+        {
+            return Some(policy.fingerprint(&self.address.counted(ip)));
+        }
         let mut key = OwnedKey::default();
         match self.find(head, warnings, &mut key) {
             Found::Unlimited => return None,
             Found::Key => {}
             Found::Substitute => key.push(SUBSTITUTE),
         }
-        Some(key)
+        Some(policy.fingerprint(&key))
     }
 
     /// The value itself, where nothing may stand in for it.
