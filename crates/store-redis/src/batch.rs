@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule, Span};
 use tidegate_store::{StoreError, Verdicts};
 
-use crate::courier::Place;
 use crate::key::KeyName;
 use crate::parcel::Parcel;
 use crate::plain::Plain;
@@ -23,6 +22,8 @@ pub(crate) struct Item {
     pub(crate) phase: Span,
     /// Where another limiter keeps the count too; then `key` only tells the slot.
     pub(crate) plain: Option<Box<Plain>>,
+    /// Where its key is in the batch, once it is in one.
+    pub(crate) place: usize,
 }
 
 impl Item {
@@ -34,6 +35,7 @@ impl Item {
             rule: *charge.rule(),
             phase: charge.phase(),
             plain: None,
+            place: 0,
         }
     }
 
@@ -61,6 +63,13 @@ impl Ask {
         }
     }
 
+    fn items_mut(&mut self) -> &mut [Item] {
+        match self {
+            Self::Settle(items) => items,
+            Self::Refund(item) | Self::Reset(item) => std::slice::from_mut(item),
+        }
+    }
+
     /// Whether it concerns keys that another limiter writes too.
     pub(crate) fn is_plain(&self) -> bool {
         self.items().iter().any(|item| item.plain.is_some())
@@ -73,10 +82,10 @@ impl Ask {
 }
 
 impl Ask {
-    pub(crate) fn place(&self) -> Place {
+    /// Whose counters it concerns first.
+    pub(crate) fn subject(&self) -> Fingerprint {
         let nobody = Fingerprint::new(0, 0);
-        let subject = self.items().first().map_or(nobody, |item| item.charge().subject());
-        Place { slot: self.slot(), subject }
+        self.items().first().map_or(nobody, |item| item.charge().subject())
     }
 }
 
@@ -88,7 +97,7 @@ pub(crate) type Answer = Result<(bool, Verdicts), StoreError>;
 pub(crate) struct Batch {
     pub(crate) asks: Vec<Ask>,
     pub(crate) keys: Vec<Entry>,
-    pub(crate) places: HashMap<Fingerprint, usize, RandomState>,
+    places: HashMap<Fingerprint, usize, RandomState>,
     pub(crate) prices: Vec<(Limit, Cost)>,
 }
 
@@ -119,24 +128,23 @@ impl Batch {
             entry.is_some_and(|entry| self.prices[entry.price].0 != item.rule.limit)
         };
         // Those have a script of their own, which takes one request.
-        let apart = ask.is_plain() || self.asks.iter().any(Ask::is_plain);
+        let apart = ask.is_plain() || self.asks.first().is_some_and(Ask::is_plain);
         let fits = self.asks.len() < Self::MAX_ASKS
             && self.keys.len() + ask.items().len() <= Self::MAX_KEYS;
         self.asks.is_empty() || (fits && !apart && !ask.items().iter().any(differs))
     }
 
-    pub(crate) fn add(&mut self, ask: Ask) {
+    pub(crate) fn add(&mut self, mut ask: Ask) {
         let connected = !matches!(&ask, Ask::Settle(items) if items.len() == 1);
-        for item in ask.items() {
+        for item in ask.items_mut() {
             let price = self.price(item.rule.limit, item.cost);
-            match self.places.get(&item.counter) {
-                Some(place) => {
-                    let entry = &mut self.keys[*place];
+            item.place = *self.places.entry(item.counter).or_insert(self.keys.len());
+            match self.keys.get_mut(item.place) {
+                Some(entry) => {
                     entry.times += 1;
                     entry.connected |= connected || entry.price != price;
                 }
                 None => {
-                    self.places.insert(item.counter, self.keys.len());
                     let (name, phase) = (item.key.clone(), item.phase);
                     self.keys.push(Entry { name, price, phase, times: 1, connected });
                 }

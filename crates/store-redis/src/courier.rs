@@ -55,6 +55,12 @@ impl Courier {
         self.link.is_cluster()
     }
 
+    /// Where a request is decided. Only a Cluster has slots, and working one out takes a while.
+    pub(crate) fn place(&self, ask: &Ask) -> Place {
+        let slot = if self.is_cluster() { ask.slot() } else { 0 };
+        Place { slot, subject: ask.subject() }
+    }
+
     /// Whether nobody asks for what is in this slot at the moment.
     pub(crate) fn is_open(&self, slot: u16) -> bool {
         self.breaker(slot).is_open()
@@ -115,9 +121,9 @@ impl Courier {
         &self.link
     }
 
-    /// A caller stopped waiting.
-    pub(crate) fn timed_out(self: &Arc<Self>, place: Place, lane: usize) {
-        self.link.timed_out(place.slot, lane);
+    /// A caller stopped waiting, while calls on these connections were late.
+    pub(crate) fn timed_out(self: &Arc<Self>, place: Place, late: &[usize]) {
+        late.iter().for_each(|lane| self.link.timed_out(place.slot, *lane));
         self.failed(place);
     }
 
@@ -173,19 +179,23 @@ impl Carrier for Arc<Courier> {
 
 impl Courier {
     async fn run(&self, lane: usize, parcel: &Parcel) -> Result<Reply, Failure> {
-        self.link.run(parcel.slot(), lane, &self.call(parcel)).await
+        self.link.run(self.slot(parcel), lane, &self.call(parcel)).await
+    }
+
+    fn slot(&self, parcel: &Parcel) -> u16 {
+        parcel.asks().first().map_or(0, |ask| self.place(ask).slot)
     }
 
     fn answers(self: &Arc<Self>, parcel: &Parcel, outcome: Result<Reply, Failure>) -> Vec<Answer> {
         match outcome {
             Ok(reply) => {
-                self.breaker(parcel.slot()).succeeded();
+                self.breaker(self.slot(parcel)).succeeded();
                 parcel.answers(&reply)
             }
             Err(failure) => {
                 let first = parcel.asks().first();
                 if let Some(ask) = first.filter(|_| is_of_the_server(&failure)) {
-                    self.failed(ask.place());
+                    self.failed(self.place(ask));
                 }
                 let error = StoreError::from(failure);
                 parcel.asks().iter().map(|_| Err(error.clone())).collect()

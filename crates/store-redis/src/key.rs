@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
 use tidegate_core::{AlgorithmKind, Charge};
 
 /// A key's name: `{abc}s` and eight bytes, after the deployment's prefix.
@@ -15,36 +16,38 @@ use tidegate_core::{AlgorithmKind, Charge};
 /// No user text is in a name, so nobody can choose a slot or reach another's key. And it is 14
 /// bytes long, which is what fits into a block of 16 in Redis: with a million keys, that matters.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct KeyName(Vec<u8>);
+pub(crate) struct KeyName(Text);
+
+/// Ours are this short, unless a prefix makes them longer.
+type Text = SmallVec<[u8; 22]>;
 
 const TAG: u32 = 3;
 const ALPHABET: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-";
 
 impl KeyName {
     pub(crate) fn new(prefix: &[u8], charge: &Charge<'_>) -> Self {
-        let mut name = Vec::with_capacity(prefix.len() + 14);
-        name.extend_from_slice(prefix);
+        let mut name = Text::from_slice(prefix);
         name.push(b'{');
         write_digits(&mut name, charge.subject().low(), TAG);
         name.push(b'}');
         name.push(letter(charge.rule().limit.kind()));
-        name.extend(charge.counter().high().to_be_bytes());
+        name.extend_from_slice(&charge.counter().high().to_be_bytes());
         Self(name)
     }
 
     /// The notice board's, of the same form.
     pub(crate) fn of_board(prefix: &[u8], tag: u64, rest: u64) -> Self {
-        let mut name = prefix.to_vec();
+        let mut name = Text::from_slice(prefix);
         name.push(b'{');
         write_digits(&mut name, tag, TAG);
-        name.extend(b"}b");
-        name.extend(rest.to_be_bytes());
+        name.extend_from_slice(b"}b");
+        name.extend_from_slice(&rest.to_be_bytes());
         Self(name)
     }
 
     /// As another limiter calls it.
-    pub(crate) const fn given(name: Vec<u8>) -> Self {
-        Self(name)
+    pub(crate) fn given(name: Vec<u8>) -> Self {
+        Self(name.into())
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
@@ -64,7 +67,7 @@ impl fmt::Debug for KeyName {
 }
 
 /// The lowest digits of a number, in base 64.
-fn write_digits(name: &mut Vec<u8>, number: u64, digits: u32) {
+fn write_digits(name: &mut Text, number: u64, digits: u32) {
     let digit = |place| ALPHABET[(number >> (6 * place)) as usize % 64];
     name.extend((0..digits).map(digit));
 }

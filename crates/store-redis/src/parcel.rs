@@ -30,10 +30,6 @@ impl Parcel {
         Self { batch, positions, order }
     }
 
-    pub(crate) fn slot(&self) -> u16 {
-        self.batch.asks.first().map_or(0, Ask::slot)
-    }
-
     pub(crate) fn asks(&self) -> &[Ask] {
         &self.batch.asks
     }
@@ -41,6 +37,11 @@ impl Parcel {
     /// The one request, if it concerns keys that another limiter writes too.
     pub(crate) fn plain(&self) -> Option<&Ask> {
         self.asks().first().filter(|ask| ask.is_plain())
+    }
+
+    /// How many keys the call has.
+    pub(crate) fn keys(&self) -> usize {
+        self.order.len()
     }
 
     /// The names of keys, in the order of the call.
@@ -59,15 +60,11 @@ impl Parcel {
 
     /// Where an item's key is in the call.
     pub(crate) fn position_of(&self, item: &Item) -> usize {
-        let place = self.batch.places.get(&item.counter).copied().unwrap_or_default();
-        self.positions[place]
+        self.positions[item.place]
     }
 
     fn is_connected(&self, ask: &Ask) -> bool {
-        ask.items().iter().any(|item| {
-            let place = self.batch.places.get(&item.counter);
-            place.is_some_and(|place| self.batch.keys[*place].connected)
-        })
+        ask.items().iter().any(|item| self.batch.keys[item.place].connected)
     }
 
     /// The script's first argument; see `request.lua`.

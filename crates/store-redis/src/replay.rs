@@ -45,7 +45,7 @@ impl<'a> Replay<'a> {
     /// `None` when the answer has not the shape it must have.
     pub(crate) fn new(parcel: &'a Parcel, reply: &'a Reply) -> Option<Self> {
         let Reply::Array(values) = reply else { return None };
-        let (found, rest) = values.split_at_checked(parcel.names().len())?;
+        let (found, rest) = values.split_at_checked(parcel.keys())?;
         let (now, told) = rest.split_first()?;
         let now = Timestamp::from_micros(number(now)?);
         let mut next = 0;

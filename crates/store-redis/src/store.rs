@@ -14,7 +14,7 @@ use crate::courier::Courier;
 use crate::key::KeyName;
 use crate::link::Link;
 use crate::naming::Naming;
-use crate::queue::{Limits, Queue};
+use crate::queue::Queue;
 use crate::{RedisConfig, RedisStoreBuilder, board};
 
 /// Counters that every instance shares, in Redis: standalone, behind Sentinel, or a Cluster.
@@ -46,13 +46,16 @@ impl RedisStore {
         let naming = Arc::new(Naming::new(&builder));
         let courier = Courier::new(&builder, naming.clone());
         let alone = courier.is_cluster() || naming.is_plain();
-        let limits = Limits {
-            waiting: builder.max_waiting / lanes,
-            flights: if alone { FLIGHTS_OF_FEW } else { FLIGHTS },
+        // Where calls may have any company, there is one queue, and each of its connections has a
+        // call under way at most.
+        let ways: Vec<Vec<usize>> = match alone {
+            true => (0..lanes).map(|lane| vec![lane; FLIGHTS_OF_FEW]).collect(),
+            false => vec![(0..lanes).rev().collect()],
         };
-        let queue = |lane| Queue::new(courier.clone(), lane, limits);
+        let most = builder.max_waiting / ways.len();
+        let queue = |lanes| Queue::new(courier.clone(), lanes, most);
         Self {
-            queues: (0..lanes).map(queue).collect(),
+            queues: ways.into_iter().map(queue).collect(),
             courier,
             naming,
             board: board::name(builder.prefix.as_bytes(), &builder.secret),
@@ -95,7 +98,7 @@ impl RedisStore {
 
     /// Asks within the deadline, whatever happens.
     async fn ask(&self, ask: Ask) -> Result<(bool, Verdicts), StoreError> {
-        let place = ask.place();
+        let place = self.courier.place(&ask);
         if self.courier.is_open(place.slot) {
             return Err(StoreError::new(
                 StoreErrorKind::Unreachable,
@@ -104,11 +107,13 @@ impl RedisStore {
         }
         // All requests of a key take the same way, so that they find company.
         let counter = ask.items().first().map_or(0, |item| item.counter.low());
-        let lane = counter as usize % self.queues.len();
-        match timeout(self.deadline, self.queues[lane].ask(ask)).await {
+        let queue = &self.queues[counter as usize % self.queues.len()];
+        match timeout(self.deadline, queue.ask(ask)).await {
             Ok(answer) => answer,
             Err(_) => {
-                self.courier.timed_out(place, lane);
+                // It left after it was asked, so it is under way for less than that.
+                let late = queue.overdue(self.deadline / 2);
+                self.courier.timed_out(place, &late);
                 Err(StoreError::new(
                     StoreErrorKind::Timeout,
                     format!("no answer within {:?}", self.deadline),
@@ -167,11 +172,8 @@ impl RedisStore {
 const UNKNOWN: Verdict =
     Verdict { allowed: false, limit: 0, remaining: 0, retry_after: None, reset_after: Span::ZERO };
 
-/// Calls under way on one connection. While it is answered, the next one gathers; and while one
-/// connection waits, the others go on.
-const FLIGHTS: usize = 1;
-/// On a Cluster a call carries one slot's keys only, and with a key format one request, so there
-/// are more of them.
+/// Calls under way on one connection where each carries little: on a Cluster one slot's keys, with a
+/// key format one request.
 const FLIGHTS_OF_FEW: usize = 256;
 
 /// Charges by the place they are kept in, with their places in the request.

@@ -1,6 +1,5 @@
 //! What a failed store means.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use parking_lot::Mutex;
@@ -18,10 +17,35 @@ pub(crate) struct Fallback {
     seen: Mutex<Seen>,
 }
 
-type Seen = HashMap<Fingerprint, u64, foldhash::fast::RandomState>;
+/// The use of the keys that came last: each has one place, and whoever comes next at that place takes
+/// it over. A key whose use is not known starts with a full share.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Made when the first one comes.
+    places: Box<[(Fingerprint, u64)]>,
+}
 
-/// Keys whose use is known. Past this, others start with a full share.
-const MOST_SEEN: usize = 100_000;
+/// Keys whose use may be known: a power of two.
+const PLACES: usize = 1 << 17;
+
+impl Seen {
+    fn place(&mut self, counter: Fingerprint) -> &mut (Fingerprint, u64) {
+        if self.places.is_empty() {
+            self.places = vec![(Fingerprint::NONE, 0); PLACES].into();
+        }
+        &mut self.places[counter.high() as usize % PLACES]
+    }
+
+    fn note(&mut self, counter: Fingerprint, used: u64) {
+        *self.place(counter) = (counter, used);
+    }
+
+    fn take(&mut self, counter: Fingerprint) -> Option<u64> {
+        let place = self.place(counter);
+        let is_known = place.0 == counter;
+        is_known.then(|| std::mem::replace(place, (Fingerprint::NONE, 0)).1)
+    }
+}
 
 /// When to try again, where nobody can say.
 pub(crate) const RETRY_AFTER: Span = Span::from_secs(1);
@@ -36,12 +60,7 @@ impl Fallback {
         let mut seen = self.seen.lock();
         for (charge, verdict) in charges.iter().zip(verdicts) {
             let used = verdict.limit.saturating_sub(verdict.remaining);
-            if seen.len() < MOST_SEEN || seen.contains_key(&charge.counter()) {
-                seen.insert(charge.counter(), used);
-            } else {
-                // Who has not come for long matters least; all of them at once costs least.
-                seen.clear();
-            }
+            seen.note(charge.counter(), used);
         }
     }
 
@@ -75,7 +94,7 @@ impl Fallback {
     }
 
     pub(crate) fn reset(&self, charge: &Charge<'_>) {
-        self.seen.lock().remove(&charge.counter());
+        self.seen.lock().take(charge.counter());
         if let Some(stand_in) = self.stand_in.get() {
             stand_in.reset_now(charge);
         }
@@ -83,7 +102,7 @@ impl Fallback {
 
     /// Takes what was used already, this instance's part of it, once.
     fn seed(&self, stand_in: &MemoryStore, share: &Charge<'_>) {
-        let Some(used) = self.seen.lock().remove(&share.counter()) else { return };
+        let Some(used) = self.seen.lock().take(share.counter()) else { return };
         let used = used.div_ceil(self.nodes).min(share.rule().limit.capacity());
         if let Ok(cost) = Cost::new(used) {
             stand_in.settle_now(
