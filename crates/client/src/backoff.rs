@@ -6,7 +6,7 @@ use std::time::Duration;
 /// `base * 2^n`, and never more than `cap`.
 ///
 /// A wait that the server asks for is kept to the full, and the jitter comes on top: a quarter of
-/// it, or what backoff would be, whichever is more.
+/// it (of the window, where that is what all wait for), or what backoff would be, whichever is more.
 ///
 /// ```
 /// use std::time::Duration;
@@ -66,9 +66,10 @@ impl Jitter {
         self.up_to(ceiling)
     }
 
-    /// What to add to a wait that somebody asked for.
-    pub(crate) fn beyond(&mut self, told: Duration) -> Duration {
-        let spread = self.backoff.ceiling(self.attempt).max(told / 4);
+    /// What to add to a wait that somebody asked for: up to `spread`, or what backoff would be if
+    /// that is more.
+    pub(crate) fn beyond(&mut self, spread: Duration) -> Duration {
+        let spread = self.backoff.ceiling(self.attempt).max(spread);
         self.up_to(spread.min(self.backoff.cap))
     }
 
@@ -108,9 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_was_asked_for_gets_a_quarter_more() {
+    fn what_is_added_is_at_least_what_backoff_would_be() {
         let mut jitter = Jitter::seeded(7);
-        let most = (0..1_000).map(|_| jitter.beyond(Duration::from_secs(40))).max().unwrap();
+        let most = (0..1_000).map(|_| jitter.beyond(Duration::from_secs(10))).max().unwrap();
         assert!(most > Duration::from_secs(9) && most <= Duration::from_secs(10), "{most:?}");
         let most = (0..1_000).map(|_| jitter.beyond(Duration::ZERO)).max().unwrap();
         assert!(most > Duration::from_millis(90) && most <= Duration::from_millis(100), "{most:?}");

@@ -36,7 +36,7 @@ impl Pacer {
     pub(crate) fn reserve(&mut self, now: Instant, jitter: &mut Jitter) -> Instant {
         let mut start = now;
         if let Some(told) = self.blocked_until(now) {
-            start = told + jitter.beyond(told - now);
+            start = told + jitter.beyond(self.spread(told - now));
         } else if let Some(allowance) = self.allowance.filter(|allowance| allowance.until > now) {
             start = self.paced(allowance, now, jitter);
         }
@@ -53,7 +53,7 @@ impl Pacer {
         if remaining == 0 {
             // A sliding window is full again only after two; but after one there is room again.
             let wait = standing.window.map_or(until - now, |window| window.min(until - now));
-            return now + wait + jitter.beyond(wait);
+            return now + wait + jitter.beyond(self.spread(wait));
         }
         if remaining.saturating_mul(2) > quota {
             return now;
@@ -62,6 +62,17 @@ impl Pacer {
         // Never slower than the policy itself allows for ever.
         let gap = steady_gap(&standing).map_or(left.gap(), |steady| steady.min(left.gap()));
         self.last.map_or(now, |last| now.max(last + gap))
+    }
+
+    /// Over how long to come back after a wait: a quarter of it. Who waits for much longer than it
+    /// takes the policy to allow one more waits for the edge of a window, as everybody does: then it
+    /// is a quarter of the window for all of them, however little of the window is left, or those
+    /// who came last would come back as one.
+    fn spread(&self, wait: Duration) -> Duration {
+        let Some(Allowance { standing, .. }) = self.allowance else { return wait / 4 };
+        let is_for_an_edge = steady_gap(&standing).is_some_and(|gap| wait > gap.saturating_mul(2));
+        let window = standing.window.filter(|_| is_for_an_edge).unwrap_or_default();
+        wait.max(window) / 4
     }
 
     /// Until when a refusal holds, if it does.
@@ -158,7 +169,8 @@ mod tests {
         let (mut pacer, mut jitter, now) = (Pacer::default(), Jitter::seeded(7), Instant::now());
         pacer.learn(&standing(0, 40), now);
         let wait = pacer.reserve(now, &mut jitter) - now;
-        assert!(wait >= seconds(40) && wait <= seconds(50), "{wait:?}");
+        // And a quarter of the window over which all come back.
+        assert!(wait >= seconds(40) && wait <= seconds(65), "{wait:?}");
         pacer.learn(&standing(0, 200), now);
         let wait = pacer.reserve(now, &mut jitter) - now;
         assert!(wait >= seconds(100) && wait <= seconds(125), "{wait:?}");
