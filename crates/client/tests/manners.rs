@@ -187,9 +187,10 @@ async fn it_slows_down_before_it_is_refused() {
         assert_eq!(client.get().await, Ok(200));
     }
     let times = server.times();
-    // 80 are plenty; 20 for 30 s are one a second, as the policy is; 0 is the end of the window.
+    // 80 are plenty; 20 for 30 s are one a second, as the policy is; 0 is the end of the window,
+    // and then all come back within a quarter of one.
     assert_eq!(times[..3], [0, 0, 1_000]);
-    assert!((11_000..=13_501).contains(&times[3]), "{times:?}");
+    assert!((11_000..=36_001).contains(&times[3]), "{times:?}");
     assert_eq!(times[4], times[3]);
 
     let server = Server::new(states.map(fields));
