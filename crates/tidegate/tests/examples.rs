@@ -29,6 +29,9 @@ async fn mails_are_counted_by_sender_and_together() {
     assert_eq!(limit_of("alice").await, "mails of a sender");
     assert_eq!((limit_of("bob").await, limit_of("bob").await), ("sent", "sent"));
     assert_eq!((limit_of("bob").await, limit_of("dave").await), ("mails", "mails"));
+    // In words: hours and minutes, or whatever is left of the day.
+    let error = mails::send("alice", "carol").await.unwrap_err().to_string();
+    assert!(error.contains("try again in ") && !error.contains("us"), "{error}");
 }
 
 /// Tokio's time, which a test can stop.

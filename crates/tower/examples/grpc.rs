@@ -21,5 +21,7 @@ pub(crate) async fn serve(incoming: TcpIncoming) -> Result<(), Box<dyn Error>> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    serve(TcpIncoming::bind("127.0.0.1:50051".parse()?)?).await
+    let incoming = TcpIncoming::bind("127.0.0.1:50051".parse()?)?;
+    println!("listening on http://{}", incoming.local_addr()?);
+    serve(incoming).await
 }

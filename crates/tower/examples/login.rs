@@ -38,6 +38,7 @@ pub(crate) fn app() -> Result<Router, Box<dyn Error>> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
     let app = app()?.into_make_service_with_connect_info::<SocketAddr>();
+    println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, app).await?;
     Ok(())
 }

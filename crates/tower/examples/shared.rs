@@ -40,6 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = tokio::net::TcpListener::bind(address).await?;
     let app =
         app(&redis, Duration::from_millis(10))?.into_make_service_with_connect_info::<SocketAddr>();
+    println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, app).await?;
     Ok(())
 }

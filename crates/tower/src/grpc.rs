@@ -11,7 +11,7 @@ use tidegate::Decision;
 pub(crate) fn denial(decision: &Decision, kind: Option<&HeaderValue>) -> Response<Bytes> {
     let wait = decision.retry_after().map(Duration::from);
     let message = match decision.retry_after() {
-        Some(wait) => format!("{}: try again in {wait}", decision.reason()),
+        Some(wait) => format!("{}: try again in {}", decision.reason(), wait.roughly()),
         None => decision.reason().to_string(),
     };
     let mut response = Response::new(Bytes::new());

@@ -97,8 +97,8 @@ impl fmt::Display for Denied {
         write!(f, "{:?} denied this call: ", self.name())?;
         match &self.0.why {
             Why::Decision(decision) => match (decision.reason(), decision.retry_after()) {
-                (Reason::LimitExceeded, Some(wait)) => write!(f, "try again in {wait}"),
-                (reason, Some(wait)) => write!(f, "{reason}, try again in {wait}"),
+                (Reason::LimitExceeded, Some(wait)) => write!(f, "try again in {}", wait.roughly()),
+                (reason, Some(wait)) => write!(f, "{reason}, try again in {}", wait.roughly()),
                 (reason, None) => write!(f, "{reason}"),
             },
             Why::NotReady(not_ready) => not_ready.fmt(f),
