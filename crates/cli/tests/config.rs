@@ -111,13 +111,21 @@ fn import_writes_a_file_that_validates() {
 #[test]
 fn explain_walks_descriptors_of_an_envoy_file() {
     let scratch = Scratch::new();
-    let text = "domain: d\ndescriptors:\n  - { key: a, value: b, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
+    let text = "domain: d\ndescriptors:\n  - { key: a, value: b, rate_limit: { unit: day, requests_per_unit: 3 } }\n  - { key: c, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
     let file = scratch.file("ratelimit.yaml", text);
-    let output = run("explain", &file, &["a=b"]);
-    let expected = "+ d.a_b for this descriptor\n    3/1d, fixed-window: at most 6 in any 1d\n";
-    assert_eq!(self::text(&output.stdout), expected);
-    let output = run("explain", &file, &["a=c"]);
-    assert_eq!(self::text(&output.stdout), "- d: no limit for this descriptor\n");
+    let limit = "    3/1d, fixed-window: at most 6 in any 1d\n";
+    let enforced = format!("+ d.a_b (enforce) for this descriptor in domain d\n{limit}");
+    let watched = format!("+ d.c (shadow) for this descriptor in domain d\n{limit}");
+    for (attributes, expected) in [
+        (&["a=b"][..], enforced.as_str()),
+        (&["domain=d", "a=b"], &enforced),
+        (&["domain=e", "a=b"], "- d: does not match, domain is \"e\"\n"),
+        (&["c=x"], &watched),
+        (&["a=c"], "- d: no limit for this descriptor\n"),
+    ] {
+        let output = run("explain", &file, attributes);
+        assert_eq!(self::text(&output.stdout), expected, "{attributes:?}");
+    }
 }
 
 struct Server {
