@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint};
 
 use crate::attributes::Resolved;
+use crate::cost::{CostFault, too_much};
 use crate::planned::PlannedPolicy;
 use crate::{Charges, KeyHasher, Plan};
 
@@ -19,6 +20,8 @@ pub struct Owed<'p> {
     names: Vec<Names>,
     /// For each charge, where an operator wants to see who it is.
     entities: Option<Vec<String>>,
+    /// In a box, since hardly any request has one.
+    cost_fault: Option<Box<CostFault>>,
 }
 
 /// What a charge is called where others read it.
@@ -37,6 +40,7 @@ impl<'p> Owed<'p> {
             is_crowded: false,
             names: Vec::new(),
             entities: None,
+            cost_fault: None,
         }
     }
 
@@ -98,6 +102,13 @@ impl<'p> Owed<'p> {
         self.is_crowded
     }
 
+    /// An attribute that should say what the request costs, and is no number: whoever can say so
+    /// refuses the request. Its charges fit no limit, so that nobody else lets it pass either; with
+    /// a default instead, whoever sends nonsense would pay least.
+    pub fn cost_fault(&self) -> Option<&CostFault> {
+        self.cost_fault.as_deref()
+    }
+
     /// Adds what a request owes to one policy that is about it.
     pub(crate) fn charge(
         &mut self,
@@ -108,8 +119,14 @@ impl<'p> Owed<'p> {
         hasher: &KeyHasher,
     ) {
         let Some(subject) = policy.subject(request, hasher) else { return };
-        let cost = policy.cost_of(request, cost);
         let rules = policy.rules_for(subject, request);
+        let cost = policy.cost_of(request, cost).unwrap_or_else(|fault| {
+            // A policy that only watches refuses nobody.
+            if rules.iter().any(|rule| rule.enforced) {
+                self.cost_fault.get_or_insert_with(|| Box::new(fault));
+            }
+            too_much()
+        });
         for rule in rules {
             self.push(number, Charge::new(subject, cost, rule));
             if let Some(entities) = &mut self.entities {

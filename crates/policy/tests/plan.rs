@@ -163,6 +163,27 @@ policies:
 }
 
 #[test]
+fn a_cost_that_is_no_number_is_named_unless_nobody_is_limited_by_it() {
+    let fault = |policy: &str, tokens: &str| {
+        let plan = plan(&format!(
+            "policies: [{{ name: a, key: [], cost: {{ attribute: tokens }}, {policy} }}]"
+        ));
+        let owed = plan.charges(&[("tokens", tokens)], Cost::ONE);
+        owed.cost_fault().map(ToString::to_string)
+    };
+    let expected = "expected a whole number from 0 to 1000000000000000";
+    for nonsense in ["", "-1", "1.5", "NaN", "1000000000000001"] {
+        let said = fault("limits: [100/s]", nonsense);
+        assert_eq!(said, Some(format!("tokens is {nonsense:?}: {expected}")));
+    }
+    assert_eq!(fault("limits: [100/s]", "1000000000000000"), None);
+    assert_eq!(fault("limits: unlimited", "x"), None);
+    assert_eq!(fault("limits: [100/s], mode: shadow", "x"), None);
+    assert_eq!(fault("limits: [100/s], mode: off", "x"), None);
+    assert!(fault("limits: [100/s]", &"x".repeat(9_000)).unwrap().len() < 200);
+}
+
+#[test]
 fn what_the_limiter_needs_is_carried_along() {
     let plan = plan(
         "

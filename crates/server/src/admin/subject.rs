@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tidegate::config::PlannedPolicy;
 use tidegate::{Attributes, Cost, Owed, Plan};
 
-use crate::transport::http::problem::{Refusal, brief};
+use crate::transport::http::problem::{Refusal, brief, priced};
 
 /// A policy and a key, a policy and attributes, or attributes alone.
 #[derive(Debug, Deserialize)]
@@ -44,7 +44,7 @@ impl Subject {
             }
         };
         match owed {
-            Some(owed) if !owed.is_empty() => Ok(owed),
+            Some(owed) if !owed.is_empty() => priced(owed, "attributes."),
             _ => Err(Refusal::bad(
                 Some("attributes"),
                 "no limit applies: expected a policy that is on, and the attributes of its key",

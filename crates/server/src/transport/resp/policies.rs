@@ -30,6 +30,7 @@ pub(super) fn owed<'p>(spec: &Spec, words: &[&[u8]], plan: &'p Plan) -> Result<O
     if owed.is_empty() && policy.key().any(|part| !asked.has(part)) {
         return Err(expected(spec, policy));
     }
+    owed.cost_fault().map_or(Ok(()), |fault| Err(fault.to_string()))?;
     Ok(owed)
 }
 

@@ -10,6 +10,7 @@ policies:
   - { name: plans, key: [user], limits: [1/minute],
       tiers: [{ when: { plan: pro }, limits: [100/minute] }] }
   - { name: free, key: [user], limits: unlimited }
+  - { name: tokens, key: [user], limits: [9/minute], cost: { attribute: tokens, default: 2 } }
 ";
 
 fn with<T>(command: &str, then: impl FnOnce(Result<Owed<'_>, String>) -> T) -> T {
@@ -67,7 +68,7 @@ fn the_order_of_names_is_nothing_to_a_counter() {
 #[test]
 fn a_refusal_says_how_to_ask() {
     for (command, text) in [
-        ("RL.CHECK x k", r#"unknown policy "x"; there are: demo, login, all, plans, free"#),
+        ("RL.CHECK x k", r#"unknown policy "x"; there are: demo, login, all, plans, free, tokens"#),
         (
             "RL.CHECK demo",
             r#"policy "demo" tells callers apart by key: expected RL.CHECK demo key [cost]"#,
@@ -109,6 +110,16 @@ fn a_refusal_says_how_to_ask() {
     }
     let long = format!("RL.CHECK demo {}", "k".repeat(5_000));
     assert_eq!(refusal(&long), "key has 5000 bytes: expected at most 4096");
+}
+
+#[test]
+fn a_cost_that_an_attribute_gives_is_a_number() {
+    assert_eq!(charge("RL.CHECK tokens alice"), (9, 2));
+    assert_eq!(charge("RL.CHECK tokens alice tokens=3"), (9, 3));
+    assert_eq!(
+        refusal("RL.CHECK tokens alice tokens=many"),
+        r#"tokens is "many": expected a whole number from 0 to 1000000000000000"#
+    );
 }
 
 #[test]
