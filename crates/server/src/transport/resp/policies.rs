@@ -1,7 +1,7 @@
 //! `RL.CHECK`, `RL.PEEK`, `RL.REFUND` and `RL.RESET`: what the policies say.
 //!
 //! A policy whose key is one attribute is asked by the attribute's value, `RL.CHECK demo alice`,
-//! and a number after that is the cost. Every other one is asked by names and values, `RL.CHECK
+//! or with its name, `RL.CHECK demo key=alice`; a number after that is the cost. Every other one is asked by names and values, `RL.CHECK
 //! login ip=203.0.113.9 user=alice COST 2`. Both may have more names and values behind, for tiers.
 
 use smallvec::SmallVec;
@@ -47,7 +47,8 @@ impl<'a> Asked<'a> {
         let (mut asked, mut words) = (Self::default(), words);
         let mut key = policy.key();
         if let (Some(attribute), None) = (key.next(), key.next()) {
-            let [value, rest @ ..] = words else { return Ok(None) };
+            let [word, rest @ ..] = words else { return Ok(None) };
+            let value = named(attribute, word).unwrap_or(word);
             bounded("key", value)?;
             asked.attributes.push((attribute, value));
             words = rest;
@@ -77,6 +78,11 @@ impl<'a> Asked<'a> {
     fn has(&self, name: &str) -> bool {
         self.attributes.iter().any(|(other, _)| *other == name)
     }
+}
+
+/// The value of a word that names this very attribute. Any other word may be a value as it is.
+fn named<'a>(name: &str, word: &'a [u8]) -> Option<&'a [u8]> {
+    word.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
 fn attribute(word: &[u8]) -> Option<(&str, &[u8])> {

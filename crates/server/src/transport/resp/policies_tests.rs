@@ -66,6 +66,21 @@ fn the_order_of_names_is_nothing_to_a_counter() {
 }
 
 #[test]
+fn one_attribute_may_have_its_name() {
+    let counter = |command: &str| with(command, |owed| owed.unwrap().charges()[0].counter());
+    let alice = counter("RL.CHECK demo alice");
+    assert_eq!(counter("RL.CHECK demo key=alice"), alice);
+    assert_eq!(counter("RL.PEEK demo key=alice"), alice);
+    assert_eq!(charge("RL.CHECK demo key=alice 3"), (10, 3));
+    assert_eq!(charge("RL.CHECK plans user=alice 7 plan=pro"), (100, 7));
+    // Another name is no name here: keys may look like anything.
+    assert_ne!(counter("RL.CHECK demo user=alice"), alice);
+    assert_ne!(counter("RL.CHECK demo KEY=alice"), alice);
+    assert_ne!(counter("RL.CHECK demo key=key=alice"), alice);
+    assert_ne!(counter("RL.CHECK demo keys=alice"), alice);
+}
+
+#[test]
 fn a_refusal_says_how_to_ask() {
     for (command, text) in [
         ("RL.CHECK x k", r#"unknown policy "x"; there are: demo, login, all, plans, free, tokens"#),
