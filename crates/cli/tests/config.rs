@@ -4,34 +4,10 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A directory that goes away again.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let unique = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(format!("tidegate-{}-{}", unique.0, unique.1));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use tidegate_testkit::Scratch;
 
 fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
@@ -52,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
 fn the_starter_validates() {
     let scratch = Scratch::new();
     let starter = text(&tidegate().arg("init").output().unwrap().stdout);
-    let file = scratch.file("limits.yaml", &starter);
+    let file = scratch.write("limits.yaml", &starter);
     let output = run("validate", &file, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).ends_with("limits.yaml: ok, 4 policies\n"));
@@ -61,7 +37,8 @@ fn the_starter_validates() {
 #[test]
 fn every_problem_is_told_and_the_exit_code_is_1() {
     let scratch = Scratch::new();
-    let file = scratch.file("bad.yaml", "policies:\n  - { nam: a, key: [x], limits: [5/minit] }\n");
+    let file =
+        scratch.write("bad.yaml", "policies:\n  - { nam: a, key: [x], limits: [5/minit] }\n");
     let output = run("validate", &file, &[]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
@@ -82,7 +59,7 @@ fn every_problem_is_told_and_the_exit_code_is_1() {
 fn explain_says_what_applies_and_why_the_rest_does_not() {
     let scratch = Scratch::new();
     let starter = text(&tidegate().arg("init").output().unwrap().stdout);
-    let file = scratch.file("limits.yaml", &starter);
+    let file = scratch.write("limits.yaml", &starter);
     let request = ["user=7", "plan=pro", "path=/search/x", "method=GET", "shoe=42"];
     let output = run("explain", &file, &request);
     let expected = "\
@@ -103,8 +80,8 @@ note: no policy asks for shoe
 fn import_writes_a_file_that_validates() {
     let scratch = Scratch::new();
     let theirs = "domain: d\ndescriptors:\n  - { key: a, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
-    let output = run("import", &scratch.file("ratelimit.yaml", theirs), &[]);
-    let ours = scratch.file("limits.yaml", &text(&output.stdout));
+    let output = run("import", &scratch.write("ratelimit.yaml", theirs), &[]);
+    let ours = scratch.write("limits.yaml", &text(&output.stdout));
     assert_eq!(run("validate", &ours, &[]).status.code(), Some(0));
 }
 
@@ -112,7 +89,7 @@ fn import_writes_a_file_that_validates() {
 fn explain_walks_descriptors_of_an_envoy_file() {
     let scratch = Scratch::new();
     let text = "domain: d\ndescriptors:\n  - { key: a, value: b, rate_limit: { unit: day, requests_per_unit: 3 } }\n  - { key: c, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
-    let file = scratch.file("ratelimit.yaml", text);
+    let file = scratch.write("ratelimit.yaml", text);
     let limit = "    3/1d, fixed-window: at most 6 in any 1d\n";
     let enforced = format!("+ d.a_b (enforce) for this descriptor in domain d\n{limit}");
     let watched = format!("+ d.c (shadow) for this descriptor in domain d\n{limit}");
@@ -185,7 +162,7 @@ const ONE: &str = "policies: [{ name: a, match: { path: /x/** }, key: [user], li
 #[test]
 fn attributes_meet_the_policies_that_match() {
     let scratch = Scratch::new();
-    let server = Server::start(&scratch.file("limits.yaml", ONE));
+    let server = Server::start(&scratch.write("limits.yaml", ONE));
     let ask = |path: &str| {
         server.check(&format!(r#"{{"attributes": {{"user": "1", "path": "{path}"}}}}"#))
     };
@@ -201,12 +178,12 @@ fn attributes_meet_the_policies_that_match() {
 #[test]
 fn a_good_change_takes_effect_a_bad_one_does_not_and_counts_stay() {
     let scratch = Scratch::new();
-    let file = scratch.file("limits.yaml", ONE);
+    let file = scratch.write("limits.yaml", ONE);
     let mut server = Server::start(&file);
     let ask = |server: &Server| server.check(r#"{"policy": "a", "key": "1"}"#);
     assert!(ask(&server).contains(r#""remaining":0"#));
     // As an editor saves: a new file takes the old one's place.
-    let new = scratch.file("new.yaml", &ONE.replace("1/day", "3/day"));
+    let new = scratch.write("new.yaml", &ONE.replace("1/day", "3/day"));
     std::fs::rename(new, &file).unwrap();
     server.logged("limits.yaml: in effect");
     assert!(ask(&server).contains(r#""remaining":1"#), "one of three was used, and now another");
@@ -223,17 +200,17 @@ fn a_good_change_takes_effect_a_bad_one_does_not_and_counts_stay() {
 fn a_swapped_link_is_noticed_as_kubernetes_does_it() {
     let scratch = Scratch::new();
     for (version, quota) in [("..v1", "1/day"), ("..v2", "7/day")] {
-        std::fs::create_dir(scratch.0.join(version)).unwrap();
-        scratch.file(&format!("{version}/limits.yaml"), &ONE.replace("1/day", quota));
+        std::fs::create_dir(scratch.file(version)).unwrap();
+        scratch.write(&format!("{version}/limits.yaml"), &ONE.replace("1/day", quota));
     }
     let link = |target: &str, name: &str| {
-        std::os::unix::fs::symlink(target, scratch.0.join(name)).unwrap();
+        std::os::unix::fs::symlink(target, scratch.file(name)).unwrap();
     };
     link("..v1", "..data");
     link("..data/limits.yaml", "limits.yaml");
-    let mut server = Server::start(&scratch.0.join("limits.yaml"));
+    let mut server = Server::start(&scratch.file("limits.yaml"));
     link("..v2", "..data_tmp");
-    std::fs::rename(scratch.0.join("..data_tmp"), scratch.0.join("..data")).unwrap();
+    std::fs::rename(scratch.file("..data_tmp"), scratch.file("..data")).unwrap();
     server.logged("limits.yaml: in effect");
     assert!(server.check(r#"{"policy": "a", "key": "1"}"#).contains(r#""limit":7"#));
 }
@@ -241,7 +218,7 @@ fn a_swapped_link_is_noticed_as_kubernetes_does_it() {
 #[test]
 fn a_hangup_is_no_end() {
     let scratch = Scratch::new();
-    let server = Server::start(&scratch.file("limits.yaml", ONE));
+    let server = Server::start(&scratch.write("limits.yaml", ONE));
     let id = server.child.id().to_string();
     assert!(Command::new("kill").args(["-s", "HUP", &id]).status().unwrap().success());
     assert!(server.check(r#"{"policy": "a", "key": "1"}"#).starts_with("HTTP/1.1 200"));
@@ -252,7 +229,7 @@ fn an_rlaas_file_brings_its_door_along() {
     let scratch = Scratch::new();
     let text =
         "rate-limiter:\n  use-algo: sliding-window-algo\n  max-requests: 2\n  window-size: 60\n";
-    let server = Server::start(&scratch.file("application.yaml", text));
+    let server = Server::start(&scratch.write("application.yaml", text));
     let ask = |path: &str| server.get(&format!("GET {path} HTTP/1.1\r\nconnection: close\r\n\r\n"));
     for expected in ["HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 429"] {
         let reply = ask("/check?userId=42");
@@ -261,7 +238,7 @@ fn an_rlaas_file_brings_its_door_along() {
     }
     assert!(ask("/check?userId=43").starts_with("HTTP/1.1 200"));
     assert!(ask("/check").starts_with("HTTP/1.1 400"));
-    let ours = Server::start(&scratch.file("limits.yaml", ONE));
+    let ours = Server::start(&scratch.write("limits.yaml", ONE));
     let reply = ours.get("GET /check?userId=42 HTTP/1.1\r\nconnection: close\r\n\r\n");
     assert!(reply.starts_with("HTTP/1.1 404"), "{reply}");
 }
