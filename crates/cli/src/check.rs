@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tidegate::Span;
 
 use crate::client::{Server, post};
-use crate::print;
+use crate::output::print;
 
 /// What is asked, and whom.
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ impl Check {
         let Some(is_allowed) = answer["allowed"].as_bool() else {
             return Err(refused(status, &answer));
         };
-        print(&if self.json { text + "\n" } else { in_words(&answer, is_allowed) });
+        print(&if self.json { text + "\n" } else { in_words(&answer, is_allowed) })?;
         Ok(if is_allowed { ExitCode::SUCCESS } else { ExitCode::from(DENIED) })
     }
 

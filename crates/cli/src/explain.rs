@@ -10,7 +10,7 @@ use tidegate::config::{
 };
 use tidegate::{Cost, Plan};
 
-use crate::print;
+use crate::output::print;
 use crate::validate::wrong;
 
 /// What is explained.
@@ -42,7 +42,7 @@ impl Explain {
             [] => explain(&plan, &self.attributes),
             _ => explain_descriptor(&plan, &self.attributes),
         };
-        print(&text);
+        print(&text)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use tidegate::Plan;
 use tidegate::config::{Problems, Source};
 
-use crate::{WRONG, print};
+use crate::WRONG;
+use crate::output::print;
 
 /// What is checked.
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,7 @@ impl Validate {
             Ok(plan) => {
                 let count = plan.policies().len();
                 let policies = if count == 1 { "policy" } else { "policies" };
-                print(&format!("{}: ok, {count} {policies}\n", self.file.display()));
+                print(&format!("{}: ok, {count} {policies}\n", self.file.display()))?;
                 ExitCode::SUCCESS
             }
             Err(problems) => wrong(&problems),

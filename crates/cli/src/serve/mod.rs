@@ -25,8 +25,9 @@ use self::greeting::Greeting;
 pub(crate) use self::signals::Stop;
 use self::signals::wake_on_hangup;
 use self::store::{Chosen, doubts_of};
+use crate::ERROR;
+use crate::output::print;
 use crate::validate::wrong;
-use crate::{ERROR, print};
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
@@ -119,7 +120,8 @@ impl Serve {
             config: self.config.as_deref(),
             plan: &app.limiter().plan(),
         };
-        print(&greeting.text());
+        // Whoever cannot be greeted can be served.
+        let _ = print(&greeting.text());
 
         let told = Notify::new();
         let mut running = std::pin::pin!(server.run(told.notified()));
