@@ -48,11 +48,26 @@ fn every_problem_is_told_and_the_exit_code_is_1() {
     for command in ["explain", "import"] {
         assert_eq!(run(command, &file, &[]).status.code(), Some(1));
     }
-    let absent = run("validate", Path::new("/nonexistent.yaml"), &[]);
-    assert_eq!(absent.status.code(), Some(1));
     let mut serve = tidegate();
     let output = serve.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&file).output();
     assert_eq!(output.unwrap().status.code(), Some(1));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_an_error_and_the_exit_code_is_2() {
+    let directory = std::env::temp_dir();
+    let commands =
+        ["validate", "explain", "import", "serve --http 127.0.0.1:0 --config", "replay --config"];
+    for (file, why) in [("/nonexistent.yaml", "No such file"), ("", "Is a directory")] {
+        let file = if file.is_empty() { directory.as_path() } else { Path::new(file) };
+        for command in commands {
+            let output = tidegate().args(command.split(' ')).arg(file).output().unwrap();
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+            let expected = format!("tidegate: {}: cannot be read: {why}", file.display());
+            assert!(said.starts_with(&expected), "{command}: {said}");
+        }
+    }
 }
 
 #[test]
