@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tidegate::config::Source;
 use tidegate::{Board, Plan, Store};
 use tidegate_server::log::{self, Level};
@@ -95,6 +95,9 @@ impl Serve {
             doors.push((transport, server.open(transport, &address, tls.clone())?));
         }
         let gateways = self.gateway.open(app.limiter().plan(), &mut server, tls.as_ref())?;
+        if doors.is_empty() && gateways.is_empty() {
+            bail!("every listener is off: expected an address for one of them, or --upstream");
+        }
         // Before the first line is printed: whoever has read it may send a signal.
         let mut stop = Stop::new().context("cannot listen for signals")?;
         let file = self.config.as_deref().zip(source.as_ref());
