@@ -30,7 +30,7 @@ pub fn denial(answer: &Answer<'_, '_>) -> Response<Bytes> {
 /// The body of an answer, allowed or denied.
 pub fn body<'a>(answer: &Answer<'a, '_>) -> CheckResponse<'a> {
     let decision = answer.decision();
-    let reason = decision.reason();
+    let reason = answer.reason();
     CheckResponse {
         allowed: decision.is_allowed(),
         policy: if reason == Reason::NoPolicy { None } else { answer.policy() },

@@ -20,6 +20,8 @@ pub struct Owed<'p> {
     names: Vec<Names>,
     /// For each charge, where an operator wants to see who it is.
     entities: Option<Vec<String>>,
+    /// The first policy that is about the request and sets it no limit.
+    unlimited: Option<u32>,
     /// In a box, since hardly any request has one.
     cost_fault: Option<Box<CostFault>>,
 }
@@ -40,6 +42,7 @@ impl<'p> Owed<'p> {
             is_crowded: false,
             names: Vec::new(),
             entities: None,
+            unlimited: None,
             cost_fault: None,
         }
     }
@@ -96,6 +99,12 @@ impl<'p> Owed<'p> {
         self.charges.is_empty()
     }
 
+    /// The policy that lets the request pass whatever it costs, where no other limits it.
+    pub fn unlimited_by(&self) -> Option<&'p PlannedPolicy> {
+        let number = self.unlimited.filter(|_| self.is_empty())?;
+        self.policies.get(number as usize)
+    }
+
     /// Whether more than [`Plan::MAX_CHARGES`] limits apply. Some are missing here then, and
     /// rather than forget them the request is to be denied.
     pub const fn is_crowded(&self) -> bool {
@@ -120,6 +129,9 @@ impl<'p> Owed<'p> {
     ) {
         let Some(subject) = policy.subject(request, hasher) else { return };
         let rules = policy.rules_for(subject, request);
+        if rules.is_empty() {
+            self.unlimited.get_or_insert(number);
+        }
         let cost = policy.cost_of(request, cost).unwrap_or_else(|fault| {
             // A policy that only watches refuses nobody.
             if rules.iter().any(|rule| rule.enforced) {

@@ -163,6 +163,24 @@ policies:
 }
 
 #[test]
+fn what_is_unlimited_is_not_nobodys() {
+    let plan = plan(
+        "
+policies:
+  - { name: api, key: [user], limits: [5/s], overrides: { 'user=42': unlimited } }
+  - { name: paths, key: [path], limits: [9/s] }
+",
+    );
+    let unlimited = |request: &[(&str, &str)]| {
+        plan.charges(request, Cost::ONE).unlimited_by().map(|policy| policy.name().to_owned())
+    };
+    assert_eq!(unlimited(&[("user", "42")]).as_deref(), Some("api"));
+    assert_eq!(unlimited(&[("user", "1")]), None);
+    assert_eq!(unlimited(&[("user", "42"), ("path", "/")]), None, "the other one limits it");
+    assert_eq!(unlimited(&[]), None);
+}
+
+#[test]
 fn a_cost_that_is_no_number_is_named_unless_nobody_is_limited_by_it() {
     let fault = |policy: &str, tokens: &str| {
         let plan = plan(&format!(

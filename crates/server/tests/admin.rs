@@ -171,6 +171,33 @@ async fn an_override_is_obeyed_at_once_seen_and_removed() {
 }
 
 #[tokio::test]
+async fn who_is_unlimited_is_seen_as_such() {
+    let desk = Desk::open("").await;
+    let unlimited =
+        json!({ "policy": "api", "key": "user=42", "limits": ["unlimited"], "expires_in": "1h" });
+    desk.post("/overrides", unlimited).await;
+    for _ in 0..5 {
+        assert!(desk.passes("42").await);
+    }
+    for whom in [json!({ "policy": "api", "key": "42" }), json!({ "attributes": { "user": "42" } })]
+    {
+        let seen = desk.post("/peek", whom.clone()).await;
+        assert_eq!(
+            seen["decision"],
+            json!({
+                "allowed": true, "policy": "api", "reason": "within_limit", "limit": null,
+                "remaining": null, "retry_after_ms": null, "reset_after_ms": null,
+                "source": "none", "limits": [],
+            })
+        );
+        let reset = desk.post("/reset", whom).await;
+        assert_eq!(reset, json!({ "policies": [], "counters": 0 }));
+    }
+    assert_eq!(desk.get("/policies/api").await["allowed"], 5);
+    assert_eq!(desk.get("/status").await["unmatched"], 0);
+}
+
+#[tokio::test]
 async fn what_makes_no_sense_is_refused_as_in_a_file_and_changes_nothing() {
     let desk = Desk::open("").await;
     let body = |key: &str, limit: &str, lasts: &str| json!({ "policy": "api", "key": key, "limits": [limit], "expires_in": lasts });

@@ -44,7 +44,9 @@ impl Subject {
             }
         };
         match owed {
-            Some(owed) if !owed.is_empty() => priced(owed, "attributes."),
+            Some(owed) if !owed.is_empty() || owed.unlimited_by().is_some() => {
+                priced(owed, "attributes.")
+            }
             _ => Err(Refusal::bad(
                 Some("attributes"),
                 "no limit applies: expected a policy that is on, and the attributes of its key",

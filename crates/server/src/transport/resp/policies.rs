@@ -7,6 +7,7 @@
 use smallvec::SmallVec;
 use tidegate::config::PlannedPolicy;
 use tidegate::{Cost, Decision, MAX_COUNT, Owed, Plan, Span};
+use tidegate_http::Answer;
 
 use super::catalogue::{Spec, Verb};
 use super::reply::{Protocol, Replies, brief};
@@ -132,7 +133,7 @@ fn expected(spec: &Spec, policy: &PlannedPolicy) -> String {
 
 /// Whether it may happen, the limit, what remains, when to retry, when the limit is full again (in
 /// milliseconds, rounded up; -1 for what is not known or never comes), and why.
-pub(super) fn answer(decision: &Decision, replies: &mut Replies) {
+pub(super) fn answer(owed: &Owed<'_>, decision: &Decision, replies: &mut Replies) {
     let millis = |span: Option<Span>| span.map(Span::as_millis_ceil);
     let named = replies.protocol() == Protocol::Resp3;
     if named {
@@ -159,7 +160,8 @@ pub(super) fn answer(decision: &Decision, replies: &mut Replies) {
     if named {
         replies.bulk(b"reason");
     }
-    replies.bulk(decision.reason().name().as_bytes());
+    let reason = Answer::of_owed(owed, decision).reason();
+    replies.bulk(reason.name().as_bytes());
 }
 
 const COST: &[u8] = b"COST";
