@@ -8,9 +8,8 @@ use anyhow::{Context, anyhow, bail};
 use tidegate::{Board, Store};
 use tidegate_server::admin::{self, AdminConfig, Tokens};
 use tidegate_server::log::{self, Level, LogFormat};
-use tidegate_server::{App, Config, Listener, Tls};
+use tidegate_server::{App, Config, Listener, ReloadRequest, Tls};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
 
 use crate::serve::Stop;
 
@@ -48,7 +47,7 @@ impl Operate {
         &self,
         app: &Arc<App<S>>,
         tls: Option<Arc<Tls>>,
-        reload: Option<Arc<Notify>>,
+        reload: Option<ReloadRequest>,
         store: &str,
     ) -> anyhow::Result<Option<String>> {
         if self.admin.as_deref() == Some("off") {

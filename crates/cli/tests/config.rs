@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 use tidegate_testkit::Scratch;
 
@@ -123,7 +125,8 @@ fn explain_walks_descriptors_of_an_envoy_file() {
 struct Server {
     child: Child,
     address: String,
-    log: BufReader<std::process::ChildStderr>,
+    /// Its lines, as they come.
+    log: Receiver<String>,
 }
 
 impl Server {
@@ -136,7 +139,11 @@ impl Server {
         let address = first.strip_prefix("listening on http://").unwrap().to_owned();
         // Whoever goes away early would make the server write to nobody.
         let _ = greeting.take_while(|line| !line.as_ref().unwrap().starts_with("try: ")).count();
-        let log = BufReader::new(child.stderr.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (said, log) = mpsc::channel();
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).try_for_each(|it| said.send(it))
+        });
         Self { child, address, log }
     }
 
@@ -153,15 +160,14 @@ impl Server {
         self.get(&format!("{head}content-length: {}\r\n\r\n{body}", body.len()))
     }
 
-    fn logged(&mut self, part: &str) {
-        let mut line = String::new();
-        while self.log.read_line(&mut line).unwrap() > 0 {
+    #[track_caller]
+    fn logged(&self, part: &str) {
+        while let Ok(line) = self.log.recv_timeout(Duration::from_secs(20)) {
             if line.contains(part) {
                 return;
             }
-            line.clear();
         }
-        panic!("the log ended without {part:?}");
+        panic!("the log goes no further, without {part:?}");
     }
 }
 
@@ -194,7 +200,7 @@ fn attributes_meet_the_policies_that_match() {
 fn a_good_change_takes_effect_a_bad_one_does_not_and_counts_stay() {
     let scratch = Scratch::new();
     let file = scratch.write("limits.yaml", ONE);
-    let mut server = Server::start(&file);
+    let server = Server::start(&file);
     let ask = |server: &Server| server.check(r#"{"policy": "a", "key": "1"}"#);
     assert!(ask(&server).contains(r#""remaining":0"#));
     // As an editor saves: a new file takes the old one's place.
@@ -223,7 +229,7 @@ fn a_swapped_link_is_noticed_as_kubernetes_does_it() {
     };
     link("..v1", "..data");
     link("..data/limits.yaml", "limits.yaml");
-    let mut server = Server::start(&scratch.file("limits.yaml"));
+    let server = Server::start(&scratch.file("limits.yaml"));
     link("..v2", "..data_tmp");
     std::fs::rename(scratch.file("..data_tmp"), scratch.file("..data")).unwrap();
     server.logged("limits.yaml: in effect");
@@ -231,12 +237,23 @@ fn a_swapped_link_is_noticed_as_kubernetes_does_it() {
 }
 
 #[test]
-fn a_hangup_is_no_end() {
+fn a_hangup_is_no_end_and_says_again_what_is_wrong() {
     let scratch = Scratch::new();
-    let server = Server::start(&scratch.write("limits.yaml", ONE));
+    let file = scratch.write("limits.yaml", ONE);
+    let server = Server::start(&file);
     let id = server.child.id().to_string();
-    assert!(Command::new("kill").args(["-s", "HUP", &id]).status().unwrap().success());
+    let hang_up = || {
+        assert!(Command::new("kill").args(["-s", "HUP", &id]).status().unwrap().success());
+    };
+    hang_up();
     assert!(server.check(r#"{"policy": "a", "key": "1"}"#).starts_with("HTTP/1.1 200"));
+    std::fs::write(&file, "policies: [{ name: a }]").unwrap();
+    server.logged("refused; the policies before it stay in effect");
+    for _ in 0..2 {
+        hang_up();
+        server.logged("no \"key\": expected");
+        server.logged("refused; the policies before it stay in effect");
+    }
 }
 
 #[test]

@@ -137,22 +137,37 @@ impl<S: Store + Board + 'static> Caller<S> {
         Ok(ok(&json!({ "policies": policies, "counters": owed.charges().len() })))
     }
 
-    /// Wakes whoever follows the file; the outcome is in the log, and in the status.
-    pub(super) fn reload(&self, admin: &AdminConfig) -> Result<Response, Refusal> {
+    /// Asks whoever follows the file; the outcome is in the log and in the status, too.
+    pub(super) async fn reload(&self, admin: &AdminConfig) -> Result<Response, Refusal> {
         let Some(reload) = admin.reload() else {
             let detail = "there is no file to reload: the server was started without --config";
             return Err(Refusal::new(StatusCode::CONFLICT, detail));
         };
-        reload.notify_one();
         self.say("reload", &[]);
+        let is_done = reload.ask_and_wait().await;
+        if let Some(problem) = self.app.reload_problem().filter(|_| is_done) {
+            let detail = format!("{problem}; the policies before it stay in effect");
+            return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+        }
         let (reloads, refused) = self.app.reload_counts();
         let mut response = ok(&json!({ "reloads": reloads, "refused": refused }));
-        *response.status_mut() = StatusCode::ACCEPTED;
+        if !is_done {
+            *response.status_mut() = StatusCode::ACCEPTED;
+        }
         Ok(response)
     }
 
+    /// Of a key only the fingerprint is told, by which it goes in peeks too.
     fn log(&self, what: &str, amendment: &Amendment) {
-        self.say(what, &[("policy", amendment.policy())]);
+        let plan = self.app.limiter().plan();
+        let print = match amendment {
+            Amendment::Override { policy, key, .. } => plan.override_subject(policy, key),
+            Amendment::Mode { .. } => None,
+        };
+        let print = print.map(short);
+        let mut fields = vec![("policy", amendment.policy())];
+        fields.extend(print.as_deref().map(|print| ("key", print)));
+        self.say(what, &fields);
     }
 
     fn say(&self, what: &str, fields: &[(&str, &str)]) {

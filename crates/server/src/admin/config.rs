@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::access::{OpenToAll, Scope, Tokens, TokensError};
+use crate::ReloadRequest;
 use crate::log::{self, Level};
 
 /// Who may use the admin listener, and what it tells besides.
@@ -27,7 +27,7 @@ pub struct AdminConfig {
     tokens: ArcSwap<Tokens>,
     file: Option<PathBuf>,
     knows_clients: bool,
-    reload: Option<Arc<Notify>>,
+    reload: Option<ReloadRequest>,
     settings: Vec<(String, String)>,
 }
 
@@ -62,9 +62,9 @@ impl AdminConfig {
         Self { file: Some(file.into()), ..self }
     }
 
-    /// Whom to wake for a reload.
+    /// Whom to ask for a reload.
     #[must_use]
-    pub fn reloading(self, reload: Arc<Notify>) -> Self {
+    pub fn reloading(self, reload: ReloadRequest) -> Self {
         Self { reload: Some(reload), ..self }
     }
 
@@ -79,8 +79,8 @@ impl AdminConfig {
         &self.settings
     }
 
-    pub(super) fn reload(&self) -> Option<&Notify> {
-        self.reload.as_deref()
+    pub(super) const fn reload(&self) -> Option<&ReloadRequest> {
+        self.reload.as_ref()
     }
 
     /// Whether whoever can connect may do everything.
