@@ -181,6 +181,20 @@ fn a_unix_socket_is_served_and_cleaned_up() {
 }
 
 #[test]
+fn flags_stand_below_what_they_are_about() {
+    let help = String::from_utf8(output(&["serve", "--help"]).stdout).unwrap();
+    let below = |heading: &str| {
+        let (_, rest) = help.split_once(&format!("\n{heading}:\n")).unwrap();
+        rest.split("\n\n").next().unwrap().to_owned()
+    };
+    for flag in ["--admin ", "--admin-tokens-file ", "--show-keys ", "--log-format "] {
+        assert!(below("Operating").contains(flag), "{flag}: {help}");
+        assert!(!below("Gateway").contains(flag), "{flag}: {help}");
+    }
+    assert!(below("Gateway").contains("--upstream "), "{help}");
+}
+
+#[test]
 fn help_lists_the_commands_and_the_exit_codes() {
     let output = output(&["--help"]);
     assert!(output.status.success());

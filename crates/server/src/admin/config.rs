@@ -1,6 +1,5 @@
 //! What the admin listener needs to know.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +8,19 @@ use arc_swap::ArcSwap;
 use tokio::time::sleep;
 
 use super::access::{OpenToAll, Scope, Tokens, TokensError};
-use crate::ReloadRequest;
 use crate::log::{self, Level};
+use crate::{Place, ReloadRequest};
 
 /// Who may use the admin listener, and what it tells besides.
 ///
 /// ```
+/// use tidegate_server::Place;
 /// use tidegate_server::admin::{AdminConfig, Tokens};
 ///
-/// assert!(AdminConfig::new("127.0.0.1:9090".parse()?, Tokens::default(), false).is_ok());
-/// let refused = AdminConfig::new("0.0.0.0:9090".parse()?, Tokens::default(), false);
+/// let here = Place::Tcp("127.0.0.1:9090".parse()?);
+/// assert!(AdminConfig::new(here, Tokens::default(), false).is_ok());
+/// let everywhere = Place::Tcp("0.0.0.0:9090".parse()?);
+/// let refused = AdminConfig::new(everywhere, Tokens::default(), false);
 /// assert!(refused.unwrap_err().to_string().starts_with("admin on 0.0.0.0:9090 would be open"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -32,19 +34,20 @@ pub struct AdminConfig {
 }
 
 impl AdminConfig {
-    /// For a listener on this address. `knows_clients` says that whoever gets as far as a request
+    /// For a listener at this place. `knows_clients` says that whoever gets as far as a request
     /// has shown a certificate that we trust; they may do everything where there are no tokens.
     ///
     /// # Errors
     ///
     /// When everybody on the network could use it.
     pub fn new(
-        address: SocketAddr,
+        place: impl Into<Place>,
         tokens: Tokens,
         knows_clients: bool,
     ) -> Result<Self, OpenToAll> {
-        if tokens.is_empty() && !knows_clients && !address.ip().to_canonical().is_loopback() {
-            return Err(OpenToAll(address));
+        let place = place.into();
+        if tokens.is_empty() && !knows_clients && !place.is_of_this_machine() {
+            return Err(OpenToAll(place));
         }
         Ok(Self {
             tokens: ArcSwap::from_pointee(tokens),
