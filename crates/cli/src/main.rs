@@ -3,6 +3,7 @@
 mod accuracy;
 mod check;
 mod client;
+mod client_error;
 mod explain;
 mod gateway;
 mod import;
