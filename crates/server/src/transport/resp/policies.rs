@@ -18,7 +18,10 @@ pub(super) fn owed<'p>(spec: &Spec, words: &[&[u8]], plan: &'p Plan) -> Result<O
     let [_, name, rest @ ..] = words else { return Err("a policy was expected".to_owned()) };
     let name = std::str::from_utf8(name).unwrap_or_default();
     let Some(policy) = plan.policy(name) else { return Err(unknown(words, plan)) };
-    let Some(asked) = Asked::read(policy, rest)? else { return Err(expected(spec, policy)) };
+    let takes_cost = matches!(spec.verb, Verb::Check | Verb::Refund);
+    let Some(asked) = Asked::read(policy, rest, takes_cost)? else {
+        return Err(expected(spec, policy));
+    };
     let cost = match (spec.verb, asked.cost) {
         (Verb::Check, cost) => cost.unwrap_or(Cost::ONE),
         (Verb::Refund, Some(amount)) => amount,
@@ -44,7 +47,11 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     /// `None` when they are not what the policy needs.
-    fn read(policy: &'a PlannedPolicy, words: &[&'a [u8]]) -> Result<Option<Self>, String> {
+    fn read(
+        policy: &'a PlannedPolicy,
+        words: &[&'a [u8]],
+        takes_cost: bool,
+    ) -> Result<Option<Self>, String> {
         let (mut asked, mut words) = (Self::default(), words);
         let mut key = policy.key();
         if let (Some(attribute), None) = (key.next(), key.next()) {
@@ -57,6 +64,9 @@ impl<'a> Asked<'a> {
                 && !number.contains(&b'=')
                 && !number.eq_ignore_ascii_case(COST)
             {
+                if !takes_cost {
+                    return Ok(None);
+                }
                 asked.cost = Some(cost(number)?);
                 words = rest;
             }

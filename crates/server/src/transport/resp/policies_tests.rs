@@ -109,6 +109,10 @@ fn a_refusal_says_how_to_ask() {
             r#"policy "demo" tells callers apart by key: expected RL.RESET demo key"#,
         ),
         (
+            "RL.RESET demo alice bob",
+            r#"policy "demo" tells callers apart by key: expected RL.RESET demo key"#,
+        ),
+        (
             "RL.CHECK demo alice -1",
             r#"cost is "-1": expected a whole number from 0 to 1000000000000000"#,
         ),
