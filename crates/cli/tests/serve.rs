@@ -181,6 +181,29 @@ fn a_unix_socket_is_served_and_cleaned_up() {
 }
 
 #[test]
+fn a_store_that_is_none_is_refused_with_all_that_there_are() {
+    for store in ["foo://x", "mem"] {
+        let said = failure(&output(&["serve", "--http", "127.0.0.1:0", "--store", store]));
+        assert!(said.contains(&format!("{store:?}")), "{said}");
+        assert!(said.contains("redis+cluster://") && said.contains("; or memory"), "{said}");
+    }
+}
+
+#[test]
+fn a_file_in_the_way_of_a_socket_is_named_as_such() {
+    let path = scratch("precious");
+    std::fs::write(&path, "precious").unwrap();
+    let address = format!("unix:{}", path.display());
+    let said = failure(&output(&["serve", "--http", &address]));
+    assert!(
+        said.contains(&format!("cannot listen on {address:?}: a file that is no socket")),
+        "{said}"
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn flags_stand_below_what_they_are_about() {
     let help = String::from_utf8(output(&["serve", "--help"]).stdout).unwrap();
     let below = |heading: &str| {
