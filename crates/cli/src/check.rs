@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tidegate::Span;
 
 use crate::client::{Server, post};
-use crate::print;
+use crate::output::print;
 
 /// What is asked, and whom.
 #[derive(Debug, clap::Args)]
@@ -21,8 +21,7 @@ pub(crate) struct Check {
     #[arg(long, value_name = "TEXT", requires = "policy")]
     key: Option<String>,
     /// An attribute of the request, instead of a policy and a key; once for each
-    #[arg(long, short, value_name = "NAME=VALUE", value_parser = attribute,
-        required_unless_present = "policy")]
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = attribute)]
     attribute: Vec<(String, String)>,
     /// Units to take; 0 only looks
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -42,6 +41,7 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        self.says_who_asks()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start a runtime")?;
         let asked = runtime.block_on(post(&self.server, "/v1/check", self.question()));
@@ -51,8 +51,24 @@ impl Check {
         let Some(is_allowed) = answer["allowed"].as_bool() else {
             return Err(refused(status, &answer));
         };
-        print(&if self.json { text + "\n" } else { in_words(&answer, is_allowed) });
+        print(&if self.json { text + "\n" } else { in_words(&answer, is_allowed) })?;
         Ok(if is_allowed { ExitCode::SUCCESS } else { ExitCode::from(DENIED) })
+    }
+
+    /// Once, by a policy and a key or by attributes.
+    fn says_who_asks(&self) -> anyhow::Result<()> {
+        if self.policy.is_none() && self.attribute.is_empty() {
+            bail!(
+                "nothing says who asks: expected --policy NAME and --key TEXT, or --attribute \
+                 NAME=VALUE for each attribute of the request"
+            );
+        }
+        for (index, (name, _)) in self.attribute.iter().enumerate() {
+            if self.attribute.iter().take(index).any(|(other, _)| other == name) {
+                bail!("{name:?} is said twice: expected one value for each attribute");
+            }
+        }
+        Ok(())
     }
 
     fn question(&self) -> String {

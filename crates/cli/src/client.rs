@@ -24,6 +24,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 
+use crate::client_error;
+
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
@@ -144,7 +146,8 @@ async fn secured(
         }
     };
     let name = ServerName::try_from(host.to_owned())?;
-    Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
+    let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
+    connecting.await.map_err(|error| client_error::of_tls(host, error))
 }
 
 /// Whom this system trusts.
@@ -163,7 +166,7 @@ async fn exchange(
     // Its errors are the sender's too.
     tokio::spawn(async { drop(connection.await) });
     request.headers_mut().insert(HOST, HeaderValue::try_from(host)?);
-    let response = sender.send_request(request).await?;
+    let response = sender.send_request(request).await.map_err(client_error::of_http)?;
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
     let bytes = body.map_err(|error| io::Error::other(error.to_string()))?.to_bytes();

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use tidegate::config::{
-    Described, Descriptor, DescriptorStatus, Explained, Outcome, PlannedPolicy, Source,
+    Described, Descriptor, DescriptorStatus, Explained, Mode, Outcome, PlannedPolicy, Source,
 };
 use tidegate::{Cost, Plan};
 
-use crate::print;
+use crate::output::print;
 use crate::validate::wrong;
 
 /// What is explained.
@@ -18,7 +18,8 @@ use crate::validate::wrong;
 pub(crate) struct Explain {
     /// The configuration
     file: PathBuf,
-    /// The attributes of a request, such as user=42 path=/login
+    /// The attributes of a request, such as user=42 path=/login; for a file of envoyproxy/ratelimit
+    /// the entries of a descriptor, in order, after domain=NAME if that is another than the file's
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
     attributes: Vec<(String, String)>,
 }
@@ -41,7 +42,7 @@ impl Explain {
             [] => explain(&plan, &self.attributes),
             _ => explain_descriptor(&plan, &self.attributes),
         };
-        print(&text);
+        print(&text)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -98,19 +99,29 @@ fn explain(plan: &Plan, request: &[(String, String)]) -> String {
 }
 
 /// Of a file of envoyproxy/ratelimit: the attributes, in order, are the entries of one descriptor.
+/// A domain before them is that of the request, else it is the file's.
 fn explain_descriptor(plan: &Plan, request: &[(String, String)]) -> String {
+    let (asked, entries) = match request.split_first() {
+        Some(((name, domain), entries)) if name == "domain" => (Some(domain.as_str()), entries),
+        _ => (None, request),
+    };
     let entries: Vec<(&str, &str)> =
-        request.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        entries.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let descriptor = Descriptor { entries: &entries, cost: Cost::ONE, limit: None };
     let mut text = String::new();
     for domain in plan.domains() {
         let name = domain.name();
-        let found = plan.descriptor_charges(domain.name(), &[descriptor]);
+        if let Some(asked) = asked.filter(|asked| *asked != name) {
+            let _ = writeln!(text, "- {name}: does not match, domain is {asked:?}");
+            continue;
+        }
+        let found = plan.descriptor_charges(name, &[descriptor]);
         let _ = match found.statuses.first() {
             Some(DescriptorStatus::Unlimited) => writeln!(text, "+ {name}: unlimited"),
             Some(DescriptorStatus::Charged { first, .. }) => {
                 let policy = found.owed.policy_name(*first).unwrap_or_default();
-                let _ = writeln!(text, "+ {policy} for this descriptor");
+                let mode = found.owed.policy(*first).map_or(Mode::Enforce, PlannedPolicy::mode);
+                let _ = writeln!(text, "+ {policy} ({mode}) for this descriptor in domain {name}");
                 let rules = found.owed.charges().iter().map(|charge| *charge.rule());
                 limits(&mut text, &rules.collect::<Vec<_>>())
             }

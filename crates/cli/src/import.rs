@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use tidegate::config::{Source, import};
 
-use crate::print;
+use crate::output::print;
 use crate::validate::wrong;
 
 /// What is translated.
@@ -19,7 +19,7 @@ impl Import {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         Ok(match Source::read(&self.file).and_then(|source| import(&source)) {
             Ok(text) => {
-                print(&text);
+                print(&text)?;
                 let lost = text.lines().filter(|line| line.contains("# Not carried over")).count();
                 if lost > 0 {
                     eprintln!("{lost} not carried over and switched off: see the comments");

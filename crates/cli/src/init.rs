@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::print;
+use crate::output::print;
 
 /// It takes nothing.
 #[derive(Debug, clap::Args)]
@@ -10,7 +10,7 @@ pub(crate) struct Init {}
 
 impl Init {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        print(STARTER);
+        print(STARTER)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -3,6 +3,7 @@
 mod accuracy;
 mod check;
 mod client;
+mod client_error;
 mod explain;
 mod gateway;
 mod import;
@@ -17,7 +18,6 @@ mod suggest;
 mod top;
 mod validate;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -47,6 +47,7 @@ enum Command {
     #[command(after_help = EXIT_CODES)]
     Top(top::Top),
     /// Prints a configuration to begin with
+    #[command(after_help = EXIT_CODES)]
     Init(init::Init),
     /// Says everything that is wrong with a configuration
     #[command(after_help = EXIT_CODES)]
@@ -94,11 +95,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Nobody may be there to read it, as after `| head`; that is no error.
-fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
-}
-
 /// A configuration that is wrong.
 const WRONG: u8 = 1;
 
@@ -110,6 +106,6 @@ Exit codes:
   0  done; for a server: stopped by a signal, after the requests in flight were answered
   1  a configuration that is wrong: everything wrong with it is on standard error
   2  error: a command line that makes no sense, an address that cannot be listened on,
-     a file that cannot be read or written, or certificates that cannot be used; for a server
-     also: stopped at once, by a second signal
+     a file or an output that cannot be read or written, or certificates that cannot be used;
+     for a server also: stopped at once, by a second signal
   3  denied, by `check`";

@@ -1,24 +1,23 @@
 //! The part of `tidegate serve` that operators use: the admin listener, the board, the log.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use tidegate::{Board, Store};
 use tidegate_server::admin::{self, AdminConfig, Tokens};
 use tidegate_server::log::{self, Level, LogFormat};
-use tidegate_server::{App, Config, Listener, Tls};
-use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tidegate_server::{Address, App, Config, Listener, Place, ReloadRequest, Tls};
 
 use crate::serve::Stop;
 
 /// What can be said about it.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Operating")]
 pub(crate) struct Operate {
-    /// Where to answer operators, or off; 127.0.0.1:9090 unless said. Elsewhere than on a loopback
-    /// address it needs tokens, or clients that show certificates (--tls-client-ca)
+    /// Where to answer operators: host:port, unix:/path, or off; 127.0.0.1:9090 unless said.
+    /// Elsewhere than on this machine it needs tokens, or clients that show certificates
+    /// (--tls-client-ca)
     #[arg(long, env = "TIDEGATE_ADMIN", value_name = "ADDR")]
     admin: Option<String>,
     /// A file with a scope (read, write or admin) and a token on each line. TIDEGATE_ADMIN_TOKENS
@@ -48,18 +47,17 @@ impl Operate {
         &self,
         app: &Arc<App<S>>,
         tls: Option<Arc<Tls>>,
-        reload: Option<Arc<Notify>>,
+        reload: Option<ReloadRequest>,
         store: &str,
     ) -> anyhow::Result<Option<String>> {
         if self.admin.as_deref() == Some("off") {
             return Ok(None);
         }
-        let Some(listener) = self.bind().await? else { return Ok(None) };
-        let address = listener.local_addr()?;
+        let Some((listener, place)) = self.bind()? else { return Ok(None) };
         // On this machine there is nobody to hide from, and `top` finds it without a certificate.
-        let tls = tls.filter(|_| !address.ip().to_canonical().is_loopback());
+        let tls = tls.filter(|_| !place.is_of_this_machine());
         let knows_clients = tls.as_ref().is_some_and(|tls| tls.knows_clients());
-        let config = AdminConfig::new(address, self.tokens()?, knows_clients)?;
+        let config = AdminConfig::new(place.clone(), self.tokens()?, knows_clients)?;
         let mut config = config.setting("store", store);
         if let Some(file) = &self.admin_tokens_file {
             config = config.following(file);
@@ -72,29 +70,28 @@ impl Operate {
         let app = Arc::clone(app);
         let scheme = if tls.is_some() { "https" } else { "http" };
         let listener = match tls {
-            Some(tls) => Listener::from(listener).with_tls(tls),
-            None => listener.into(),
+            Some(tls) => listener.with_tls(tls),
+            None => listener,
         };
         tokio::spawn(async move {
             admin::serve(listener, app, config, bounds, stop.next()).await;
         });
-        Ok(Some(format!("{scheme}://{address}")))
+        Ok(Some(match place {
+            Place::Tcp(address) => format!("{scheme}://{address}"),
+            Place::Unix(path) => format!("{scheme}+unix:{}", path.display()),
+        }))
     }
 
     /// Where it was asked for it must be; where it was not, another server may be there already.
-    async fn bind(&self) -> anyhow::Result<Option<TcpListener>> {
-        let address = self.admin.as_deref().unwrap_or(DEFAULT);
-        match TcpListener::bind(address).await {
-            Ok(listener) => Ok(Some(listener)),
+    fn bind(&self) -> anyhow::Result<Option<(Listener, Place)>> {
+        let address: Address = self.admin.as_deref().unwrap_or(DEFAULT).parse()?;
+        match Listener::open(&address) {
+            Ok(opened) => Ok(Some(opened)),
             Err(error) if self.admin.is_none() => {
-                let message = format!("no admin: cannot listen on {address}: {error}");
-                log::say(Level::Warn, "admin", &message, &[]);
+                log::say(Level::Warn, "admin", &format!("no admin: {error}"), &[]);
                 Ok(None)
             }
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                bail!("{address:?} is not an address: expected host:port, or off")
-            }
-            Err(error) => bail!("cannot listen on {address:?}: {error}"),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -1,11 +1,10 @@
 //! Where findings go: the terminal, and files for those who would rather look than read.
 
+use std::io::{self, ErrorKind, StdoutLock, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tidegate_sim::report::Report;
-
-use crate::print;
 
 /// How findings are shown.
 #[derive(Debug, clap::Args)]
@@ -38,7 +37,24 @@ impl Output {
             true => print(&format!("{:#}\n", report.json())),
             false => print(&report.text()),
         }
-        Ok(())
+    }
+}
+
+/// Says something on standard output.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    print_with(|output| output.write_all(text.as_bytes()))
+}
+
+/// The same for what is too long to be kept. Nobody may be there to read it, as after `| head`: that
+/// is no error, but a full disk is.
+pub(crate) fn print_with(
+    write: impl FnOnce(&mut StdoutLock<'_>) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut output = io::stdout().lock();
+    // What is left for the end of the program would be lost without a word.
+    match write(&mut output).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done.context("cannot write to standard output"),
     }
 }
 

@@ -1,16 +1,15 @@
 //! `tidegate replay`: what a configuration would have done to the requests of a log.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use tidegate::Span;
 use tidegate::config::Source;
 use tidegate_sim::log::{Format, Generator, Input, LogError, LogReader};
 use tidegate_sim::{Replay as Replaying, ReplayError};
 
-use crate::output::Output;
+use crate::output::{Output, print_with};
 use crate::progress::watched;
 use crate::validate::wrong;
 
@@ -93,10 +92,7 @@ impl Replay {
     fn generate(&self, lines: u64) -> anyhow::Result<ExitCode> {
         let format = self.log.format.unwrap_or(Format::Common);
         let generator = Generator { lines, seed: self.seed, format };
-        match generator.write(&mut io::stdout().lock()) {
-            // Nobody wants more of it, as after `| head`.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-            done => done.map(|()| ExitCode::SUCCESS).context("cannot write the log"),
-        }
+        print_with(|output| generator.write(output))?;
+        Ok(ExitCode::SUCCESS)
     }
 }

@@ -9,7 +9,7 @@ use tidegate::{AlgorithmKind, Span};
 use tidegate_sim::{Of, Suggest as Search, SuggestError};
 
 use crate::output::Output;
-use crate::print;
+use crate::output::print;
 use crate::progress::watched;
 use crate::replay::Log;
 use crate::validate::wrong;
@@ -59,7 +59,7 @@ impl Suggest {
             search.run(inputs, |reader| self.log.set_up(reader), progress)
         });
         match found {
-            Ok(suggestion) if self.snippet => print(&suggestion.snippet()),
+            Ok(suggestion) if self.snippet => print(&suggestion.snippet())?,
             Ok(suggestion) => self.output.show(suggestion.report())?,
             Err(SuggestError::Wrong(problems)) => return Ok(wrong(&problems)),
             Err(error) => return Err(error.into()),

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use tidegate::Plan;
 use tidegate::config::{Problems, Source};
 
-use crate::{WRONG, print};
+use crate::output::print;
+use crate::{ERROR, WRONG};
 
 /// What is checked.
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,7 @@ impl Validate {
             Ok(plan) => {
                 let count = plan.policies().len();
                 let policies = if count == 1 { "policy" } else { "policies" };
-                print(&format!("{}: ok, {count} {policies}\n", self.file.display()));
+                print(&format!("{}: ok, {count} {policies}\n", self.file.display()))?;
                 ExitCode::SUCCESS
             }
             Err(problems) => wrong(&problems),
@@ -30,8 +31,12 @@ impl Validate {
     }
 }
 
-/// Says what is wrong, and how much of it there is.
+/// Says what is wrong, and how much of it there is. A file that cannot be read is none of that.
 pub(crate) fn wrong(problems: &Problems) -> ExitCode {
+    if problems.is_unreadable() {
+        eprintln!("tidegate: {problems}");
+        return ExitCode::from(ERROR);
+    }
     let count = problems.count();
     let what = if count == 1 { "problem" } else { "problems" };
     eprintln!("{problems}\n{count} {what}");

@@ -14,23 +14,22 @@ const LIMITS: &str = "policies: [
   { name: all, match: { path: /x }, key: [], limits: [5/hour], mode: shadow }]";
 
 fn server() -> (Daemon, String) {
-    let port = free_port();
+    let (daemon, [http, ..]) = server_with_ports();
+    (daemon, http)
+}
+
+/// The same, with the URLs of HTTP, gRPC and Redis clients.
+fn server_with_ports() -> (Daemon, [String; 3]) {
+    let [port, grpc, resp] = [(); 3].map(|()| free_port());
+    let address = |port: u16| format!("127.0.0.1:{port}");
     let daemon = Daemon::start(Path::new(TIDEGATE), |directory, command| {
         std::fs::write(directory.join("limits.yaml"), LIMITS).unwrap();
-        let address = format!("127.0.0.1:{port}");
-        command.args([
-            "serve",
-            "--config",
-            "limits.yaml",
-            "--http",
-            &address,
-            "--grpc",
-            "off",
-            "--resp",
-            "off",
-        ]);
+        command.args(["serve", "--config", "limits.yaml", "--admin", "off"]);
+        command.args(["--http", &address(port), "--grpc", &address(grpc)]);
+        command.args(["--resp", &address(resp)]);
     });
-    (daemon.listening_on(port), format!("http://127.0.0.1:{port}"))
+    let daemon = daemon.listening_on(port).listening_on(grpc).listening_on(resp);
+    (daemon, [port, grpc, resp].map(|port| format!("http://{}", address(port))))
 }
 
 /// The exit code, and what was said on standard output or else on standard error.
@@ -81,4 +80,32 @@ fn what_cannot_be_asked_is_an_error() {
     assert!(code == Some(2) && said.contains(&format!("cannot ask {nobody}: ")), "{said}");
     let (code, said) = check("127.0.0.1:8080", &["--policy", "login", "--key", "a"]);
     assert!(code == Some(2) && said.contains("expected http://host:port"), "{said}");
+}
+
+#[test]
+fn who_asks_is_said_once() {
+    let (code, said) = check("http://127.0.0.1:1", &[]);
+    assert_eq!(code, Some(2));
+    let expected = "nothing says who asks: expected --policy NAME and --key TEXT, or --attribute";
+    assert!(said.contains(expected), "{said}");
+    let (code, said) =
+        check("http://127.0.0.1:1", &["-a", "user=x", "-a", "ip=::1", "-a", "user=y"]);
+    assert_eq!(code, Some(2));
+    assert_eq!(said, "tidegate: \"user\" is said twice: expected one value for each attribute\n");
+}
+
+#[test]
+fn another_listener_is_told_from_http() {
+    let (_server, [http, grpc, resp]) = server_with_ports();
+    let ask = ["--policy", "login", "--key", "a"];
+    for url in [grpc, resp] {
+        let (code, said) = check(&url, &ask);
+        let expected = format!(
+            "tidegate: cannot ask {url}: what answers there speaks no HTTP/1: expected the port of \
+             HTTP, and not that of gRPC or of Redis clients\n"
+        );
+        assert_eq!((code, said), (Some(2), expected));
+    }
+    let (code, said) = check(&http.replace("http://", "https://"), &ask);
+    assert!(code == Some(2) && said.contains(": it does not speak TLS there: "), "{said}");
 }

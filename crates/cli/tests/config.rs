@@ -4,34 +4,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
-/// A directory that goes away again.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let unique = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(format!("tidegate-{}-{}", unique.0, unique.1));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use tidegate_testkit::Scratch;
 
 fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
@@ -52,7 +30,7 @@ fn text(bytes: &[u8]) -> String {
 fn the_starter_validates() {
     let scratch = Scratch::new();
     let starter = text(&tidegate().arg("init").output().unwrap().stdout);
-    let file = scratch.file("limits.yaml", &starter);
+    let file = scratch.write("limits.yaml", &starter);
     let output = run("validate", &file, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).ends_with("limits.yaml: ok, 4 policies\n"));
@@ -61,7 +39,8 @@ fn the_starter_validates() {
 #[test]
 fn every_problem_is_told_and_the_exit_code_is_1() {
     let scratch = Scratch::new();
-    let file = scratch.file("bad.yaml", "policies:\n  - { nam: a, key: [x], limits: [5/minit] }\n");
+    let file =
+        scratch.write("bad.yaml", "policies:\n  - { nam: a, key: [x], limits: [5/minit] }\n");
     let output = run("validate", &file, &[]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
@@ -71,18 +50,33 @@ fn every_problem_is_told_and_the_exit_code_is_1() {
     for command in ["explain", "import"] {
         assert_eq!(run(command, &file, &[]).status.code(), Some(1));
     }
-    let absent = run("validate", Path::new("/nonexistent.yaml"), &[]);
-    assert_eq!(absent.status.code(), Some(1));
     let mut serve = tidegate();
     let output = serve.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&file).output();
     assert_eq!(output.unwrap().status.code(), Some(1));
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_an_error_and_the_exit_code_is_2() {
+    let directory = std::env::temp_dir();
+    let commands =
+        ["validate", "explain", "import", "serve --http 127.0.0.1:0 --config", "replay --config"];
+    for (file, why) in [("/nonexistent.yaml", "No such file"), ("", "Is a directory")] {
+        let file = if file.is_empty() { directory.as_path() } else { Path::new(file) };
+        for command in commands {
+            let output = tidegate().args(command.split(' ')).arg(file).output().unwrap();
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+            let expected = format!("tidegate: {}: cannot be read: {why}", file.display());
+            assert!(said.starts_with(&expected), "{command}: {said}");
+        }
+    }
+}
+
+#[test]
 fn explain_says_what_applies_and_why_the_rest_does_not() {
     let scratch = Scratch::new();
     let starter = text(&tidegate().arg("init").output().unwrap().stdout);
-    let file = scratch.file("limits.yaml", &starter);
+    let file = scratch.write("limits.yaml", &starter);
     let request = ["user=7", "plan=pro", "path=/search/x", "method=GET", "shoe=42"];
     let output = run("explain", &file, &request);
     let expected = "\
@@ -103,27 +97,36 @@ note: no policy asks for shoe
 fn import_writes_a_file_that_validates() {
     let scratch = Scratch::new();
     let theirs = "domain: d\ndescriptors:\n  - { key: a, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
-    let output = run("import", &scratch.file("ratelimit.yaml", theirs), &[]);
-    let ours = scratch.file("limits.yaml", &text(&output.stdout));
+    let output = run("import", &scratch.write("ratelimit.yaml", theirs), &[]);
+    let ours = scratch.write("limits.yaml", &text(&output.stdout));
     assert_eq!(run("validate", &ours, &[]).status.code(), Some(0));
 }
 
 #[test]
 fn explain_walks_descriptors_of_an_envoy_file() {
     let scratch = Scratch::new();
-    let text = "domain: d\ndescriptors:\n  - { key: a, value: b, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
-    let file = scratch.file("ratelimit.yaml", text);
-    let output = run("explain", &file, &["a=b"]);
-    let expected = "+ d.a_b for this descriptor\n    3/1d, fixed-window: at most 6 in any 1d\n";
-    assert_eq!(self::text(&output.stdout), expected);
-    let output = run("explain", &file, &["a=c"]);
-    assert_eq!(self::text(&output.stdout), "- d: no limit for this descriptor\n");
+    let text = "domain: d\ndescriptors:\n  - { key: a, value: b, rate_limit: { unit: day, requests_per_unit: 3 } }\n  - { key: c, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
+    let file = scratch.write("ratelimit.yaml", text);
+    let limit = "    3/1d, fixed-window: at most 6 in any 1d\n";
+    let enforced = format!("+ d.a_b (enforce) for this descriptor in domain d\n{limit}");
+    let watched = format!("+ d.c (shadow) for this descriptor in domain d\n{limit}");
+    for (attributes, expected) in [
+        (&["a=b"][..], enforced.as_str()),
+        (&["domain=d", "a=b"], &enforced),
+        (&["domain=e", "a=b"], "- d: does not match, domain is \"e\"\n"),
+        (&["c=x"], &watched),
+        (&["a=c"], "- d: no limit for this descriptor\n"),
+    ] {
+        let output = run("explain", &file, attributes);
+        assert_eq!(self::text(&output.stdout), expected, "{attributes:?}");
+    }
 }
 
 struct Server {
     child: Child,
     address: String,
-    log: BufReader<std::process::ChildStderr>,
+    /// Its lines, as they come.
+    log: Receiver<String>,
 }
 
 impl Server {
@@ -136,7 +139,11 @@ impl Server {
         let address = first.strip_prefix("listening on http://").unwrap().to_owned();
         // Whoever goes away early would make the server write to nobody.
         let _ = greeting.take_while(|line| !line.as_ref().unwrap().starts_with("try: ")).count();
-        let log = BufReader::new(child.stderr.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (said, log) = mpsc::channel();
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).try_for_each(|it| said.send(it))
+        });
         Self { child, address, log }
     }
 
@@ -153,15 +160,14 @@ impl Server {
         self.get(&format!("{head}content-length: {}\r\n\r\n{body}", body.len()))
     }
 
-    fn logged(&mut self, part: &str) {
-        let mut line = String::new();
-        while self.log.read_line(&mut line).unwrap() > 0 {
+    #[track_caller]
+    fn logged(&self, part: &str) {
+        while let Ok(line) = self.log.recv_timeout(Duration::from_secs(20)) {
             if line.contains(part) {
                 return;
             }
-            line.clear();
         }
-        panic!("the log ended without {part:?}");
+        panic!("the log goes no further, without {part:?}");
     }
 }
 
@@ -177,7 +183,7 @@ const ONE: &str = "policies: [{ name: a, match: { path: /x/** }, key: [user], li
 #[test]
 fn attributes_meet_the_policies_that_match() {
     let scratch = Scratch::new();
-    let server = Server::start(&scratch.file("limits.yaml", ONE));
+    let server = Server::start(&scratch.write("limits.yaml", ONE));
     let ask = |path: &str| {
         server.check(&format!(r#"{{"attributes": {{"user": "1", "path": "{path}"}}}}"#))
     };
@@ -193,12 +199,12 @@ fn attributes_meet_the_policies_that_match() {
 #[test]
 fn a_good_change_takes_effect_a_bad_one_does_not_and_counts_stay() {
     let scratch = Scratch::new();
-    let file = scratch.file("limits.yaml", ONE);
-    let mut server = Server::start(&file);
+    let file = scratch.write("limits.yaml", ONE);
+    let server = Server::start(&file);
     let ask = |server: &Server| server.check(r#"{"policy": "a", "key": "1"}"#);
     assert!(ask(&server).contains(r#""remaining":0"#));
     // As an editor saves: a new file takes the old one's place.
-    let new = scratch.file("new.yaml", &ONE.replace("1/day", "3/day"));
+    let new = scratch.write("new.yaml", &ONE.replace("1/day", "3/day"));
     std::fs::rename(new, &file).unwrap();
     server.logged("limits.yaml: in effect");
     assert!(ask(&server).contains(r#""remaining":1"#), "one of three was used, and now another");
@@ -215,28 +221,39 @@ fn a_good_change_takes_effect_a_bad_one_does_not_and_counts_stay() {
 fn a_swapped_link_is_noticed_as_kubernetes_does_it() {
     let scratch = Scratch::new();
     for (version, quota) in [("..v1", "1/day"), ("..v2", "7/day")] {
-        std::fs::create_dir(scratch.0.join(version)).unwrap();
-        scratch.file(&format!("{version}/limits.yaml"), &ONE.replace("1/day", quota));
+        std::fs::create_dir(scratch.file(version)).unwrap();
+        scratch.write(&format!("{version}/limits.yaml"), &ONE.replace("1/day", quota));
     }
     let link = |target: &str, name: &str| {
-        std::os::unix::fs::symlink(target, scratch.0.join(name)).unwrap();
+        std::os::unix::fs::symlink(target, scratch.file(name)).unwrap();
     };
     link("..v1", "..data");
     link("..data/limits.yaml", "limits.yaml");
-    let mut server = Server::start(&scratch.0.join("limits.yaml"));
+    let server = Server::start(&scratch.file("limits.yaml"));
     link("..v2", "..data_tmp");
-    std::fs::rename(scratch.0.join("..data_tmp"), scratch.0.join("..data")).unwrap();
+    std::fs::rename(scratch.file("..data_tmp"), scratch.file("..data")).unwrap();
     server.logged("limits.yaml: in effect");
     assert!(server.check(r#"{"policy": "a", "key": "1"}"#).contains(r#""limit":7"#));
 }
 
 #[test]
-fn a_hangup_is_no_end() {
+fn a_hangup_is_no_end_and_says_again_what_is_wrong() {
     let scratch = Scratch::new();
-    let server = Server::start(&scratch.file("limits.yaml", ONE));
+    let file = scratch.write("limits.yaml", ONE);
+    let server = Server::start(&file);
     let id = server.child.id().to_string();
-    assert!(Command::new("kill").args(["-s", "HUP", &id]).status().unwrap().success());
+    let hang_up = || {
+        assert!(Command::new("kill").args(["-s", "HUP", &id]).status().unwrap().success());
+    };
+    hang_up();
     assert!(server.check(r#"{"policy": "a", "key": "1"}"#).starts_with("HTTP/1.1 200"));
+    std::fs::write(&file, "policies: [{ name: a }]").unwrap();
+    server.logged("refused; the policies before it stay in effect");
+    for _ in 0..2 {
+        hang_up();
+        server.logged("no \"key\": expected");
+        server.logged("refused; the policies before it stay in effect");
+    }
 }
 
 #[test]
@@ -244,7 +261,7 @@ fn an_rlaas_file_brings_its_door_along() {
     let scratch = Scratch::new();
     let text =
         "rate-limiter:\n  use-algo: sliding-window-algo\n  max-requests: 2\n  window-size: 60\n";
-    let server = Server::start(&scratch.file("application.yaml", text));
+    let server = Server::start(&scratch.write("application.yaml", text));
     let ask = |path: &str| server.get(&format!("GET {path} HTTP/1.1\r\nconnection: close\r\n\r\n"));
     for expected in ["HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 429"] {
         let reply = ask("/check?userId=42");
@@ -253,7 +270,7 @@ fn an_rlaas_file_brings_its_door_along() {
     }
     assert!(ask("/check?userId=43").starts_with("HTTP/1.1 200"));
     assert!(ask("/check").starts_with("HTTP/1.1 400"));
-    let ours = Server::start(&scratch.file("limits.yaml", ONE));
+    let ours = Server::start(&scratch.write("limits.yaml", ONE));
     let reply = ours.get("GET /check?userId=42 HTTP/1.1\r\nconnection: close\r\n\r\n");
     assert!(reply.starts_with("HTTP/1.1 404"), "{reply}");
 }

@@ -38,13 +38,12 @@ fn get(port: u16) -> String {
 }
 
 /// With no doors but those that the test opens.
-const SERVE: [&str; 9] =
-    ["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"];
+const SERVE: [&str; 7] = ["serve", "--grpc", "off", "--resp", "off", "--admin", "off"];
 
 fn serve(arguments: &[&str]) -> (Daemon, u16) {
     let port = free_port();
     let daemon = Daemon::start(Path::new(TIDEGATE), |_, command| {
-        command.args(SERVE).args(arguments);
+        command.args(SERVE).args(["--http", "off"]).args(arguments);
         command.args(["--gateway", &format!("127.0.0.1:{port}")]);
     });
     (daemon.listening_on(port), port)
@@ -65,6 +64,15 @@ fn an_upstream_is_all_it_takes() {
 }
 
 #[test]
+fn the_gateway_may_be_the_only_listener() {
+    let upstream = format!("http://127.0.0.1:{}", service());
+    let (daemon, port) = serve(&["--upstream", &upstream]);
+    assert!(get(port).starts_with("HTTP/1.1 200"));
+    wait_until("the greeting", Duration::from_secs(10), || daemon.printed().contains("gateway on"));
+    assert!(!daemon.printed().contains("listening on"), "{}", daemon.printed());
+}
+
+#[test]
 fn a_file_may_hold_the_policies_alone() {
     let directory = std::env::temp_dir().join(format!("tidegate-cli-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -81,7 +89,8 @@ fn a_file_may_hold_the_policies_alone() {
     std::fs::write(&file, both).unwrap();
     let refused = |arguments: &[&str]| {
         let mut command = Command::new(TIDEGATE);
-        command.args(SERVE).args(["--gateway", "127.0.0.1:0"]).args(arguments);
+        command.args(SERVE).args(["--http", "127.0.0.1:0", "--gateway", "127.0.0.1:0"]);
+        command.args(arguments);
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()

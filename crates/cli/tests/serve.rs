@@ -140,7 +140,7 @@ fn bounds_that_make_no_sense_are_refused() {
 #[test]
 fn a_listener_can_be_off_but_not_all_of_them() {
     let said = failure(&output(&["serve", "--http", "off", "--grpc", "off", "--resp", "off"]));
-    assert!(said.contains("every listener is off"), "{said}");
+    assert!(said.contains("every listener is off: expected an address"), "{said}");
     let server = serve(&["--resp", "127.0.0.1:0"]);
     assert!(server.said("listening on redis://").starts_with("127.0.0.1:"));
 }
@@ -178,6 +178,43 @@ fn a_unix_socket_is_served_and_cleaned_up() {
     }
     assert_eq!(server.signal("TERM"), Some(0));
     assert!(!path.exists());
+}
+
+#[test]
+fn a_store_that_is_none_is_refused_with_all_that_there_are() {
+    for store in ["foo://x", "mem"] {
+        let said = failure(&output(&["serve", "--http", "127.0.0.1:0", "--store", store]));
+        assert!(said.contains(&format!("{store:?}")), "{said}");
+        assert!(said.contains("redis+cluster://") && said.contains("; or memory"), "{said}");
+    }
+}
+
+#[test]
+fn a_file_in_the_way_of_a_socket_is_named_as_such() {
+    let path = scratch("precious");
+    std::fs::write(&path, "precious").unwrap();
+    let address = format!("unix:{}", path.display());
+    let said = failure(&output(&["serve", "--http", &address]));
+    assert!(
+        said.contains(&format!("cannot listen on {address:?}: a file that is no socket")),
+        "{said}"
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn flags_stand_below_what_they_are_about() {
+    let help = String::from_utf8(output(&["serve", "--help"]).stdout).unwrap();
+    let below = |heading: &str| {
+        let (_, rest) = help.split_once(&format!("\n{heading}:\n")).unwrap();
+        rest.split("\n\n").next().unwrap().to_owned()
+    };
+    for flag in ["--admin ", "--admin-tokens-file ", "--show-keys ", "--log-format "] {
+        assert!(below("Operating").contains(flag), "{flag}: {help}");
+        assert!(!below("Gateway").contains(flag), "{flag}: {help}");
+    }
+    assert!(below("Gateway").contains("--upstream "), "{help}");
 }
 
 #[test]

@@ -3,34 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A directory that goes away again.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let unique = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(format!("tidegate-sim-{}-{}", unique.0, unique.1));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use tidegate_testkit::Scratch;
 
 fn run<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tidegate")).args(arguments).output().unwrap()
@@ -76,7 +52,7 @@ fn the_table_of_bursts_at_a_boundary_comes_out_of_one_command() {
 fn the_readme_shows_what_is_printed_and_drawn() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let scratch = Scratch::new();
-    let svg = scratch.0.join("boundary.svg");
+    let svg = scratch.file("boundary.svg");
     let text = said(&format!("simulate --limits 5/minute --svg {}", svg.display()));
     let readme = read(&root.join("README.md"));
     let (_, block) = readme.split_once("$ tidegate simulate --limits 5/minute").unwrap();
@@ -90,7 +66,7 @@ fn the_readme_shows_what_is_printed_and_drawn() {
 #[test]
 fn simulations_are_written_as_files_too() {
     let scratch = Scratch::new();
-    let [html, svg] = ["a.html", "a.svg"].map(|name| scratch.0.join(name));
+    let [html, svg] = ["a.html", "a.svg"].map(|name| scratch.file(name));
     said(&format!("simulate --traffic poisson --html {} --svg {}", html.display(), svg.display()));
     let (html, svg) = (read(&html), read(&svg));
     assert!(
@@ -122,12 +98,12 @@ fn the_trade_off_comes_out_of_one_command_and_again_the_same() {
 #[test]
 fn a_generated_log_is_replayed_compared_and_limited() {
     let scratch = Scratch::new();
-    let log = scratch.file("access.log", &said("replay --generate 20000 --seed 7"));
-    let new = scratch.file(
+    let log = scratch.write("access.log", &said("replay --generate 20000 --seed 7"));
+    let new = scratch.write(
         "new.yaml",
         "policies: [{ name: login, match: { path: /login }, key: [ip], limits: [5/hour] }]",
     );
-    let old = scratch.file("old.yaml", &read(&new).replace("5/hour", "500/hour"));
+    let old = scratch.write("old.yaml", &read(&new).replace("5/hour", "500/hour"));
     let (log, new, old) = (log.display(), new.display(), old.display());
     let text = said(&format!("replay {log} --config {new} --against {old}"));
     assert!(text.contains("Of 20,000 requests from 2025-01-01"), "{text}");
@@ -136,7 +112,7 @@ fn a_generated_log_is_replayed_compared_and_limited() {
 
     let line = format!("suggest {log} --key ip --per minute --tolerate 1% --match path=/login");
     let snippet = said(&format!("{line} --snippet"));
-    let suggested = scratch.file("suggested.yaml", &snippet);
+    let suggested = scratch.write("suggested.yaml", &snippet);
     let json = said(&format!("replay {log} --config {} --json", suggested.display()));
     let json: Vec<&str> = json.lines().collect();
     assert!(json.iter().any(|line| line.contains("\"denied\"")), "{json:?}");
@@ -146,7 +122,7 @@ fn a_generated_log_is_replayed_compared_and_limited() {
 #[test]
 fn logs_come_by_a_pipe_and_bad_lines_are_no_end() {
     let scratch = Scratch::new();
-    let config = scratch.file("a.yaml", "policies: [{ name: a, key: [ip], limits: [1/minute] }]");
+    let config = scratch.write("a.yaml", "policies: [{ name: a, key: [ip], limits: [1/minute] }]");
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["replay", "-", "--config"])
         .arg(config)
@@ -167,9 +143,9 @@ fn logs_come_by_a_pipe_and_bad_lines_are_no_end() {
 #[test]
 fn mistakes_are_named() {
     let scratch = Scratch::new();
-    let log = scratch.file("a.log", "no log\n");
-    let bad = scratch.file("bad.yaml", "policies: [{ name: a, key: [ip], limits: [1/minit] }]");
-    let good = scratch.file("good.yaml", "policies: [{ name: a, key: [ip], limits: [1/minute] }]");
+    let log = scratch.write("a.log", "no log\n");
+    let bad = scratch.write("bad.yaml", "policies: [{ name: a, key: [ip], limits: [1/minit] }]");
+    let good = scratch.write("good.yaml", "policies: [{ name: a, key: [ip], limits: [1/minute] }]");
     let (log, bad, good) = (log.display(), bad.display(), good.display());
     refused("simulate --traffic rain", 2, "expected burst-at-boundary, greedy, poisson");
     refused("simulate --algorithm leaky", 2, "unknown algorithm");
@@ -183,11 +159,11 @@ fn mistakes_are_named() {
         2,
         "cannot open /no/such.log: No such file or directory (os error 2)\n",
     );
-    let empty = scratch.file("empty.log", "");
+    let empty = scratch.write("empty.log", "");
     let empty = empty.display();
     refused(&format!("replay {empty} --config {good}"), 2, "no request in the log: it is empty\n");
     refused(&format!("suggest {empty} --key ip"), 2, "no request in the log: it is empty\n");
-    let binary = scratch.file("binary.log", "\u{1}\u{2}PNG\u{0}");
+    let binary = scratch.write("binary.log", "\u{1}\u{2}PNG\u{0}");
     let said = "from \"\\u{1}\\u{2}PNG\\u{0}\"; expected";
     refused(&format!("replay {} --config {good}", binary.display()), 2, said);
     refused(&format!("replay --config {good}"), 2, "no log: expected a file");

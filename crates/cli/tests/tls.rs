@@ -8,7 +8,7 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 use support::{Server, failure, output, tidegate};
 use tidegate_testkit::peer;
 
@@ -191,4 +191,27 @@ fn a_token_is_asked_for_over_tls_too_and_beside_a_certificate() {
             assert_eq!(ask("POST", path, true, token), "403", "{path}");
         }
     }
+}
+
+#[test]
+fn a_certificate_that_check_refuses_is_refused_in_words() {
+    let [mine, other] = ["of-authority", "of-others"].map(Certificates::new);
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // Another name than that of the others, which it has not signed.
+    params.distinguished_name.push(DnType::CommonName, "an authority");
+    std::fs::write(mine.file("key"), key.serialize_pem()).unwrap();
+    std::fs::write(mine.file("crt"), params.self_signed(&key).unwrap().pem()).unwrap();
+    let check = |server: &Server| {
+        let port = server.said("listening on https://").rsplit(':').next().unwrap();
+        let mut command = tidegate();
+        command.args(["check", "--policy", "demo", "--key", "a", "--server"]);
+        command.arg(format!("https://localhost:{port}"));
+        failure(&command.env("SSL_CERT_FILE", mine.file("crt")).output().unwrap())
+    };
+    let said = check(&mine.serve());
+    assert!(said.contains("its certificate is that of an authority itself: expected"), "{said}");
+    let said = check(&other.serve());
+    assert!(said.contains("its certificate is by nobody whom this system trusts"), "{said}");
 }

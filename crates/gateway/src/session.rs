@@ -168,6 +168,9 @@ impl<S: Store> Session<S> {
             let known = Known { method, asked, client: case.client, route, found: &found };
             case.plan.charges(&known, Cost::ONE)
         };
+        if let Some(fault) = owed.cost_fault() {
+            return Err(Refusal::bad(fault.to_string()));
+        }
         let decision = line::settle(&self.worker.app, &owed, &self.worker.gateway.lines).await;
         let answer = Answer::of_owed(&owed, &decision);
         if let Some(record) = &mut case.record {

@@ -158,6 +158,20 @@ async fn the_service_says_what_a_request_has_cost() {
 }
 
 #[tokio::test]
+async fn a_cost_in_a_header_is_a_number() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: p, key: [ip], limits: [9/minute], cost: { attribute: 'header:x-n' } }]";
+    let front = front(echo.address, policy).await;
+    let with = |cost: &str| request("GET", "/", &format!("x-n: {cost}\r\n"));
+    assert_eq!(front.ask(&with("3")).await.status, 200);
+    let reply = front.ask(&with("all")).await;
+    assert_eq!(reply.status, 400);
+    let detail = r#"header:x-n is \"all\": expected a whole number from 0 to 1000000000000000"#;
+    assert!(reply.text().contains(detail), "{}", reply.text());
+    assert_eq!(echo.requests(), 1);
+}
+
+#[tokio::test]
 async fn what_fails_costs_nothing_where_the_response_would_have_said_it() {
     let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let policy = "[{ name: p, key: [ip], limits: [1/minute], cost: { response_status: 401 } }]";

@@ -1,6 +1,7 @@
 //! A decision, together with the limits that it is about.
 
-use tidegate::{Charge, Decision, Owed, Policy, Rule, Verdict};
+use tidegate::config::PlannedPolicy;
+use tidegate::{Charge, Decision, Owed, Policy, Reason, Rule, Verdict};
 
 use crate::Stencil;
 
@@ -82,7 +83,16 @@ impl<'a, 'p> Answer<'a, 'p> {
 
     /// The policy that speaks for all; the first one when none could say anything.
     pub fn policy(&self) -> Option<&'a str> {
-        self.tightest().map(|said| said.policy).or_else(|| self.asked.policy(0))
+        let limiting = self.tightest().map(|said| said.policy).or_else(|| self.asked.policy(0));
+        limiting.or_else(|| self.asked.unlimited_by())
+    }
+
+    /// Why. Whom a policy sets no limit is within it, and not without a policy.
+    pub fn reason(&self) -> Reason {
+        match self.decision.reason() {
+            Reason::NoPolicy if self.asked.unlimited_by().is_some() => Reason::WithinLimit,
+            reason => reason,
+        }
     }
 
     /// The policies that a denied request has violated; all of them when none could say.
@@ -102,6 +112,13 @@ impl<'a> Asked<'a, '_> {
         match self {
             Self::Owed(owed) => owed.policy_name(index),
             Self::Policy(policy) => policy.rules().get(index).map(|_| policy.name()),
+        }
+    }
+
+    fn unlimited_by(self) -> Option<&'a str> {
+        match self {
+            Self::Owed(owed) => owed.unlimited_by().map(PlannedPolicy::name),
+            Self::Policy(_) => None,
         }
     }
 

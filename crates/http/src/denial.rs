@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
-use tidegate::{Reason, Span};
+use tidegate::{Reason, Source, Span};
 use tidegate_wire::{CheckResponse, LimitStatus, Problem, QuotaExceeded};
 
 use crate::{Answer, PROBLEM_JSON, Said, describe};
@@ -36,7 +36,7 @@ pub fn plain_denial(answer: &Answer<'_, '_>) -> Response<Bytes> {
 /// The body of an answer, allowed or denied.
 pub fn body<'a>(answer: &Answer<'a, '_>) -> CheckResponse<'a> {
     let decision = answer.decision();
-    let reason = decision.reason();
+    let reason = answer.reason();
     CheckResponse {
         allowed: decision.is_allowed(),
         policy: if reason == Reason::NoPolicy { None } else { answer.policy() },
@@ -79,7 +79,7 @@ fn detail(answer: &Answer<'_, '_>) -> String {
     let name = answer.policy().unwrap_or_default();
     match (answer.tightest(), answer.decision().retry_after()) {
         (Some(said), Some(wait)) => {
-            let (limit, wait) = (said.rule.limit.rate(), wait.max(SECOND).roughly());
+            let (limit, wait) = (allowed(answer, &said), wait.max(SECOND).roughly());
             format!("policy {name} allows {limit}: try again in {wait}")
         }
         (Some(_), None) if answer.is_crowded() => {
@@ -93,5 +93,48 @@ fn detail(answer: &Answer<'_, '_>) -> String {
     }
 }
 
+/// The limit that was applied: of one whose store is away, this instance's share.
+fn allowed(answer: &Answer<'_, '_>, said: &Said<'_>) -> String {
+    let (limit, applied) = (&said.rule.limit, said.verdict.limit);
+    let is_share = answer.decision().source() == Source::Fallback && applied < limit.capacity();
+    match is_share {
+        true => format!("{applied} of {} here while the store is away", limit.rate()),
+        false => limit.rate().to_string(),
+    }
+}
+
 /// As `Retry-After` says it: nobody is invited back at once.
 const SECOND: Span = Span::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use tidegate::config::Source as Text;
+    use tidegate::{Cost, Decision, Plan, Verdict};
+
+    use super::*;
+
+    #[test]
+    fn a_denial_quotes_what_was_applied() {
+        let text = "policies: [{ name: api, key: [user], limits: [10/minute] }]";
+        let plan = Plan::compile(&Text::new("test", text).unwrap()).unwrap();
+        let owed = plan.charges(&[("user", "alice")], Cost::ONE);
+        let said = |source, limit| {
+            let verdict = Verdict {
+                allowed: false,
+                limit,
+                remaining: 0,
+                retry_after: Some(Span::from_secs(9)),
+                reset_after: Span::from_secs(60),
+            };
+            let decision = Decision::of_charges(owed.charges(), source, |verdicts| {
+                verdicts.push(verdict);
+                false
+            });
+            detail(&Answer::of_owed(&owed, &decision))
+        };
+        assert_eq!(said(Source::Store, 10), "policy api allows 10/1m: try again in 9s");
+        assert_eq!(said(Source::Fallback, 10), "policy api allows 10/1m: try again in 9s");
+        let share = "policy api allows 5 of 10/1m here while the store is away: try again in 9s";
+        assert_eq!(said(Source::Fallback, 5), share);
+    }
+}

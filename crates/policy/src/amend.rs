@@ -91,6 +91,13 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Whom an override of a policy is for, by its key as it is written: `user=42`.
+    pub fn override_subject(&self, policy: &str, key: &str) -> Option<Fingerprint> {
+        compile::subject_of(key, &self.policy(policy)?.key, &self.hasher)
+    }
+}
+
 /// Changes, while a plan is compiled.
 #[derive(Debug)]
 pub(crate) struct Amending<'a> {

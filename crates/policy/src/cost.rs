@@ -1,34 +1,84 @@
 //! What a request costs a policy.
 
+use std::fmt;
+
 use tidegate_core::{Cost, MAX_COUNT};
 
 use crate::attributes::Resolved;
+use crate::problem::brief;
 
 /// What a request costs this policy, for each unit that it costs at all.
 #[derive(Debug)]
 pub(crate) enum CostSource {
     Fixed(Cost),
-    Attribute { attribute: usize, default: Cost },
+    Attribute { attribute: usize, name: Box<str>, default: Cost },
+}
+
+/// An attribute that should say what a request costs, and does not.
+///
+/// ```
+/// use tidegate_core::Cost;
+/// use tidegate_policy::{Plan, Source};
+///
+/// let text = "policies: [{ name: a, key: [], limits: [9/s], cost: { attribute: tokens } }]";
+/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let owed = plan.charges(&[("tokens", "many")], Cost::ONE);
+/// assert_eq!(
+///     owed.cost_fault().map(ToString::to_string).as_deref(),
+///     Some("tokens is \"many\": expected a whole number from 0 to 1000000000000000")
+/// );
+/// # Ok::<(), tidegate_policy::Problems>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CostFault {
+    attribute: Box<str>,
+    value: String,
+}
+
+impl CostFault {
+    /// The attribute.
+    pub fn attribute(&self) -> &str {
+        &self.attribute
+    }
+
+    /// Its value, or the beginning of a long one.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// What its value should have been.
+    pub fn expected(&self) -> String {
+        format!("a whole number from 0 to {MAX_COUNT}")
+    }
+}
+
+impl fmt::Display for CostFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {:?}: expected {}", self.attribute, self.value, self.expected())
+    }
 }
 
 impl CostSource {
     /// Of one unit.
-    pub(crate) fn each(&self, request: &Resolved<'_>) -> Cost {
+    pub(crate) fn each(&self, request: &Resolved<'_>) -> Result<Cost, CostFault> {
         match self {
-            Self::Fixed(each) => *each,
-            Self::Attribute { attribute, default } => {
-                request.raw(*attribute).map_or(*default, read_cost)
+            Self::Fixed(each) => Ok(*each),
+            Self::Attribute { attribute, name, default } => {
+                let Some(value) = request.raw(*attribute) else { return Ok(*default) };
+                read_cost(value).ok_or_else(|| CostFault {
+                    attribute: name.clone(),
+                    value: brief(&String::from_utf8_lossy(value)),
+                })
             }
         }
     }
 }
 
-/// A cost that cannot be read fits no limit: whoever sends it must not get away with a small one.
-fn read_cost(value: &[u8]) -> Cost {
-    let text = std::str::from_utf8(value).unwrap_or_default();
+fn read_cost(value: &[u8]) -> Option<Cost> {
+    let text = std::str::from_utf8(value).ok()?;
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let units = if is_number { text.parse().ok() } else { None };
-    units.and_then(|units| Cost::new(units).ok()).unwrap_or_else(too_much)
+    Cost::new(units?).ok()
 }
 
 /// What costs nothing stays a peek.
@@ -39,7 +89,7 @@ pub(crate) fn times(cost: Cost, each: Cost) -> Cost {
         .unwrap_or_else(too_much)
 }
 
-/// More than any limit holds.
-fn too_much() -> Cost {
+/// More than any limit holds: what costs so much is never let pass.
+pub(crate) fn too_much() -> Cost {
     Cost::new(MAX_COUNT).map_or(Cost::ONE, |most| most.plus(Cost::ONE))
 }

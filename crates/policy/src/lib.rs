@@ -48,6 +48,7 @@ mod yaml;
 pub use ad_hoc::AdHoc;
 pub use amend::{Amended, Amendment};
 pub use attributes::Attributes;
+pub use cost::CostFault;
 pub use descriptors::{Descriptor, DescriptorStatus, DescriptorsOwed};
 pub use explain::{Described, Explained, Outcome};
 pub use foreign::envoy::Domain;

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint};
 
 use crate::attributes::Resolved;
+use crate::cost::{CostFault, too_much};
 use crate::planned::PlannedPolicy;
 use crate::{Charges, KeyHasher, Plan};
 
@@ -19,6 +20,10 @@ pub struct Owed<'p> {
     names: Vec<Names>,
     /// For each charge, where an operator wants to see who it is.
     entities: Option<Vec<String>>,
+    /// The first policy that is about the request and sets it no limit.
+    unlimited: Option<u32>,
+    /// In a box, since hardly any request has one.
+    cost_fault: Option<Box<CostFault>>,
 }
 
 /// What a charge is called where others read it.
@@ -37,6 +42,8 @@ impl<'p> Owed<'p> {
             is_crowded: false,
             names: Vec::new(),
             entities: None,
+            unlimited: None,
+            cost_fault: None,
         }
     }
 
@@ -92,10 +99,23 @@ impl<'p> Owed<'p> {
         self.charges.is_empty()
     }
 
+    /// The policy that lets the request pass whatever it costs, where no other limits it.
+    pub fn unlimited_by(&self) -> Option<&'p PlannedPolicy> {
+        let number = self.unlimited.filter(|_| self.is_empty())?;
+        self.policies.get(number as usize)
+    }
+
     /// Whether more than [`Plan::MAX_CHARGES`] limits apply. Some are missing here then, and
     /// rather than forget them the request is to be denied.
     pub const fn is_crowded(&self) -> bool {
         self.is_crowded
+    }
+
+    /// An attribute that should say what the request costs, and is no number: whoever can say so
+    /// refuses the request. Its charges fit no limit, so that nobody else lets it pass either; with
+    /// a default instead, whoever sends nonsense would pay least.
+    pub fn cost_fault(&self) -> Option<&CostFault> {
+        self.cost_fault.as_deref()
     }
 
     /// Adds what a request owes to one policy that is about it.
@@ -108,8 +128,17 @@ impl<'p> Owed<'p> {
         hasher: &KeyHasher,
     ) {
         let Some(subject) = policy.subject(request, hasher) else { return };
-        let cost = policy.cost_of(request, cost);
         let rules = policy.rules_for(subject, request);
+        if rules.is_empty() {
+            self.unlimited.get_or_insert(number);
+        }
+        let cost = policy.cost_of(request, cost).unwrap_or_else(|fault| {
+            // A policy that only watches refuses nobody.
+            if rules.iter().any(|rule| rule.enforced) {
+                self.cost_fault.get_or_insert_with(|| Box::new(fault));
+            }
+            too_much()
+        });
         for rule in rules {
             self.push(number, Charge::new(subject, cost, rule));
             if let Some(entities) = &mut self.entities {

@@ -7,7 +7,7 @@ use tidegate_core::{Cost, Fingerprint, Rule, Span};
 
 use crate::KeyHasher;
 use crate::attributes::Resolved;
-use crate::cost::{CostSource, times};
+use crate::cost::{CostFault, CostSource, times};
 use crate::gateway::{AfterCost, Denied};
 use crate::key::Key as _;
 use crate::matcher::{Condition, Mismatch};
@@ -223,8 +223,8 @@ impl PlannedPolicy {
     }
 
     /// The cost to this policy. What costs nothing stays a peek.
-    pub(crate) fn cost_of(&self, request: &Resolved<'_>, cost: Cost) -> Cost {
-        times(cost, self.cost.each(request))
+    pub(crate) fn cost_of(&self, request: &Resolved<'_>, cost: Cost) -> Result<Cost, CostFault> {
+        Ok(times(cost, self.cost.each(request)?))
     }
 }
 

@@ -63,11 +63,23 @@ pub struct Problems {
     file: String,
     list: Vec<Problem>,
     omitted: usize,
+    is_unreadable: bool,
 }
 
 impl Problems {
     pub(crate) fn single(file: impl Into<String>, problem: Problem) -> Self {
-        Self { file: file.into(), list: vec![problem], omitted: 0 }
+        Self { file: file.into(), list: vec![problem], omitted: 0, is_unreadable: false }
+    }
+
+    /// Of a file that the system does not let us read.
+    pub(crate) fn unreadable(file: impl Into<String>, error: &std::io::Error) -> Self {
+        let problem = Problem::new(format!("cannot be read: {error}"));
+        Self { is_unreadable: true, ..Self::single(file, problem) }
+    }
+
+    /// Whether nobody knows what is in the file, since it could not be read.
+    pub const fn is_unreadable(&self) -> bool {
+        self.is_unreadable
     }
 
     /// In the order in which they stand in the file. Of very many, the first hundred.
@@ -198,7 +210,12 @@ impl<'s> Report<'s> {
     pub(crate) fn into_problems(mut self) -> Problems {
         self.found.sort_by_key(|(start, _)| *start);
         let list = self.found.into_iter().map(|(_, problem)| problem).collect();
-        Problems { file: self.source.name().to_owned(), list, omitted: self.omitted }
+        Problems {
+            file: self.source.name().to_owned(),
+            list,
+            omitted: self.omitted,
+            is_unreadable: false,
+        }
     }
 }
 

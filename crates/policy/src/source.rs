@@ -78,9 +78,7 @@ impl Source {
         let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
         match read {
             Ok(_) => Self::from_bytes(name, &bytes),
-            Err(error) => {
-                Err(Problems::single(name, Problem::new(format!("cannot be read: {error}"))))
-            }
+            Err(error) => Err(Problems::unreadable(name, &error)),
         }
     }
 

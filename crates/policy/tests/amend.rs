@@ -140,3 +140,18 @@ fn keys_are_readable_only_where_a_plan_shows_them() {
     let owed = plan.charges(&request, Cost::ONE);
     assert_eq!([owed.entity(0), owed.entity(1), owed.entity(2)], [Some("x"), Some("a:x"), None]);
 }
+
+#[test]
+fn an_override_is_for_whom_its_key_says() {
+    let plan = amended(FILE, &[]).plan;
+    let subject = |request: &[(&str, &str)]| {
+        plan.charges_of("pair", request, Cost::ONE).and_then(|owed| owed.subject(0))
+    };
+    let whom = plan.override_subject("pair", "user=1, tenant=a");
+    assert!(whom.is_some());
+    assert_eq!(whom, subject(&[("tenant", "a"), ("user", "1")]));
+    assert_ne!(whom, subject(&[("tenant", "a"), ("user", "2")]));
+    for (policy, key) in [("pair", "user=1"), ("pair", ""), ("none", "user=1")] {
+        assert_eq!(plan.override_subject(policy, key), None, "{policy} {key}");
+    }
+}

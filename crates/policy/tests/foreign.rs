@@ -123,24 +123,59 @@ fn imported(plan: &Plan, request: &[(&str, &str)]) -> Vec<String> {
     owed.charges().iter().map(|charge| charge.rule().limit.quota().to_string()).collect()
 }
 
+/// The quotas that a descriptor meets in a domain, and whether they are enforced.
+fn met(plan: &Plan, domain: &str, entries: &[(&str, &str)]) -> Vec<(String, bool)> {
+    let descriptors = [Descriptor { entries, cost: Cost::ONE, limit: None }];
+    let found = plan.descriptor_charges(domain, &descriptors);
+    let rules = found.owed.charges().iter().map(|charge| *charge.rule());
+    rules.map(|rule| (rule.limit.to_string(), rule.enforced)).collect()
+}
+
 #[test]
 fn an_imported_envoy_file_decides_alike() {
     let text = import(&Source::new("ratelimit.yaml", ENVOY).unwrap()).unwrap();
-    let ours = plan(&text);
-    for (request, expected) in [
-        (&[("client", "partner")][..], &["500/1s"][..]),
-        (&[("client", "anyone")], &["10/1s"]),
-        (&[("message_type", "marketing"), ("to_number", "1")], &["5/1d"]),
-        (&[("message_type", "marketing"), ("to_number", "2061111111")], &[]),
-        (&[("message_type", "marketing")], &[]),
-        (&[("beta", "x")], &["1/7d"]),
-        (&[("path", "/api/v1/x")], &["7/1m"]),
-        (&[("path", "/api/v2/x")], &["8/1m"]),
+    let (theirs, ours) = (plan(ENVOY), plan(&text));
+    for (entries, count) in [
+        (&[("client", "partner")][..], 1),
+        (&[("client", "anyone")], 1),
+        (&[("message_type", "marketing"), ("to_number", "1")], 1),
+        (&[("message_type", "marketing"), ("to_number", "2061111111")], 0),
+        (&[("message_type", "marketing")], 0),
+        (&[("files", "report_1")], 1),
+        (&[("beta", "x")], 1),
+        (&[("path", "/api/v1/x")], 1),
+        (&[("path", "/api/v2/x")], 1),
     ] {
-        assert_eq!(imported(&ours, request), expected, "{request:?}\n{text}");
+        let expected = met(&theirs, "edge", entries);
+        assert_eq!(expected.len(), count, "{entries:?}");
+        assert_eq!(met(&ours, "edge", entries), expected, "{entries:?}\n{text}");
+        // Whoever asks for another domain is nobody's there, and nobody's here.
+        assert_eq!(met(&theirs, "other", entries), [], "{entries:?}");
+        assert_eq!(met(&ours, "other", entries), [], "{entries:?}\n{text}");
     }
+    // The same by attributes.
+    assert_eq!(imported(&ours, &[("domain", "edge"), ("client", "partner")]), ["500/1s"]);
+    assert_eq!(imported(&ours, &[("domain", "other"), ("client", "partner")]), [""; 0]);
     assert!(text.contains("# Not carried over: replaces \"usual\""), "{text}");
     assert!(text.contains("mode: shadow"), "{text}");
+}
+
+#[test]
+fn what_envoy_can_say_and_we_cannot_is_not_imported_as_something_else() {
+    let theirs = |domain: &str, entry: &str| {
+        let limit = "rate_limit: { unit: day, requests_per_unit: 1 }";
+        format!("domain: '{domain}'\ndescriptors: [{{ {entry}, {limit} }}]\n")
+    };
+    for entry in ["key: domain", "key: client, value: '!x'"] {
+        let text = import(&Source::new("f", theirs("edge", entry)).unwrap()).unwrap();
+        assert!(text.contains("# Not carried over, so switched off: the entry"), "{text}");
+        assert!(text.contains("mode: off"), "{text}");
+    }
+    for domain in ["edge*", "!edge"] {
+        let said = import(&Source::new("f", theirs(domain, "key: client")).unwrap()).unwrap_err();
+        let expected = format!("f:1:9: the domain {domain:?} would be a pattern here");
+        assert!(said.to_string().contains(&expected), "{said}");
+    }
 }
 
 #[test]

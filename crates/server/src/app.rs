@@ -189,7 +189,7 @@ impl<S: Store> App<S> {
         let decision = self.limiter.settle_charges(&charge, OnStoreError::Local).await;
         self.metrics.observe_ad_hoc(cost, &decision, watch);
         if let Some(traced) = traced {
-            traced.decided(None, &decision);
+            traced.decided(None, decision.reason(), &decision);
         }
         decision
     }
@@ -242,7 +242,8 @@ impl<S: Store> App<S> {
 
 fn trace(asked: Option<Asked>, owed: &Owed<'_>, decision: &Decision) {
     if let Some(asked) = asked {
-        asked.decided(Answer::of_owed(owed, decision).policy(), decision);
+        let answer = Answer::of_owed(owed, decision);
+        asked.decided(answer.policy(), answer.reason(), decision);
     }
 }
 

@@ -46,7 +46,7 @@ pub use app::App;
 pub use config::Config;
 pub use listener::{Listener, Place};
 pub use per_worker::PerWorker;
-pub use reload::{Reloaded, Reloader};
+pub use reload::{ReloadRequest, Reloaded, Reloader};
 pub use server::{Guest, Server, Shutdown, Transport};
 pub use stream::{Peer, Stream};
 pub use tls::{Tls, TlsError, TlsFiles, TlsReloaded};

@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tidegate::Store;
 use tidegate::config::{Problems, Source};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 
 use crate::{App, files};
 
@@ -16,7 +19,47 @@ pub struct Reloader<S> {
     path: PathBuf,
     /// What was tried last, good or bad: the same text is not tried again.
     last: Option<String>,
+    /// What was wrong with it.
+    refused: Option<Problems>,
+    request: ReloadRequest,
+}
+
+/// Asks for a file to be read again, on behalf of a signal or an operator. Whoever asks is told what
+/// is wrong with the file, also when that was said before.
+#[derive(Clone, Debug, Default)]
+pub struct ReloadRequest(Arc<Asking>);
+
+#[derive(Debug, Default)]
+struct Asking {
+    /// Also when a file changes, which is no request.
     wake: Arc<Notify>,
+    is_asked: AtomicBool,
+    /// How often it was answered.
+    answered: watch::Sender<u64>,
+}
+
+impl ReloadRequest {
+    /// Asks, and does not wait.
+    pub fn ask(&self) {
+        self.0.is_asked.store(true, Ordering::Release);
+        self.0.wake.notify_one();
+    }
+
+    /// Asks, and waits until the file was read. False when that takes too long.
+    pub async fn ask_and_wait(&self) -> bool {
+        let mut answered = self.0.answered.subscribe();
+        self.ask();
+        matches!(timeout(PATIENCE, answered.changed()).await, Ok(Ok(())))
+    }
+
+    /// Whether somebody has asked since the last time.
+    fn take(&self) -> bool {
+        self.0.is_asked.swap(false, Ordering::AcqRel)
+    }
+
+    fn answer(&self) {
+        self.0.answered.send_modify(|count| *count = count.wrapping_add(1));
+    }
 }
 
 /// What a reload did.
@@ -34,16 +77,42 @@ impl<S: Store + 'static> Reloader<S> {
     /// For a file whose present text, `loaded`, is in effect already.
     pub fn new(app: Arc<App<S>>, path: impl Into<PathBuf>, loaded: &Source) -> Self {
         let last = Some(loaded.text().to_owned());
-        Self { app, path: path.into(), last, wake: Arc::new(Notify::new()) }
+        Self { app, path: path.into(), last, refused: None, request: ReloadRequest::default() }
     }
 
-    /// Wakes [`follow`](Self::follow) up: somebody asks for a reload.
-    pub fn wake(&self) -> Arc<Notify> {
-        Arc::clone(&self.wake)
+    /// Asks [`follow`](Self::follow) for a reload.
+    pub fn request(&self) -> ReloadRequest {
+        self.request.clone()
     }
 
-    /// Reads the file and, if it is good and new, decides by it from now on.
+    /// Reads the file and, if it is good and new, decides by it from now on. What is still wrong
+    /// with it is said again only to those who have asked.
     pub fn reload(&mut self) -> Reloaded {
+        let is_asked = self.request.take();
+        let reloaded = match (self.look(), &self.refused) {
+            (Reloaded::Unchanged, Some(problems)) if is_asked => {
+                self.app.reloaded(Err(problems));
+                Reloaded::Refused(problems.clone())
+            }
+            (reloaded, _) => reloaded,
+        };
+        if is_asked {
+            self.request.answer();
+        }
+        reloaded
+    }
+
+    fn look(&mut self) -> Reloaded {
+        let reloaded = self.try_file();
+        match &reloaded {
+            Reloaded::Unchanged => {}
+            Reloaded::Changed => self.refused = None,
+            Reloaded::Refused(problems) => self.refused = Some(problems.clone()),
+        }
+        reloaded
+    }
+
+    fn try_file(&mut self) -> Reloaded {
         let source = match Source::read(&self.path) {
             Ok(source) if self.last.as_deref() == Some(source.text()) => {
                 return Reloaded::Unchanged;
@@ -76,7 +145,7 @@ impl<S: Store + 'static> Reloader<S> {
 
     /// Follows the file for ever, and tells `report` about every change.
     pub async fn follow(self, report: impl Fn(&Reloaded) + Send + Sync + 'static) {
-        let (paths, wake) = (vec![self.path.clone()], self.wake());
+        let (paths, wake) = (vec![self.path.clone()], Arc::clone(&self.request.0.wake));
         let report = Arc::new(report);
         let look = move |mut reloader: Self| {
             let reloaded = reloader.reload();
@@ -88,3 +157,6 @@ impl<S: Store + 'static> Reloader<S> {
         files::follow(self, paths, wake, look).await;
     }
 }
+
+/// More than a large file takes.
+const PATIENCE: Duration = Duration::from_secs(5);

@@ -183,3 +183,33 @@ async fn health_is_told_and_other_paths_are_refused() {
     }
     assert!(client.get("/v2/check?x=1").await.problem(404).contains(r#""/v2/check""#));
 }
+
+#[tokio::test]
+async fn a_cost_that_an_attribute_gives_is_refused_unless_it_is_a_number() {
+    let policy = "policies: [{ name: t, key: [user], limits: [9/minute], \
+                  cost: { attribute: 'header:x-tokens' } }]";
+    let server = Server::of(policy).await;
+    let mut client = server.connect().await;
+    let said =
+        |value: &str| format!("is {value:?}: expected a whole number from 0 to 1000000000000000");
+    for value in ["many", "-1", "", "1.5", "1000000000000001"] {
+        let check = json!({ "attributes": { "user": "a", "header:x-tokens": value } });
+        let reply = client.check(&check.to_string()).await;
+        assert_eq!(reply.status, 400, "{value}");
+        assert_eq!(reply.json()["member"], "attributes.header:x-tokens");
+        let detail = format!("`attributes.header:x-tokens` {}", said(value));
+        assert_eq!(reply.json()["detail"], detail);
+        // The others of a batch are decided.
+        let batch = json!({ "checks": [check, { "attributes": { "user": "a" }, "cost": 0 }] });
+        let reply = client.post("/v1/check/batch", &batch.to_string()).await.json();
+        assert_eq!(reply["results"][0]["member"], "checks[0].attributes.header:x-tokens");
+        assert_eq!(reply["results"][1]["remaining"], 9);
+    }
+    let described = |tokens: &str| format!("user: a\r\nx-tokens: {tokens}\r\n");
+    let by_header = policy.replace("[user]", "['header:user']");
+    let server = Server::of(&by_header).await;
+    let mut client = server.connect().await;
+    assert_eq!(client.ask("GET", "/v1/authz", &described("9")).await.status, 200);
+    let reply = client.ask("GET", "/v1/authz", &described("x")).await;
+    assert_eq!((reply.status, &reply.json()["member"]), (400, &json!("header:x-tokens")));
+}

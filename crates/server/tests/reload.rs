@@ -111,9 +111,27 @@ fn a_bad_file_is_reported_once_and_forgotten_when_it_is_mended() {
     }
     std::fs::remove_file(&config.path).unwrap();
     assert!(matches!(reloader.reload(), Reloaded::Refused(_)));
+    assert!(matches!(reloader.reload(), Reloaded::Unchanged));
     assert_eq!(decide(&app, "1"), "0");
     std::fs::write(&config.path, text(0)).unwrap();
     assert!(matches!(reloader.reload(), Reloaded::Changed));
     assert_eq!(app.reload_problem(), None);
     assert_eq!(app.reload_counts(), (1, 5));
+}
+
+#[test]
+fn whoever_asks_is_told_again_what_is_wrong() {
+    let config = Config::new("asked", &text(0));
+    let (app, mut reloader) = config.follow();
+    let request = reloader.request();
+    request.ask();
+    assert!(matches!(reloader.reload(), Reloaded::Unchanged), "nothing is wrong");
+    std::fs::write(&config.path, "policies: [{ name: a }]").unwrap();
+    assert!(matches!(reloader.reload(), Reloaded::Refused(_)));
+    for _ in 0..2 {
+        assert!(matches!(reloader.reload(), Reloaded::Unchanged), "nobody has asked");
+        request.ask();
+        assert!(matches!(reloader.reload(), Reloaded::Refused(_)));
+    }
+    assert_eq!(app.reload_counts(), (0, 3));
 }

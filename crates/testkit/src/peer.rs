@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::process::{Process, TempDir, dying_with_us, local, on_path};
+use crate::process::{Process, dying_with_us, local, on_path};
+use crate::scratch::Scratch;
 use crate::wait::happens;
 
 /// Where a program is that `scripts/peers` installs. `None` where it could not be had, which is
@@ -44,14 +45,14 @@ pub fn peers() -> Option<PathBuf> {
 #[derive(Debug)]
 pub struct Daemon {
     process: Process,
-    directory: TempDir,
+    directory: Scratch,
 }
 
 impl Daemon {
     /// Starts `program` in a fresh directory; `prepare` writes its files there and says its
     /// arguments.
     pub fn start(program: &Path, prepare: impl FnOnce(&Path, &mut Command)) -> Self {
-        let directory = TempDir::new();
+        let directory = Scratch::new();
         let mut command = dying_with_us(program);
         command.current_dir(directory.path());
         prepare(directory.path(), &mut command);

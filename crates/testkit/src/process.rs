@@ -1,4 +1,4 @@
-//! A server process that does not outlive its test, and the directory it lives in.
+//! A server process that does not outlive its test.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -6,9 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Once, OnceLock, mpsc};
+use std::sync::{OnceLock, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -122,66 +121,6 @@ fn spawn_for_life(command: Command) -> io::Result<Child> {
     spawner.send((command, answer)).expect("the spawner lives");
     child.recv().expect("the spawner answers")
 }
-
-/// A directory of its own. Removed when dropped.
-#[derive(Debug)]
-pub(crate) struct TempDir(PathBuf);
-
-impl TempDir {
-    pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        static SWEPT: Once = Once::new();
-        SWEPT.call_once(sweep);
-        loop {
-            let (pid, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-            let path = std::env::temp_dir().join(format!("{PREFIX}{pid}-{number}"));
-            match fs::create_dir(&path) {
-                Ok(()) => return Self(path),
-                // Left by a killed process that had our id.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => panic!("cannot create {}: {error}", path.display()),
-            }
-        }
-    }
-
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Removes what processes have left that could not do it themselves: they were killed, or kept
-/// their server in a `static`.
-fn sweep() {
-    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten();
-    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
-        if is_left(&path) {
-            let _ = fs::remove_dir_all(path);
-        }
-    }
-}
-
-/// A process that we do not see may still live, in a container that shares the directory. It is
-/// given some time.
-fn is_left(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let owner = name.and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
-    let Some(Ok(pid)) = owner.map(|(pid, _)| pid.parse::<u32>()) else { return false };
-    let is_gone = Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{pid}")).exists();
-    let age = path.metadata().and_then(|it| it.modified()).ok().and_then(|it| it.elapsed().ok());
-    is_gone && age.is_some_and(|age| age > Duration::from_secs(600))
-}
-
-const PREFIX: &str = "tidegate-testkit-";
 
 /// A port that nobody listens on.
 ///

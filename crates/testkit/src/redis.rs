@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::process::{Process, TempDir, local};
+use crate::process::{Process, local};
 use crate::resp::{Connection, Reply};
+use crate::scratch::Scratch;
 use crate::setup::{Ports, RedisBuilder, SOCKET, read_log};
 
 /// A `redis-server` of its own: on a free port of 127.0.0.1, without persistence.
@@ -21,7 +22,7 @@ pub struct Redis {
     ports: Ports,
     // Before the directory: what still runs there would write to it.
     process: Mutex<Option<Process>>,
-    dir: TempDir,
+    dir: Scratch,
 }
 
 impl Redis {
@@ -39,7 +40,7 @@ impl Redis {
         RedisBuilder::default()
     }
 
-    pub(crate) fn new(setup: RedisBuilder, dir: TempDir, ports: Ports, process: Process) -> Self {
+    pub(crate) fn new(setup: RedisBuilder, dir: Scratch, ports: Ports, process: Process) -> Self {
         Self { setup, ports, process: Mutex::new(Some(process)), dir }
     }
 

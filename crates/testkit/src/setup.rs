@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Redis;
-use crate::process::{Process, TempDir, free_port};
+use crate::process::{Process, free_port};
 use crate::resp::Connection;
+use crate::scratch::Scratch;
 use crate::wait::{PATIENCE, happens, sleep};
 
 /// Makes a [`Redis`].
@@ -103,7 +104,7 @@ impl RedisBuilder {
     /// When it does not, with its log.
     pub fn start(self) -> Redis {
         let (dir, ports, process) = retry(|| {
-            let (dir, ports) = (TempDir::new(), self.ports());
+            let (dir, ports) = (Scratch::new(), self.ports());
             fs::write(dir.file(CONFIG), self.config(&dir, ports)).expect("a configuration file");
             self.launch(&dir, ports).map(|process| (dir, ports, process))
         });
@@ -111,12 +112,12 @@ impl RedisBuilder {
     }
 
     /// Starts it where it was before.
-    pub(crate) fn start_again(&self, dir: &TempDir, ports: Ports) -> Process {
+    pub(crate) fn start_again(&self, dir: &Scratch, ports: Ports) -> Process {
         retry(|| self.launch(dir, ports))
     }
 
     /// Starts the process in its directory; the log if it does not get far.
-    fn launch(&self, dir: &TempDir, ports: Ports) -> Result<Process, String> {
+    fn launch(&self, dir: &Scratch, ports: Ports) -> Result<Process, String> {
         let mut args = vec![dir.file(CONFIG).display().to_string()];
         args.extend((self.kind == Kind::Sentinel).then(|| "--sentinel".to_owned()));
         let mut process = Process::spawn(&args, &dir.file(LOG));
@@ -157,7 +158,7 @@ impl RedisBuilder {
         }
     }
 
-    fn config(&self, dir: &TempDir, ports: Ports) -> String {
+    fn config(&self, dir: &Scratch, ports: Ports) -> String {
         let mut lines = vec![
             "bind 127.0.0.1".to_owned(),
             format!("port {}", ports.main),
@@ -183,7 +184,7 @@ impl RedisBuilder {
     }
 }
 
-pub(crate) fn read_log(dir: &TempDir) -> String {
+pub(crate) fn read_log(dir: &Scratch) -> String {
     let log = fs::read(dir.file(LOG)).unwrap_or_default();
     String::from_utf8_lossy(&log).into_owned()
 }

@@ -35,7 +35,7 @@ pub struct CheckRequest<'a> {
 pub struct CheckResponse<'a> {
     /// Whether it may happen.
     pub allowed: bool,
-    /// The policy of the tightest limit.
+    /// The policy of the tightest limit, or one that sets no limit where none limits.
     pub policy: Option<&'a str>,
     /// Why: there is room, there is none now, there will never be enough for this cost, an earlier
     /// denial blocks the caller, no policy is about this request, or nobody could be asked.

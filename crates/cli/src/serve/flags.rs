@@ -78,14 +78,7 @@ impl Serve {
             (Transport::Resp, &self.resp),
         ];
         let open = doors.into_iter().filter(|(_, address)| *address != "off");
-        let doors: Result<Vec<_>, _> =
-            open.map(|(transport, address)| Ok((transport, address.parse()?))).collect();
-        match doors {
-            Ok(doors) if doors.is_empty() => {
-                bail!("every listener is off: expected an address for one of them at least")
-            }
-            doors => doors,
-        }
+        open.map(|(transport, address)| Ok((transport, address.parse()?))).collect()
     }
 
     pub(super) fn workers(&self) -> NonZeroUsize {

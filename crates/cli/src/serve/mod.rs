@@ -12,21 +12,22 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tidegate::config::Source;
 use tidegate::{Board, Plan, Store};
 use tidegate_server::log::{self, Level};
-use tidegate_server::{App, Reloaded, Reloader, Server, Tls, TlsReloaded};
+use tidegate_server::{App, ReloadRequest, Reloaded, Reloader, Server, Tls, TlsReloaded};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
 pub(crate) use self::flags::Serve;
 use self::greeting::Greeting;
 pub(crate) use self::signals::Stop;
-use self::signals::wake_on_hangup;
+use self::signals::reload_on_hangup;
 use self::store::{Chosen, doubts_of};
+use crate::ERROR;
+use crate::output::print;
 use crate::validate::wrong;
-use crate::{ERROR, print};
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
@@ -94,13 +95,15 @@ impl Serve {
             doors.push((transport, server.open(transport, &address, tls.clone())?));
         }
         let gateways = self.gateway.open(app.limiter().plan(), &mut server, tls.as_ref())?;
+        if doors.is_empty() && gateways.is_empty() {
+            bail!("every listener is off: expected an address for one of them, or --upstream");
+        }
         // Before the first line is printed: whoever has read it may send a signal.
         let mut stop = Stop::new().context("cannot listen for signals")?;
         let file = self.config.as_deref().zip(source.as_ref());
         let reload = file.map(|(path, source)| follow(&app, path, source));
-        let followers = [reload.clone(), tls.clone().map(follow_certificates)];
-        let followers = followers.into_iter().flatten().collect();
-        wake_on_hangup(followers).context("cannot listen for signals")?;
+        let certificates = tls.clone().map(follow_certificates);
+        reload_on_hangup(reload.clone(), certificates).context("cannot listen for signals")?;
         tokio::spawn(tell_of_the_store(Arc::clone(&app)));
         // Whoever follows the board says what is wrong with it.
         let _ = app.catch_up().await;
@@ -119,7 +122,8 @@ impl Serve {
             config: self.config.as_deref(),
             plan: &app.limiter().plan(),
         };
-        print(&greeting.text());
+        // Whoever cannot be greeted can be served.
+        let _ = print(&greeting.text());
 
         let told = Notify::new();
         let mut running = std::pin::pin!(server.run(told.notified()));
@@ -162,9 +166,9 @@ async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
 }
 
 /// Reloads the policies when their file changes, and when somebody asks for it.
-fn follow<S: Store + 'static>(app: &Arc<App<S>>, path: &Path, source: &Source) -> Arc<Notify> {
+fn follow<S: Store + 'static>(app: &Arc<App<S>>, path: &Path, source: &Source) -> ReloadRequest {
     let reloader = Reloader::new(Arc::clone(app), path, source);
-    let (wake, name) = (reloader.wake(), path.display().to_string());
+    let (request, name) = (reloader.request(), path.display().to_string());
     tokio::spawn(reloader.follow(move |reloaded| match reloaded {
         Reloaded::Refused(problems) => {
             let stay = "refused; the policies before it stay in effect";
@@ -176,7 +180,7 @@ fn follow<S: Store + 'static>(app: &Arc<App<S>>, path: &Path, source: &Source) -
         }
         Reloaded::Unchanged => {}
     }));
-    wake
+    request
 }
 
 /// The same for certificates.

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use tidegate_server::ReloadRequest;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
@@ -28,12 +29,16 @@ impl Stop {
     }
 }
 
-/// Wakes all of these up with every SIGHUP.
-pub(super) fn wake_on_hangup(followers: Vec<Arc<Notify>>) -> io::Result<()> {
+/// Has the policies and the certificates read again with every SIGHUP.
+pub(super) fn reload_on_hangup(
+    policies: Option<ReloadRequest>,
+    certificates: Option<Arc<Notify>>,
+) -> io::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            followers.iter().for_each(|follower| follower.notify_one());
+            policies.iter().for_each(ReloadRequest::ask);
+            certificates.iter().for_each(|follower| follower.notify_one());
         }
     });
     Ok(())

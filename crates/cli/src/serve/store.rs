@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use tidegate::config::{KeyFormat as Template, PlannedPolicy};
-use tidegate::{KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisStoreBuilder};
+use tidegate::{
+    KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisStoreBuilder, RedisUrlError,
+};
 use tidegate_server::PerWorker;
 
 use super::Serve;
@@ -27,7 +29,7 @@ impl Serve {
                 Ok((Chosen::Memory(Box::new(store)), format!("memory, at most {most} keys")))
             }
             Some(url) => {
-                let config: RedisConfig = url.parse()?;
+                let config: RedisConfig = url.parse().map_err(|error| no_store(url, &error))?;
                 let (secret, mut about) = (self.secret()?, config.to_string());
                 let mut builder = RedisStore::builder(config)
                     .secret(secret.as_deref().unwrap_or_default())
@@ -54,6 +56,14 @@ impl Serve {
         let user = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
         let has_password = user.is_some_and(|(user, _)| user.contains(':'));
         self.store.is_some() && std::env::var_os("TIDEGATE_STORE").is_none() && has_password
+    }
+}
+
+/// Whoever does not mean Redis may mean the one store that has no address.
+fn no_store(url: &str, error: &RedisUrlError) -> anyhow::Error {
+    match url.starts_with("redis") {
+        true => anyhow!("{error}"),
+        false => anyhow!("{error}; or memory"),
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 
 use self::model::Model;
 use crate::client::{Credentials, Server, get};
-use crate::print;
+use crate::output::print;
 
 /// What can be said about it.
 #[derive(Debug, clap::Args)]
@@ -99,7 +99,7 @@ fn once(desk: &Desk, mut model: Model) -> anyhow::Result<ExitCode> {
     model.update(desk.status(), Stopwatch::start());
     let mut terminal = Terminal::new(TestBackend::new(WIDTH, HEIGHT))?;
     terminal.draw(|frame| view::draw(frame, &model))?;
-    print(&as_text(terminal.backend().buffer()));
+    print(&as_text(terminal.backend().buffer()))?;
     Ok(ExitCode::SUCCESS)
 }
 

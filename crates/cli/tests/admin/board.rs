@@ -17,6 +17,13 @@ fn an_override_reaches_the_other_instance_survives_both_and_ends() {
     };
     assert_eq!(one.admin("POST", "/overrides", &body("1h")).0, 200);
     assert_eq!(one.limit("42"), Some(9), "who was told obeys at once");
+    let (_, seen) = one.admin("POST", "/peek", r#"{"policy": "api", "key": "42"}"#);
+    let (_, print) = seen.split_once(r##""keys":{"api":""##).unwrap();
+    let print = &print[..17];
+    let log = one.log();
+    let expected = format!("admin (admin): override set for 1h policy=api key={print}\n");
+    assert!(log.contains(&expected), "{log}");
+    assert!(!log.contains("user=42"), "{log}");
     wait_until("the override at the other instance", SOON, || two.limit("42") == Some(9));
     assert_eq!(two.limit("43"), Some(2));
     assert!(two.admin("GET", "/overrides", "").1.contains(r#""key":"user=42""#));
@@ -68,5 +75,27 @@ fn an_override_stays_while_redis_is_away_and_ends_all_the_same() {
     wait_until("the end of the override", SOON, || number(&policy(), "overrides") == Some(0));
     let (status, said) = server.admin("POST", "/overrides", body);
     assert_eq!(status, 503, "{said}");
+    std::fs::remove_file(config).unwrap();
+}
+
+#[test]
+fn a_reload_is_answered_with_what_came_of_it() {
+    let config = scratch("reload.yaml", FILE);
+    let server = Server::start(&mut serve("memory", &config));
+    let nothing_new = r#"{"refused":0,"reloads":0}"#.to_owned();
+    assert_eq!(server.admin("POST", "/reload", ""), (200, nothing_new));
+    std::fs::write(&config, FILE.replace("2/hour", "3/hour")).unwrap();
+    wait_until("the new limit", SOON, || server.limit("42") == Some(3));
+    std::fs::write(&config, FILE.replace("2/hour", "2/our")).unwrap();
+    for _ in 0..2 {
+        let (status, said) = server.admin("POST", "/reload", "");
+        assert_eq!(status, 422, "{said}");
+        assert!(said.contains("unknown unit \\\"our\\\""), "{said}");
+        assert!(said.contains("; the policies before it stay in effect"), "{said}");
+    }
+    assert_eq!(server.limit("42"), Some(3));
+    std::fs::write(&config, FILE).unwrap();
+    assert_eq!(server.admin("POST", "/reload", "").0, 200);
+    assert_eq!(server.limit("42"), Some(2));
     std::fs::remove_file(config).unwrap();
 }

@@ -1,8 +1,11 @@
 //! `tidegate top`, of a server that runs.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
-use crate::server::{FILE, Server, TOKEN, scratch, serve};
+use tidegate_testkit::Scratch;
+
+use crate::server::{FILE, Server, TOKEN, scratch, serve, tidegate};
 
 #[test]
 fn top_shows_a_running_server() {
@@ -31,4 +34,24 @@ fn top_shows_a_running_server() {
     let elsewhere = top(&server.http, TOKEN);
     assert!(String::from_utf8_lossy(&elsewhere.stderr).contains("is this its admin address?"));
     std::fs::remove_file(config).unwrap();
+}
+
+#[test]
+fn a_unix_socket_is_an_admin_address_of_both() {
+    let scratch = Scratch::new();
+    let socket = scratch.file("admin.sock");
+    let at = format!("unix:{}", socket.display());
+    let mut command = tidegate();
+    command.args(["serve", "--http", "127.0.0.1:0", "--admin", &at]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said = format!("admin on http+unix:{}", socket.display());
+    assert!(lines.any(|line| line == said), "{said}");
+    let output = tidegate().args(["top", "--once", "--admin", &at]).output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && shown.contains("demo"), "{output:?}");
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!socket.exists());
 }

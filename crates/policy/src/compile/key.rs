@@ -14,6 +14,7 @@ use crate::problem::{Report, brief};
 use crate::subject::{KeyPart, Values};
 use crate::suggest::nearest;
 use crate::yaml::Spot;
+use crate::{KeyHasher, Source};
 
 pub(super) fn key(
     file: &[file::KeyPart],
@@ -141,6 +142,13 @@ pub(super) fn overrides(
         }
     }
     overrides
+}
+
+/// Whom the key of an override stands for, if it is one.
+pub(crate) fn subject_of(text: &str, key: &[KeyPart], hasher: &KeyHasher) -> Option<Fingerprint> {
+    let source = Source::new("key", text).ok()?;
+    let text = Spot::new(0..0, text.to_owned());
+    Some(hasher.fingerprint(&values(&text, key, &mut Report::new(&source))?))
 }
 
 /// `user=42`, or `tenant=a, user=42`: a value for each attribute of the key.

@@ -24,7 +24,7 @@ use crate::yaml::{self, Spot};
 use crate::{KeyHasher, Mode, Plan, PlannedPolicy};
 
 pub(crate) use choices::Defaults;
-pub(crate) use key::OverrideContext;
+pub(crate) use key::{OverrideContext, subject_of};
 pub(crate) use policy::compile_policy;
 
 /// A plan, if the report is clean in the end.

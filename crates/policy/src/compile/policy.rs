@@ -126,7 +126,9 @@ fn cost(file: Option<&CostFile>, compiler: &mut Compiler, report: &mut Report<'_
             let Some(name) = &fields.attribute else { return CostSource::Fixed(Cost::ONE) };
             let default = fields.default.as_ref().map_or(Cost::ONE, |text| units(text, report));
             match conditions::attribute(name, compiler, report) {
-                Some(attribute) => CostSource::Attribute { attribute, default },
+                Some(attribute) => {
+                    CostSource::Attribute { attribute, name: name.value.as_str().into(), default }
+                }
                 None => CostSource::Fixed(Cost::ONE),
             }
         }

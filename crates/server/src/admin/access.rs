@@ -1,10 +1,11 @@
 //! Who may do what: tokens with scopes, and the address they are asked on.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::Path;
 
 use subtle::{ConditionallySelectable, ConstantTimeEq};
+
+use crate::Place;
 
 /// What a token is good for. Each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,7 +132,7 @@ impl TokensError {
     "admin on {0} would be open to everybody who can reach it: expected a token, a client \
      certificate, or a loopback address such as 127.0.0.1:9090"
 )]
-pub struct OpenToAll(pub(super) SocketAddr);
+pub struct OpenToAll(pub(super) Place);
 
 /// Zeros at the end: no token has any.
 fn padded(token: &[u8]) -> Token {

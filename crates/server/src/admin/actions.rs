@@ -5,19 +5,21 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate::config::{Amendment, Mode};
 use tidegate::{Board, Cost, Notice, Owed, Span, Store, StoreError};
 
 use super::AdminConfig;
 use super::access::Scope;
+use super::body::{self, Body, Kind, Member, optional, required};
 use super::subject::{self, Subject};
 use super::views::ok;
 use crate::App;
 use crate::log::{self, Level};
 use crate::top::short;
 use crate::transport::http::Response;
-use crate::transport::http::problem::{Refusal, brief};
+use crate::transport::http::diagnose::wrong;
+use crate::transport::http::problem::Refusal;
 
 /// Who does something.
 pub(super) struct Caller<S> {
@@ -30,8 +32,18 @@ pub(super) struct Caller<S> {
 struct NewOverride {
     policy: String,
     key: String,
+    #[serde(deserialize_with = "body::one_or_many")]
     limits: Vec<String>,
     expires_in: String,
+}
+
+impl Body for NewOverride {
+    const MEMBERS: &'static [Member] = &[
+        required("policy", Kind::Text),
+        required("key", Kind::Text),
+        required("limits", Kind::Limits),
+        required("expires_in", Kind::Text),
+    ];
 }
 
 #[derive(Debug, Deserialize)]
@@ -41,6 +53,11 @@ struct OldOverride {
     key: String,
 }
 
+impl Body for OldOverride {
+    const MEMBERS: &'static [Member] =
+        &[required("policy", Kind::Text), required("key", Kind::Text)];
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewMode {
@@ -48,23 +65,27 @@ struct NewMode {
     expires_in: Option<String>,
 }
 
+impl Body for NewMode {
+    const MEMBERS: &'static [Member] =
+        &[required("mode", Kind::Text), optional("expires_in", Kind::Text)];
+}
+
 impl<S: Store + Board + 'static> Caller<S> {
-    pub(super) async fn set_override(&self, body: &[u8]) -> Result<Response, Refusal> {
-        let NewOverride { policy, key, limits, expires_in } = subject::read(body)?;
+    pub(super) async fn set_override(&self, bytes: &[u8]) -> Result<Response, Refusal> {
+        let NewOverride { policy, key, limits, expires_in } = body::read(bytes)?;
         let lasts = expiry(&expires_in)?;
         self.set(Amendment::Override { policy, key, limits }, lasts).await
     }
 
-    pub(super) async fn unset_override(&self, body: &[u8]) -> Result<Response, Refusal> {
-        let OldOverride { policy, key } = subject::read(body)?;
+    pub(super) async fn unset_override(&self, bytes: &[u8]) -> Result<Response, Refusal> {
+        let OldOverride { policy, key } = body::read(bytes)?;
         self.unset(Amendment::Override { policy, key, limits: Vec::new() }).await
     }
 
-    pub(super) async fn set_mode(&self, policy: &str, body: &[u8]) -> Result<Response, Refusal> {
-        let NewMode { mode, expires_in } = subject::read(body)?;
+    pub(super) async fn set_mode(&self, policy: &str, bytes: &[u8]) -> Result<Response, Refusal> {
+        let NewMode { mode, expires_in } = body::read(bytes)?;
         let Some(mode) = Mode::ALL.iter().find(|known| known.name() == mode) else {
-            let detail = format!("{:?}: expected enforce, shadow or off", brief(&mode));
-            return Err(Refusal::bad(Some("mode"), detail));
+            return Err(wrong("mode", Value::from(mode), "enforce, shadow or off"));
         };
         let lasts = expires_in.as_deref().map_or(Ok(Notice::LONGEST), expiry)?;
         self.set(Amendment::Mode { policy: policy.to_owned(), mode: *mode }, lasts).await
@@ -99,20 +120,20 @@ impl<S: Store + Board + 'static> Caller<S> {
         Ok(ok(&json!({ "policy": amendment.policy(), "removed": true })))
     }
 
-    pub(super) async fn reset(&self, body: &[u8]) -> Result<Response, Refusal> {
-        let subject: Subject = subject::read(body)?;
+    pub(super) async fn reset(&self, bytes: &[u8]) -> Result<Response, Refusal> {
+        let subject: Subject = body::read(bytes)?;
         let plan = self.app.limiter().plan();
         let owed = subject.owed(&plan, Cost::ONE)?;
         self.app.limiter().reset(&owed).await.map_err(away)?;
         self.tell("reset", &owed).await
     }
 
-    pub(super) async fn refund(&self, body: &[u8]) -> Result<Response, Refusal> {
-        let subject: Subject = subject::read(body)?;
+    pub(super) async fn refund(&self, bytes: &[u8]) -> Result<Response, Refusal> {
+        let subject: Subject = body::read(bytes)?;
         let amount = subject.amount.unwrap_or(1);
         let cost = Cost::new(amount).ok().filter(|cost| !cost.is_peek());
         let cost = cost.ok_or_else(|| {
-            Refusal::bad(Some("amount"), format!("{amount}: expected 1 to {}", tidegate::MAX_COUNT))
+            wrong("amount", amount, &format!("a whole number from 1 to {}", tidegate::MAX_COUNT))
         })?;
         let plan = self.app.limiter().plan();
         let owed = subject.owed(&plan, cost)?;
@@ -137,22 +158,37 @@ impl<S: Store + Board + 'static> Caller<S> {
         Ok(ok(&json!({ "policies": policies, "counters": owed.charges().len() })))
     }
 
-    /// Wakes whoever follows the file; the outcome is in the log, and in the status.
-    pub(super) fn reload(&self, admin: &AdminConfig) -> Result<Response, Refusal> {
+    /// Asks whoever follows the file; the outcome is in the log and in the status, too.
+    pub(super) async fn reload(&self, admin: &AdminConfig) -> Result<Response, Refusal> {
         let Some(reload) = admin.reload() else {
             let detail = "there is no file to reload: the server was started without --config";
             return Err(Refusal::new(StatusCode::CONFLICT, detail));
         };
-        reload.notify_one();
         self.say("reload", &[]);
+        let is_done = reload.ask_and_wait().await;
+        if let Some(problem) = self.app.reload_problem().filter(|_| is_done) {
+            let detail = format!("{problem}; the policies before it stay in effect");
+            return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+        }
         let (reloads, refused) = self.app.reload_counts();
         let mut response = ok(&json!({ "reloads": reloads, "refused": refused }));
-        *response.status_mut() = StatusCode::ACCEPTED;
+        if !is_done {
+            *response.status_mut() = StatusCode::ACCEPTED;
+        }
         Ok(response)
     }
 
+    /// Of a key only the fingerprint is told, by which it goes in peeks too.
     fn log(&self, what: &str, amendment: &Amendment) {
-        self.say(what, &[("policy", amendment.policy())]);
+        let plan = self.app.limiter().plan();
+        let print = match amendment {
+            Amendment::Override { policy, key, .. } => plan.override_subject(policy, key),
+            Amendment::Mode { .. } => None,
+        };
+        let print = print.map(short);
+        let mut fields = vec![("policy", amendment.policy())];
+        fields.extend(print.as_deref().map(|print| ("key", print)));
+        self.say(what, &fields);
     }
 
     fn say(&self, what: &str, fields: &[(&str, &str)]) {
@@ -174,12 +210,13 @@ const fn kind(amendment: &Amendment) -> &'static str {
 
 /// `15m`, `2h`, `7d`.
 fn expiry(text: &str) -> Result<Span, Refusal> {
-    let span: Result<Span, _> = text.parse();
-    let span = span.map_err(|error| Refusal::bad(Some("expires_in"), error.to_string()))?;
-    if span.is_zero() || span > Notice::LONGEST {
-        let longest = Notice::LONGEST;
-        let detail = format!("{:?}: expected more than nothing, at most {longest}", brief(text));
-        return Err(Refusal::bad(Some("expires_in"), detail));
+    let longest = Notice::LONGEST;
+    let refused = |expected: &str| wrong("expires_in", Value::from(text), expected);
+    let span: Span = text
+        .parse()
+        .map_err(|_| refused(&format!("a time such as 15m or 2h, at most {longest}")))?;
+    if span.is_zero() || span > longest {
+        return Err(refused(&format!("more than nothing, at most {longest}")));
     }
     Ok(span)
 }

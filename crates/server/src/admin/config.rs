@@ -1,24 +1,26 @@
 //! What the admin listener needs to know.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::access::{OpenToAll, Scope, Tokens, TokensError};
 use crate::log::{self, Level};
+use crate::{Place, ReloadRequest};
 
 /// Who may use the admin listener, and what it tells besides.
 ///
 /// ```
+/// use tidegate_server::Place;
 /// use tidegate_server::admin::{AdminConfig, Tokens};
 ///
-/// assert!(AdminConfig::new("127.0.0.1:9090".parse()?, Tokens::default(), false).is_ok());
-/// let refused = AdminConfig::new("0.0.0.0:9090".parse()?, Tokens::default(), false);
+/// let here = Place::Tcp("127.0.0.1:9090".parse()?);
+/// assert!(AdminConfig::new(here, Tokens::default(), false).is_ok());
+/// let everywhere = Place::Tcp("0.0.0.0:9090".parse()?);
+/// let refused = AdminConfig::new(everywhere, Tokens::default(), false);
 /// assert!(refused.unwrap_err().to_string().starts_with("admin on 0.0.0.0:9090 would be open"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -27,24 +29,25 @@ pub struct AdminConfig {
     tokens: ArcSwap<Tokens>,
     file: Option<PathBuf>,
     knows_clients: bool,
-    reload: Option<Arc<Notify>>,
+    reload: Option<ReloadRequest>,
     settings: Vec<(String, String)>,
 }
 
 impl AdminConfig {
-    /// For a listener on this address. `knows_clients` says that whoever gets as far as a request
+    /// For a listener at this place. `knows_clients` says that whoever gets as far as a request
     /// has shown a certificate that we trust; they may do everything where there are no tokens.
     ///
     /// # Errors
     ///
     /// When everybody on the network could use it.
     pub fn new(
-        address: SocketAddr,
+        place: impl Into<Place>,
         tokens: Tokens,
         knows_clients: bool,
     ) -> Result<Self, OpenToAll> {
-        if tokens.is_empty() && !knows_clients && !address.ip().to_canonical().is_loopback() {
-            return Err(OpenToAll(address));
+        let place = place.into();
+        if tokens.is_empty() && !knows_clients && !place.is_of_this_machine() {
+            return Err(OpenToAll(place));
         }
         Ok(Self {
             tokens: ArcSwap::from_pointee(tokens),
@@ -62,9 +65,9 @@ impl AdminConfig {
         Self { file: Some(file.into()), ..self }
     }
 
-    /// Whom to wake for a reload.
+    /// Whom to ask for a reload.
     #[must_use]
-    pub fn reloading(self, reload: Arc<Notify>) -> Self {
+    pub fn reloading(self, reload: ReloadRequest) -> Self {
         Self { reload: Some(reload), ..self }
     }
 
@@ -79,8 +82,8 @@ impl AdminConfig {
         &self.settings
     }
 
-    pub(super) fn reload(&self) -> Option<&Notify> {
-        self.reload.as_deref()
+    pub(super) const fn reload(&self) -> Option<&ReloadRequest> {
+        self.reload.as_ref()
     }
 
     /// Whether whoever can connect may do everything.

@@ -6,6 +6,7 @@
 
 mod access;
 mod actions;
+mod body;
 mod config;
 mod masked;
 mod route;

@@ -115,7 +115,7 @@ pub(super) async fn answer<S: Store + Board + 'static>(
         Action::Refund => caller.refund(&body).await,
         Action::SetOverride => caller.set_override(&body).await,
         Action::UnsetOverride => caller.unset_override(&body).await,
-        Action::Reload => caller.reload(&admin.admin),
+        Action::Reload => caller.reload(&admin.admin).await,
     };
     outcome.unwrap_or_else(Response::from)
 }

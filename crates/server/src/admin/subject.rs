@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 
-use http::StatusCode;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use tidegate::config::PlannedPolicy;
 use tidegate::{Attributes, Cost, Owed, Plan};
 
-use crate::transport::http::problem::{Refusal, brief};
+use super::body::{Body, Kind, Member, optional};
+use crate::transport::http::problem::{Refusal, priced};
 
 /// A policy and a key, a policy and attributes, or attributes alone.
 #[derive(Debug, Deserialize)]
@@ -20,6 +19,15 @@ pub(super) struct Subject {
     attributes: HashMap<String, String>,
     /// Of a refund.
     pub(super) amount: Option<u64>,
+}
+
+impl Body for Subject {
+    const MEMBERS: &'static [Member] = &[
+        optional("policy", Kind::Text),
+        optional("key", Kind::Text),
+        optional("attributes", Kind::Attributes),
+        optional("amount", Kind::Count),
+    ];
 }
 
 impl Subject {
@@ -44,7 +52,9 @@ impl Subject {
             }
         };
         match owed {
-            Some(owed) if !owed.is_empty() => Ok(owed),
+            Some(owed) if !owed.is_empty() || owed.unlimited_by().is_some() => {
+                priced(owed, "attributes.")
+            }
             _ => Err(Refusal::bad(
                 Some("attributes"),
                 "no limit applies: expected a policy that is on, and the attributes of its key",
@@ -67,13 +77,5 @@ impl Attributes for Given<'_> {
 pub(super) fn policy<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedPolicy, Refusal> {
     plan.policy(name).ok_or_else(|| {
         Refusal::unknown_policy(name, plan.policies().iter().map(PlannedPolicy::name))
-    })
-}
-
-/// A body, or what is wrong with it.
-pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body).map_err(|error| {
-        // It may quote the body, whose keys are nobody's business; here only to who sent it.
-        Refusal::new(StatusCode::BAD_REQUEST, format!("the body: {}", brief(&error.to_string())))
     })
 }

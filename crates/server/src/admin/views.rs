@@ -11,6 +11,7 @@ use tidegate_wire::admin::{
 };
 
 use super::AdminConfig;
+use super::body::read;
 use super::masked::masked;
 use super::subject::{self, Subject};
 use crate::App;
@@ -37,7 +38,7 @@ pub(super) fn policy<S: Store>(app: &App<S>, name: &str) -> Result<Response, Ref
 
 /// What a request would find, and by what name the key goes elsewhere.
 pub(super) async fn peek<S: Store>(app: &App<S>, bytes: &[u8]) -> Result<Response, Refusal> {
-    let subject: Subject = subject::read(bytes)?;
+    let subject: Subject = read(bytes)?;
     let plan = app.limiter().plan();
     let owed = subject.owed(&plan, Cost::PEEK)?;
     // Past the counters: an operator who looks is no traffic.

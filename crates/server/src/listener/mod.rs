@@ -25,7 +25,7 @@ pub(crate) struct Opened {
     sockets: Vec<Bound>,
     place: Place,
     /// Removed when nobody listens any more.
-    _file: Option<SocketFile>,
+    file: Option<SocketFile>,
 }
 
 /// A socket that belongs to no runtime yet.
@@ -51,7 +51,7 @@ impl Opened {
             Address::Tcp(_) => {
                 let (sockets, place) = tcp::bind(address, workers)?;
                 let sockets = sockets.into_iter().map(Bound::Tcp).collect();
-                Ok(Self { sockets, place: Place::Tcp(place), _file: None })
+                Ok(Self { sockets, place: Place::Tcp(place), file: None })
             }
             Address::Unix(path) => {
                 let refused = |error| address.unavailable(error);
@@ -59,7 +59,7 @@ impl Opened {
                 let copies = (1..workers).map(|_| socket.try_clone().map(Bound::Unix));
                 let mut sockets = copies.collect::<io::Result<Vec<_>>>().map_err(refused)?;
                 sockets.push(Bound::Unix(socket));
-                Ok(Self { sockets, place: Place::Unix(path.clone()), _file: Some(file) })
+                Ok(Self { sockets, place: Place::Unix(path.clone()), file: Some(file) })
             }
         }
     }
@@ -75,12 +75,33 @@ impl Opened {
         room: &Arc<Semaphore>,
         tls: Option<&Arc<Tls>>,
     ) -> io::Result<Option<Listener>> {
-        let socket = match self.sockets.pop() {
-            None => return Ok(None),
-            Some(Bound::Tcp(socket)) => Socket::Tcp(TcpListener::from_std(socket)?),
-            Some(Bound::Unix(socket)) => Socket::Unix(UnixListener::from_std(socket)?),
-        };
-        Ok(Some(Listener { socket, room: Some(Arc::clone(room)), tls: tls.cloned() }))
+        let room = Some(Arc::clone(room));
+        let listener = |socket| Listener { socket, room, tls: tls.cloned(), _file: None };
+        Ok(self.socket()?.map(listener))
+    }
+
+    fn socket(&mut self) -> io::Result<Option<Socket>> {
+        Ok(match self.sockets.pop() {
+            None => None,
+            Some(Bound::Tcp(socket)) => Some(Socket::Tcp(TcpListener::from_std(socket)?)),
+            Some(Bound::Unix(socket)) => Some(Socket::Unix(UnixListener::from_std(socket)?)),
+        })
+    }
+}
+
+impl Place {
+    /// Whether only programs of this machine can get there.
+    pub const fn is_of_this_machine(&self) -> bool {
+        match self {
+            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
+}
+
+impl From<SocketAddr> for Place {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
     }
 }
 
@@ -100,6 +121,8 @@ pub struct Listener {
     /// For how many connections there is room, if others share it.
     pub(crate) room: Option<Arc<Semaphore>>,
     pub(crate) tls: Option<Arc<Tls>>,
+    /// Removed when nobody listens any more.
+    _file: Option<SocketFile>,
 }
 
 #[derive(Debug)]
@@ -109,6 +132,15 @@ enum Socket {
 }
 
 impl Listener {
+    /// Listens with one socket, on the current runtime.
+    pub fn open(address: &Address) -> Result<(Self, Place), OpenError> {
+        let mut opened = Opened::open(address, 1)?;
+        let socket = opened.socket().map_err(|error| address.unavailable(error))?;
+        let socket = socket.ok_or_else(|| address.unavailable(io::ErrorKind::NotFound.into()))?;
+        let listener = Self { socket, room: None, tls: None, _file: opened.file };
+        Ok((listener, opened.place))
+    }
+
     /// Talks TLS to whoever connects.
     #[must_use]
     pub fn with_tls(self, tls: Arc<Tls>) -> Self {
@@ -129,12 +161,12 @@ impl Listener {
 
 impl From<TcpListener> for Listener {
     fn from(socket: TcpListener) -> Self {
-        Self { socket: Socket::Tcp(socket), room: None, tls: None }
+        Self { socket: Socket::Tcp(socket), room: None, tls: None, _file: None }
     }
 }
 
 impl From<UnixListener> for Listener {
     fn from(socket: UnixListener) -> Self {
-        Self { socket: Socket::Unix(socket), room: None, tls: None }
+        Self { socket: Socket::Unix(socket), room: None, tls: None, _file: None }
     }
 }

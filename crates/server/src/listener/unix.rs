@@ -14,6 +14,11 @@ pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
             fs::remove_file(path)?;
             UnixListener::bind(path)
         }
+        Err(error) if error.kind() == ErrorKind::AddrInUse && identity(path).is_err() => {
+            let problem = "a file that is no socket is in the way; expected it to be moved, or \
+                           another path";
+            return Err(io::Error::new(ErrorKind::AlreadyExists, problem));
+        }
         bound => bound,
     }?;
     let file = SocketFile::at(path)?;
@@ -89,7 +94,9 @@ mod tests {
         fs::remove_file(&path).unwrap();
         fs::write(&path, "precious").unwrap();
         drop(file);
-        assert_eq!(bind(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+        let refused = bind(&path).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+        assert!(refused.to_string().starts_with("a file that is no socket is in the way"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         fs::remove_file(&path).unwrap();
     }

@@ -84,6 +84,12 @@ impl Metrics {
             self.latency.record(watch.nanos());
         }
         let slot = slot();
+        if let Some(policy) = owed.unlimited_by() {
+            if let Some(counters) = self.policies.load().get(policy.name()) {
+                counters.count(slot, Outcome::Allowed, decision.source());
+            }
+            return;
+        }
         if owed.is_empty() {
             if let Some(unmatched) = self.unmatched.get(slot) {
                 unmatched.fetch_add(1, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 
-use tidegate::{Decision, Stopwatch};
+use tidegate::{Decision, Reason, Stopwatch};
 
 use super::Span;
 
@@ -43,9 +43,9 @@ pub(crate) fn asked() -> Option<Asked> {
 pub(crate) struct Asked(Stopwatch);
 
 impl Asked {
-    pub(crate) fn decided(self, policy: Option<&str>, decision: &Decision) {
+    pub(crate) fn decided(self, policy: Option<&str>, reason: Reason, decision: &Decision) {
         let nanos = self.0.nanos();
-        note(|span| span.decided(policy, decision, nanos));
+        note(|span| span.decided(policy, reason, decision, nanos));
     }
 }
 

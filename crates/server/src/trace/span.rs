@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
-use tidegate::{Clock as _, Decision, Stopwatch, SystemClock, Timestamp};
+use tidegate::{Clock as _, Decision, Reason, Stopwatch, SystemClock, Timestamp};
 use tidegate_wire::otlp::Value;
 
 use super::TraceParent;
@@ -91,13 +91,19 @@ impl Span {
     }
 
     /// Takes note of a decision, and of how long it took.
-    pub(super) fn decided(&mut self, policy: Option<&str>, decision: &Decision, nanos: u64) {
+    pub(super) fn decided(
+        &mut self,
+        policy: Option<&str>,
+        reason: Reason,
+        decision: &Decision,
+        nanos: u64,
+    ) {
         let (decided, is_allowed) = (&mut self.decided, decision.is_allowed());
         decided.decisions = decided.decisions.saturating_add(1);
         decided.denied = decided.denied.saturating_add(u32::from(!is_allowed));
         decided.nanos = decided.nanos.saturating_add(nanos);
         if decided.spoke.as_ref().is_none_or(|spoke| spoke.is_allowed && !is_allowed) {
-            let (reason, source) = (decision.reason().name(), decision.source().name());
+            let (reason, source) = (reason.name(), decision.source().name());
             let policy = policy.map(str::to_owned);
             decided.spoke = Some(Spoke { policy, is_allowed, reason, source });
         }
@@ -136,7 +142,7 @@ mod tests {
         for (policy, decision) in
             [("one", &allowed), ("two", &denied), ("three", &denied), ("four", &allowed)]
         {
-            span.decided(Some(policy), decision, 10);
+            span.decided(Some(policy), decision.reason(), decision, 10);
         }
         let span = span.over();
         let found = |name| span.attributes.iter().find(|(it, _)| *it == name).map(|it| &it.1);

@@ -65,6 +65,16 @@ async fn what_has_no_limit_is_allowed_and_says_nothing() {
 }
 
 #[tokio::test]
+async fn a_cost_that_is_no_number_is_denied_and_not_refused() {
+    let policies = "policies: [{ name: t, key: [user], limits: [9/m], cost: { attribute: n } }]";
+    let server = Server::start(policies).await;
+    let ask = |cost| request([RateLimitDescriptor::new([("user", "alice"), ("n", cost)])]);
+    assert_eq!(brief(&server.ask(&ask("4")).await), (true, vec![(true, 5)]));
+    // Envoy may let pass what it gets no answer to.
+    assert_eq!(brief(&server.ask(&ask("many")).await), (false, vec![(false, 5)]));
+}
+
+#[tokio::test]
 async fn a_shadow_is_seen_and_never_denies_and_zero_denies_everything() {
     let server = Server::start(FILE).await;
     let beta = request([entry("beta", "x")]);

@@ -38,8 +38,10 @@ async fn nginx() {
     };
     // In tests the directory may be root's alone, and root is no user for others.
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
-    let more = if is_root { "daemon off; user root root;" } else { "daemon off;" };
-    example.run(&[more]).await;
+    // Without a master, whose workers would go on when it is killed.
+    let alone = "daemon off; master_process off;";
+    let more = if is_root { format!("{alone} user root root;") } else { alone.to_owned() };
+    example.run(&[&more]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,19 +2,19 @@
 
 use super::writer::{PolicyText, Writer};
 use crate::foreign::envoy::{DescriptorFile, DomainFile, LimitOfFile};
-use crate::problem::Report;
-use crate::yaml::Node;
+use crate::problem::{Report, brief};
+use crate::yaml::{Node, Spot};
 
 /// A policy for each limit. There the most specific entry wins, here all that match apply: so a
 /// less specific one excludes its more specific siblings.
 pub(super) fn translate(root: &Node, report: &mut Report<'_>) -> Option<String> {
     let file = DomainFile::read(root, report)?;
     let mut writer = Writer::new("envoyproxy/ratelimit");
-    let domain = &file.domain.value;
-    writer.comment(&format!("The domain was {domain:?}. Its descriptors are attributes here."));
+    writer.comment("The domain and the entries of descriptors are attributes here.");
     writer
         .comment("There a descriptor matches as a whole; here a request may have more attributes.");
-    level(&file.descriptors, &Path::new(domain), &mut writer);
+    let path = Path::new(&file.domain, report)?;
+    level(&file.descriptors, &path, &mut writer);
     Some(writer.finish())
 }
 
@@ -25,11 +25,26 @@ struct Path {
     conditions: Vec<(String, Vec<String>)>,
     key: Vec<String>,
     notes: Vec<String>,
+    /// Whether something on the way cannot be said here: without it more would be limited.
+    is_off: bool,
 }
 
 impl Path {
-    fn new(domain: &str) -> Self {
-        Self { name: domain.to_owned(), conditions: Vec::new(), key: Vec::new(), notes: Vec::new() }
+    /// At the top of a domain, whose name stands for itself there.
+    fn new(domain: &Spot<String>, report: &mut Report<'_>) -> Option<Self> {
+        let name = &domain.value;
+        if name.contains('*') || name.starts_with('!') {
+            let problem = format!("the domain {:?} would be a pattern here", brief(name));
+            report.add(&domain.at, format!("{problem}: expected one without \"*\" or \"!\""));
+            return None;
+        }
+        Some(Self {
+            name: name.clone(),
+            conditions: vec![(DOMAIN.to_owned(), vec![name.clone()])],
+            key: Vec::new(),
+            notes: Vec::new(),
+            is_off: false,
+        })
     }
 
     fn extended(&self, file: &DescriptorFile, siblings: &[DescriptorFile]) -> Self {
@@ -39,6 +54,12 @@ impl Path {
             Some(value) => format!("{}.{key}_{}", self.name, value.value),
             None => format!("{}.{key}", self.name),
         };
+        if !is_expressible(file) {
+            let entry = format!("{key:?} {:?}", file.value.as_ref().map_or("", |it| &it.value));
+            path.notes.push(format!("Not carried over, so switched off: the entry {entry}."));
+            path.is_off = true;
+            return path;
+        }
         let patterns = patterns(file, siblings);
         if let Some((_, earlier)) = path.conditions.iter_mut().find(|(name, _)| name == key) {
             path.notes.push(format!("{key} is twice on the way to this limit: both must match."));
@@ -53,6 +74,12 @@ impl Path {
         }
         path
     }
+}
+
+/// No entry can claim to be the domain here, and a mark in front of a value is no part of it.
+fn is_expressible(file: &DescriptorFile) -> bool {
+    let is_negation = file.value.as_ref().is_some_and(|value| value.value.starts_with('!'));
+    file.key.value != DOMAIN && !is_negation
 }
 
 /// What a value must look like so that none of the siblings is more specific: a value beats a
@@ -123,6 +150,13 @@ fn policy(limit: &LimitOfFile, file: &DescriptorFile, path: &Path) -> PolicyText
             text.algorithm = Some("fixed-window".to_owned());
         }
     }
-    text.mode = file.is_shadow.then_some("shadow");
+    text.mode = match (path.is_off, file.is_shadow) {
+        (true, _) => Some("off"),
+        (false, true) => Some("shadow"),
+        (false, false) => None,
+    };
     text
 }
+
+/// What Envoy's domain is called among the attributes of a request.
+const DOMAIN: &str = "domain";

@@ -13,9 +13,10 @@ use tidegate_http::{Answer, ClientIp, denial, describe};
 use super::Response;
 use super::check::describe_as_asked_for;
 use super::original::{below, original};
+use super::problem::priced;
 use crate::App;
 
-/// 200, or 429 with everything that the client should be told.
+/// 200, or 429 with everything that the client should be told; 400 for what makes no sense.
 pub(super) async fn answer<S: Store>(app: &App<S>, peer: Option<IpAddr>, head: &Parts) -> Response {
     let plan = app.limiter().plan();
     let client = client(&plan, peer, &head.headers);
@@ -24,6 +25,10 @@ pub(super) async fn answer<S: Store>(app: &App<S>, peer: Option<IpAddr>, head: &
         Err(refusal) => return refusal.into(),
     };
     let owed = plan.charges(&request.attributes(plan.attributes()), Cost::ONE);
+    let owed = match priced(owed, "") {
+        Ok(owed) => owed,
+        Err(refusal) => return refusal.into(),
+    };
     let decision = app.settle(&owed).await;
     let answer = Answer::of_owed(&owed, &decision);
     let mut response = if decision.is_allowed() {

@@ -48,16 +48,16 @@ pub(super) fn bounded(value: &[u8], member: impl FnOnce() -> String) -> Result<(
     }
 }
 
-pub(super) fn wrong(member: &str, value: impl ToString, expected: &str) -> Refusal {
+pub(crate) fn wrong(member: &str, value: impl ToString, expected: &str) -> Refusal {
     let value = brief(&value.to_string());
     Refusal::bad(Some(member), format!("`{member}` is {value}: expected {expected}"))
 }
 
-pub(super) fn a_count() -> String {
+pub(crate) fn a_count() -> String {
     format!("a whole number from 0 to {MAX_COUNT}")
 }
 
-fn members(body: &[u8], expected: &str) -> Result<Map<String, Value>, Refusal> {
+pub(crate) fn members(body: &[u8], expected: &str) -> Result<Map<String, Value>, Refusal> {
     let detail = match serde_json::from_slice(body) {
         Ok(Value::Object(members)) => return Ok(members),
         Ok(other) => format!("the body is {}: expected {expected}", brief(&other.to_string())),
@@ -90,13 +90,13 @@ fn is_count(number: f64) -> bool {
     number.fract() == 0.0 && (0.0..=MAX_COUNT as f64).contains(&number)
 }
 
-fn unknown(name: &str, expected: &str) -> Refusal {
+pub(crate) fn unknown(name: &str, expected: &str) -> Refusal {
     let name = brief(name);
     Refusal::bad(Some(&name), format!("`{name}` is unknown: expected {expected}"))
 }
 
 /// Every member is right for itself: one is there twice.
-fn unnamed(error: &serde_json::Error, expected: &str) -> Refusal {
+pub(crate) fn unnamed(error: &serde_json::Error, expected: &str) -> Refusal {
     let text = error.to_string();
     let member = text.strip_prefix("duplicate field `").and_then(|rest| rest.split_once('`'));
     Refusal::bad(member.map(|(name, _)| name), format!("{text}: expected {expected}"))

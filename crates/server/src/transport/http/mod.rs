@@ -5,7 +5,7 @@ mod batch;
 pub(crate) mod body;
 mod check;
 pub(crate) mod connection;
-mod diagnose;
+pub(crate) mod diagnose;
 mod docs;
 mod original;
 pub(crate) mod problem;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, StatusCode};
 use serde::Serialize;
+use tidegate::Owed;
 use tidegate_http::PROBLEM_JSON;
 use tidegate_wire::{Problem, Refused};
 
@@ -114,6 +115,15 @@ impl From<Refusal> for Response {
     fn from(refusal: Refusal) -> Self {
         json(refusal.status, PROBLEM_JSON, &refusal.problem())
     }
+}
+
+/// What is owed, unless an attribute that should say how much does not. `within` is where the
+/// client has said it.
+pub(crate) fn priced<'p>(owed: Owed<'p>, within: &str) -> Result<Owed<'p>, Refusal> {
+    let Some(fault) = owed.cost_fault() else { return Ok(owed) };
+    let member = format!("{within}{}", fault.attribute());
+    let detail = format!("`{member}` is {:?}: expected {}", fault.value(), fault.expected());
+    Err(Refusal::bad(Some(&member), detail))
 }
 
 /// The status in words.

@@ -5,7 +5,7 @@ use tidegate::{Cost, Owed, Plan};
 use tidegate_wire::{Attributes, Text};
 
 use super::diagnose::bounded;
-use super::problem::{Refusal, brief};
+use super::problem::{Refusal, brief, priced};
 
 /// Who, in either form.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl<'a> Subject<'a> {
                     let value = tidegate::Attributes::attribute(&attributes, name);
                     bounded(value.unwrap_or_default(), || format!("attributes.{name}"))?;
                 }
-                Ok(plan.charges(&attributes, cost))
+                priced(plan.charges(&attributes, cost), "attributes.")
             }
         }
     }

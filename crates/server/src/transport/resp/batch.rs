@@ -41,8 +41,8 @@ where
     let mut decoder = Decoder::new(input, door.bounds);
     let mut commands = 0;
     let flow = loop {
-        let words = match decoder.next() {
-            Ok(Some(words)) => words,
+        let command = match decoder.next() {
+            Ok(Some(command)) => command,
             Ok(None) => break Flow::Stay,
             Err(malformed) => {
                 finish(&mut under_way, line.replies()).await;
@@ -50,6 +50,7 @@ where
                 break Flow::Leave;
             }
         };
+        let words = command.words();
         commands += 1;
         match (request::read(&words, &plan, session.is_known()), &mut under_way) {
             (Request::Ask(question), None) => {

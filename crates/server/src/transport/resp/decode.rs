@@ -1,13 +1,40 @@
 //! Bytes become commands: lists of words that still lie in the buffer they were read into.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use smallvec::SmallVec;
 
 use super::inline;
 
-/// A command: its name and its arguments. Never empty.
+/// The name of a command and its arguments.
 pub(super) type Words<'b> = SmallVec<[&'b [u8]; 8]>;
+
+/// A command.
+#[derive(Debug)]
+pub(super) enum Command<'b> {
+    /// Its words lie in the buffer.
+    Plain(Words<'b>),
+    /// Its words were escaped, as people may type them.
+    Escaped(Vec<Vec<u8>>),
+}
+
+impl Command<'_> {
+    /// The name and the arguments. Never empty, once it was found.
+    pub(super) fn words(&self) -> Cow<'_, [&[u8]]> {
+        match self {
+            Self::Plain(words) => Cow::Borrowed(words),
+            Self::Escaped(words) => Cow::Owned(words.iter().map(Vec::as_slice).collect()),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Plain(words) => words.len(),
+            Self::Escaped(words) => words.len(),
+        }
+    }
+}
 
 /// How large a command may be.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +69,7 @@ impl<'b> Decoder<'b> {
     }
 
     /// The next command; `None` when the rest is not a whole one.
-    pub(super) fn next(&mut self) -> Result<Option<Words<'b>>, Malformed> {
+    pub(super) fn next(&mut self) -> Result<Option<Command<'b>>, Malformed> {
         loop {
             let rest = self.input.get(self.taken..).unwrap_or_default();
             let found = match rest.first() {
@@ -50,18 +77,18 @@ impl<'b> Decoder<'b> {
                 Some(b'*') => list(rest, self.bounds)?,
                 Some(_) => line(rest, self.bounds)?,
             };
-            let Some((words, length)) = found else { return Ok(None) };
+            let Some((command, length)) = found else { return Ok(None) };
             self.taken += length;
             // An empty list and an empty line say nothing, and are not answered.
-            if !words.is_empty() {
-                return Ok(Some(words));
+            if command.len() > 0 {
+                return Ok(Some(command));
             }
         }
     }
 }
 
-/// Words, and how many bytes they took with everything around them.
-type Found<'b> = Option<(Words<'b>, usize)>;
+/// A command, and how many bytes it took with everything around its words.
+type Found<'b> = Option<(Command<'b>, usize)>;
 
 /// `*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n`
 fn list(input: &[u8], bounds: Bounds) -> Result<Found<'_>, Malformed> {
@@ -70,7 +97,9 @@ fn list(input: &[u8], bounds: Bounds) -> Result<Found<'_>, Malformed> {
         return Ok(None);
     };
     let mut words = Words::new();
-    let Ok(count @ 1..) = usize::try_from(count) else { return Ok(Some((words, cursor.at))) };
+    let Ok(count @ 1..) = usize::try_from(count) else {
+        return Ok(Some((Command::Plain(words), cursor.at)));
+    };
     if count > bounds.words {
         return Err(Malformed::Count(Some((count, bounds.words))));
     }
@@ -90,7 +119,7 @@ fn list(input: &[u8], bounds: Bounds) -> Result<Found<'_>, Malformed> {
         let Some(word) = cursor.word(length)? else { return Ok(None) };
         words.push(word);
     }
-    Ok(Some((words, cursor.at)))
+    Ok(Some((Command::Plain(words), cursor.at)))
 }
 
 /// `ECHO hi\r\n`, as people type it.
@@ -100,11 +129,11 @@ fn line(input: &[u8], bounds: Bounds) -> Result<Found<'_>, Malformed> {
         return if seen.len() > bounds.line { Err(Malformed::Line(bounds.line)) } else { Ok(None) };
     };
     let line = input.get(..end).unwrap_or_default();
-    let words = inline::split(line)?;
-    if words.len() > bounds.words {
-        return Err(Malformed::Count(Some((words.len(), bounds.words))));
+    let command = inline::read(line)?;
+    if command.len() > bounds.words {
+        return Err(Malformed::Count(Some((command.len(), bounds.words))));
     }
-    Ok(Some((words, end + 1)))
+    Ok(Some((command, end + 1)))
 }
 
 struct Cursor<'b> {
@@ -181,8 +210,6 @@ pub(super) enum Malformed {
     Line(usize),
     /// A line with quotes that do not end, or end within a word.
     Quotes,
-    /// A line with a backslash in quotes.
-    Escape,
 }
 
 impl fmt::Display for Malformed {
@@ -204,7 +231,6 @@ impl fmt::Display for Malformed {
                 write!(f, "too big inline request: expected at most {most} bytes")
             }
             Self::Quotes => f.write_str("unbalanced quotes in request"),
-            Self::Escape => f.write_str("a backslash in quotes: expected a list of bulk strings"),
         }
     }
 }

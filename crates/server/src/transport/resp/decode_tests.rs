@@ -15,7 +15,9 @@ fn read(chunks: &[&[u8]]) -> Read {
         let mut decoder = Decoder::new(inbox.bytes(), BOUNDS);
         loop {
             match decoder.next() {
-                Ok(Some(words)) => commands.push(words.iter().map(|word| word.to_vec()).collect()),
+                Ok(Some(command)) => {
+                    commands.push(command.words().iter().map(|word| word.to_vec()).collect());
+                }
                 Ok(None) => break,
                 Err(malformed) => return (commands, Some(malformed)),
             }

@@ -30,6 +30,7 @@ const SEEDS: &[&[u8]] = &[
     b"*6\r\n$11\r\ncl.throttle\r\n$1\r\n\0\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n0\r\n",
     b"*3\r\n$8\r\nRL.CHECK\r\n$4\r\ndemo\r\n$5\r\nalice\r\n",
     b"RL.CHECK login ip=203.0.113.9 user=alice COST 3\r\nRL.PEEK login user=alice ip=::1\r\n",
+    b"ECHO \"\\xff \\\"\\n\" 'it\\'s'\r\n",
     b"RL.REFUND demo alice 1\r\nRL.RESET demo alice\r\nRL.CHECK demo alice 99\r\n",
     b"*6\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$0\r\n\r\n$3\r\nx y\r\n",
     b"HELLO 3 SETNAME a\r\nINFO\r\nCOMMAND\r\nCOMMAND DOCS\r\nCOMMAND INFO ping nope\r\n",

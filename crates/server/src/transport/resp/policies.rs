@@ -1,12 +1,13 @@
 //! `RL.CHECK`, `RL.PEEK`, `RL.REFUND` and `RL.RESET`: what the policies say.
 //!
 //! A policy whose key is one attribute is asked by the attribute's value, `RL.CHECK demo alice`,
-//! and a number after that is the cost. Every other one is asked by names and values, `RL.CHECK
+//! or with its name, `RL.CHECK demo key=alice`; a number after that is the cost. Every other one is asked by names and values, `RL.CHECK
 //! login ip=203.0.113.9 user=alice COST 2`. Both may have more names and values behind, for tiers.
 
 use smallvec::SmallVec;
 use tidegate::config::PlannedPolicy;
 use tidegate::{Cost, Decision, MAX_COUNT, Owed, Plan, Span};
+use tidegate_http::Answer;
 
 use super::catalogue::{Spec, Verb};
 use super::reply::{Protocol, Replies, brief};
@@ -17,7 +18,10 @@ pub(super) fn owed<'p>(spec: &Spec, words: &[&[u8]], plan: &'p Plan) -> Result<O
     let [_, name, rest @ ..] = words else { return Err("a policy was expected".to_owned()) };
     let name = std::str::from_utf8(name).unwrap_or_default();
     let Some(policy) = plan.policy(name) else { return Err(unknown(words, plan)) };
-    let Some(asked) = Asked::read(policy, rest)? else { return Err(expected(spec, policy)) };
+    let takes_cost = matches!(spec.verb, Verb::Check | Verb::Refund);
+    let Some(asked) = Asked::read(policy, rest, takes_cost)? else {
+        return Err(expected(spec, policy));
+    };
     let cost = match (spec.verb, asked.cost) {
         (Verb::Check, cost) => cost.unwrap_or(Cost::ONE),
         (Verb::Refund, Some(amount)) => amount,
@@ -30,6 +34,7 @@ pub(super) fn owed<'p>(spec: &Spec, words: &[&[u8]], plan: &'p Plan) -> Result<O
     if owed.is_empty() && policy.key().any(|part| !asked.has(part)) {
         return Err(expected(spec, policy));
     }
+    owed.cost_fault().map_or(Ok(()), |fault| Err(fault.to_string()))?;
     Ok(owed)
 }
 
@@ -42,11 +47,16 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     /// `None` when they are not what the policy needs.
-    fn read(policy: &'a PlannedPolicy, words: &[&'a [u8]]) -> Result<Option<Self>, String> {
+    fn read(
+        policy: &'a PlannedPolicy,
+        words: &[&'a [u8]],
+        takes_cost: bool,
+    ) -> Result<Option<Self>, String> {
         let (mut asked, mut words) = (Self::default(), words);
         let mut key = policy.key();
         if let (Some(attribute), None) = (key.next(), key.next()) {
-            let [value, rest @ ..] = words else { return Ok(None) };
+            let [word, rest @ ..] = words else { return Ok(None) };
+            let value = named(attribute, word).unwrap_or(word);
             bounded("key", value)?;
             asked.attributes.push((attribute, value));
             words = rest;
@@ -54,6 +64,9 @@ impl<'a> Asked<'a> {
                 && !number.contains(&b'=')
                 && !number.eq_ignore_ascii_case(COST)
             {
+                if !takes_cost {
+                    return Ok(None);
+                }
                 asked.cost = Some(cost(number)?);
                 words = rest;
             }
@@ -76,6 +89,11 @@ impl<'a> Asked<'a> {
     fn has(&self, name: &str) -> bool {
         self.attributes.iter().any(|(other, _)| *other == name)
     }
+}
+
+/// The value of a word that names this very attribute. Any other word may be a value as it is.
+fn named<'a>(name: &str, word: &'a [u8]) -> Option<&'a [u8]> {
+    word.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
 fn attribute(word: &[u8]) -> Option<(&str, &[u8])> {
@@ -125,7 +143,7 @@ fn expected(spec: &Spec, policy: &PlannedPolicy) -> String {
 
 /// Whether it may happen, the limit, what remains, when to retry, when the limit is full again (in
 /// milliseconds, rounded up; -1 for what is not known or never comes), and why.
-pub(super) fn answer(decision: &Decision, replies: &mut Replies) {
+pub(super) fn answer(owed: &Owed<'_>, decision: &Decision, replies: &mut Replies) {
     let millis = |span: Option<Span>| span.map(Span::as_millis_ceil);
     let named = replies.protocol() == Protocol::Resp3;
     if named {
@@ -152,7 +170,8 @@ pub(super) fn answer(decision: &Decision, replies: &mut Replies) {
     if named {
         replies.bulk(b"reason");
     }
-    replies.bulk(decision.reason().name().as_bytes());
+    let reason = Answer::of_owed(owed, decision).reason();
+    replies.bulk(reason.name().as_bytes());
 }
 
 const COST: &[u8] = b"COST";

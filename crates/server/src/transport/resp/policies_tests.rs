@@ -10,6 +10,7 @@ policies:
   - { name: plans, key: [user], limits: [1/minute],
       tiers: [{ when: { plan: pro }, limits: [100/minute] }] }
   - { name: free, key: [user], limits: unlimited }
+  - { name: tokens, key: [user], limits: [9/minute], cost: { attribute: tokens, default: 2 } }
 ";
 
 fn with<T>(command: &str, then: impl FnOnce(Result<Owed<'_>, String>) -> T) -> T {
@@ -65,9 +66,24 @@ fn the_order_of_names_is_nothing_to_a_counter() {
 }
 
 #[test]
+fn one_attribute_may_have_its_name() {
+    let counter = |command: &str| with(command, |owed| owed.unwrap().charges()[0].counter());
+    let alice = counter("RL.CHECK demo alice");
+    assert_eq!(counter("RL.CHECK demo key=alice"), alice);
+    assert_eq!(counter("RL.PEEK demo key=alice"), alice);
+    assert_eq!(charge("RL.CHECK demo key=alice 3"), (10, 3));
+    assert_eq!(charge("RL.CHECK plans user=alice 7 plan=pro"), (100, 7));
+    // Another name is no name here: keys may look like anything.
+    assert_ne!(counter("RL.CHECK demo user=alice"), alice);
+    assert_ne!(counter("RL.CHECK demo KEY=alice"), alice);
+    assert_ne!(counter("RL.CHECK demo key=key=alice"), alice);
+    assert_ne!(counter("RL.CHECK demo keys=alice"), alice);
+}
+
+#[test]
 fn a_refusal_says_how_to_ask() {
     for (command, text) in [
-        ("RL.CHECK x k", r#"unknown policy "x"; there are: demo, login, all, plans, free"#),
+        ("RL.CHECK x k", r#"unknown policy "x"; there are: demo, login, all, plans, free, tokens"#),
         (
             "RL.CHECK demo",
             r#"policy "demo" tells callers apart by key: expected RL.CHECK demo key [cost]"#,
@@ -93,6 +109,10 @@ fn a_refusal_says_how_to_ask() {
             r#"policy "demo" tells callers apart by key: expected RL.RESET demo key"#,
         ),
         (
+            "RL.RESET demo alice bob",
+            r#"policy "demo" tells callers apart by key: expected RL.RESET demo key"#,
+        ),
+        (
             "RL.CHECK demo alice -1",
             r#"cost is "-1": expected a whole number from 0 to 1000000000000000"#,
         ),
@@ -109,6 +129,16 @@ fn a_refusal_says_how_to_ask() {
     }
     let long = format!("RL.CHECK demo {}", "k".repeat(5_000));
     assert_eq!(refusal(&long), "key has 5000 bytes: expected at most 4096");
+}
+
+#[test]
+fn a_cost_that_an_attribute_gives_is_a_number() {
+    assert_eq!(charge("RL.CHECK tokens alice"), (9, 2));
+    assert_eq!(charge("RL.CHECK tokens alice tokens=3"), (9, 3));
+    assert_eq!(
+        refusal("RL.CHECK tokens alice tokens=many"),
+        r#"tokens is "many": expected a whole number from 0 to 1000000000000000"#
+    );
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Question<'_> {
     pub(super) fn answer(&self, decision: &Decision, replies: &mut Replies) {
         match self {
             Self::Throttle(throttle) => throttle.answer(decision, replies),
-            Self::Check(_) => policies::answer(decision, replies),
+            Self::Check(owed) => policies::answer(owed, decision, replies),
         }
     }
 }

@@ -1,0 +1,94 @@
+//! A server's admin listener, and whoever asks it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tidegate::config::Source;
+use tidegate::{Cost, MemoryStore};
+use tidegate_server::admin::{self, AdminConfig, Scope, Tokens};
+use tidegate_server::{App, Config};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::{Client, Reply};
+
+pub(crate) const FILE: &str = "
+store: redis://limiter:hunter2@127.0.0.1/0
+policies:
+  - { name: api, key: [user], limits: [2/hour] }
+  - { name: pair, match: { kind: pair }, key: [tenant, user], limits: [1/hour] }
+";
+
+/// A server's admin listener, without the server.
+pub(crate) struct Desk {
+    pub(crate) address: std::net::SocketAddr,
+    pub(crate) app: Arc<App<MemoryStore>>,
+}
+
+impl Desk {
+    pub(crate) async fn open(tokens: &str) -> Self {
+        Self::of(tokens, |app| app).await
+    }
+
+    pub(crate) async fn of(
+        tokens: &str,
+        with: impl FnOnce(App<MemoryStore>) -> App<MemoryStore>,
+    ) -> Self {
+        let source = Source::new("limits.yaml", FILE).unwrap();
+        let app = Arc::new(with(App::load(&source, MemoryStore::new()).unwrap()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let tokens = Tokens::parse(tokens).unwrap();
+        let config = AdminConfig::new(address, tokens, false).unwrap();
+        let config = config.setting("store", "redis://limiter:hunter2@127.0.0.1/0");
+        let serving =
+            admin::serve(listener, app.clone(), config, Config::default(), std::future::pending());
+        tokio::spawn(serving);
+        Self { address, app }
+    }
+
+    pub(crate) async fn send(&self, method: &str, path: &str, fields: &str, body: &str) -> Reply {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let mut client = Client::over(stream);
+        let length = body.len();
+        client
+            .send(&format!(
+                "{method} {path} HTTP/1.1\r\n{fields}content-length: {length}\r\n\r\n{body}"
+            ))
+            .await;
+        client.reply().await
+    }
+
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> Reply {
+        let fields = "host: localhost\r\ncontent-type: application/json\r\n";
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.send(method, &format!("/admin/v1{path}"), fields, &body).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let reply = self.ask("GET", path, &Value::Null).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Value {
+        let reply = self.ask("POST", path, &body).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()
+    }
+
+    /// Whether a request of this user passes.
+    pub(crate) async fn passes(&self, user: &str) -> bool {
+        let plan = self.app.limiter().plan();
+        self.app.settle(&plan.charges(&[("user", user)], Cost::ONE)).await.is_allowed()
+    }
+}
+
+pub(crate) const TOKENS: &str = "
+read  rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr
+write wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww
+admin aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+";
+
+pub(crate) fn token(scope: Scope) -> String {
+    scope.name()[..1].repeat(32)
+}

@@ -1,0 +1,70 @@
+//! What operators see, and what they give back.
+
+use serde_json::{Value, json};
+use tidegate_server::App;
+
+use crate::desk::Desk;
+
+#[tokio::test]
+async fn peeks_take_nothing_resets_and_refunds_give_back() {
+    let desk = Desk::open("").await;
+    let alice = json!({ "policy": "api", "key": "alice" });
+    desk.passes("alice").await;
+    let seen = desk.post("/peek", alice.clone()).await;
+    assert_eq!(seen["decision"]["remaining"], 1);
+    let key = seen["keys"]["api"].as_str().unwrap().to_owned();
+    assert!(key.starts_with('#') && key.len() == 17, "{key}");
+    desk.passes("alice").await;
+    assert!(!desk.passes("alice").await);
+    desk.post("/refund", json!({ "policy": "api", "key": "alice", "amount": 1 })).await;
+    assert!(desk.passes("alice").await);
+    assert!(!desk.passes("alice").await);
+    let reset = desk.post("/reset", json!({ "attributes": { "user": "alice" } })).await;
+    assert_eq!(reset, json!({ "policies": ["api"], "counters": 1 }));
+    assert_eq!(desk.post("/peek", alice).await["decision"]["remaining"], 2);
+    let top = desk.get("/top").await;
+    assert_eq!(top["busiest"][0]["key"], key, "by the same name as in a peek");
+    for (body, expected) in [
+        (json!({ "policy": "pair", "key": "x" }), "tells callers apart by tenant and user"),
+        (json!({ "key": "x" }), "a key without a policy"),
+        (json!({ "attributes": {} }), "no limit applies"),
+    ] {
+        let said = desk.ask("POST", "/reset", &body).await.problem(400);
+        assert!(said.contains(expected), "{said}");
+    }
+    let pair = json!({ "policy": "pair", "attributes": { "tenant": "t", "user": "u" } });
+    assert_eq!(desk.post("/reset", pair).await["counters"], 1);
+    let nothing = json!({ "policy": "api", "key": "alice", "amount": 0 });
+    desk.ask("POST", "/refund", &nothing).await.problem(400);
+}
+
+#[tokio::test]
+async fn policies_status_and_top_are_what_happened() {
+    let desk = Desk::of("", App::showing_keys).await;
+    for _ in 0..3 {
+        desk.passes("alice").await;
+    }
+    desk.passes("bob").await;
+    let policies = desk.get("/policies").await;
+    assert_eq!(policies["policies"][0]["name"], "api", "the busiest first");
+    assert_eq!(policies["policies"][0]["allowed"], 3);
+    assert_eq!(policies["policies"][0]["denied"], 1);
+    let status: tidegate_wire::admin::Status =
+        serde_json::from_value(desk.get("/status").await).unwrap();
+    assert_eq!(status.policies.len(), 2);
+    assert_eq!(status.policies[0].limits, ["2/1h"]);
+    assert_eq!(status.store.keys, Some(2));
+    assert!(!status.store.is_remote && !status.store.breaker_open);
+    let shown = |keys: &[tidegate_wire::admin::TopKey]| -> Vec<(String, u64)> {
+        keys.iter().map(|key| (key.key.clone(), key.count)).collect()
+    };
+    assert_eq!(shown(&status.top.busiest), [("alice".to_owned(), 3), ("bob".to_owned(), 1)]);
+    assert_eq!(shown(&status.top.denied), [("alice".to_owned(), 1)]);
+}
+
+#[tokio::test]
+async fn without_a_file_there_is_nothing_to_reload() {
+    let desk = Desk::open("").await;
+    let said = desk.ask("POST", "/reload", &Value::Null).await.problem(409);
+    assert!(said.contains("--config"), "{said}");
+}
