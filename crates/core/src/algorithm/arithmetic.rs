@@ -12,6 +12,8 @@ pub(super) fn product(a: u64, b: u64) -> u128 {
 pub(super) fn div_rem(n: u128, d: u64) -> (u128, u64) {
     // Nearly every quota fits in 64 bits, where a division costs a tenth.
     match u64::try_from(n) {
+        // And where nothing is left, as of a limit that denies, it need not be made at all.
+        Ok(n) if n < d => (0, n),
         Ok(n) => match (n.checked_div(d), n.checked_rem(d)) {
             (Some(quotient), Some(rest)) => (u128::from(quotient), rest),
             _ => (0, 0),
