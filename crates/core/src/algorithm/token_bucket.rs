@@ -27,6 +27,16 @@ pub struct TokenBucket {
     rate: u64,
     window: Span,
     burst: u64,
+    /// How long the bucket takes to refill when one token is in it: divided once, for all denials of
+    /// the usual cost.
+    but_one: Refill,
+}
+
+/// Whole microseconds, and a rest in units of which a microsecond pays back the rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Refill {
+    micros: u64,
+    rest: u64,
 }
 
 /// When the bucket is full again, and how that was reckoned.
@@ -92,6 +102,22 @@ impl TokenBucket {
         Span::from_micros(narrow(div_ceil(debt, self.rate)))
     }
 
+    /// A denial of one token, by a debt that was reckoned by this limit: `ceil((debt + 1 token - a
+    /// full bucket) / rate)`, from two quotients that are known already.
+    #[inline]
+    fn denial_of_one(&self, state: &Debt, now: Timestamp) -> Verdict {
+        let until_full = state.full_at.since(now).as_micros();
+        let wait = until_full.saturating_sub(self.but_one.micros)
+            + u64::from(state.rest > self.but_one.rest);
+        Verdict {
+            allowed: false,
+            limit: self.burst,
+            remaining: 0,
+            retry_after: Some(Span::from_micros(wait)),
+            reset_after: Self::forget_at(state).since(now),
+        }
+    }
+
     #[inline(always)]
     fn verdict(&self, debt: u128, cost: Cost, reset_after: Span) -> Verdict {
         let (tokens, _) = div_rem(self.brim().saturating_sub(debt), self.window.as_micros());
@@ -106,7 +132,9 @@ impl Algorithm for TokenBucket {
 
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         let burst = quota.burst().unwrap_or(quota.limit());
-        let bucket = Self { rate: quota.limit(), window: quota.window(), burst };
+        let (rate, window) = (quota.limit(), quota.window());
+        let but_one = Refill::default();
+        let bucket = Self { rate, window, burst, but_one };
         if quota.limit() == 0 && quota.burst().is_some() {
             return Err(QuotaError::new(
                 quota,
@@ -121,7 +149,8 @@ impl Algorithm for TokenBucket {
                 ),
             ));
         }
-        Ok(bucket)
+        let (micros, rest) = bucket.refill_time(burst.saturating_sub(1));
+        Ok(Self { but_one: Refill { micros: narrow(micros), rest }, ..bucket })
     }
 
     fn quota(&self) -> Quota {
@@ -146,11 +175,13 @@ impl Algorithm for TokenBucket {
     fn probe(&self, state: &Debt, cost: Cost, now: Timestamp) -> Verdict {
         let (stored, debt) = (state.at(now), self.debt(state, now));
         // The state says when it is full, unless it was reckoned by another limit.
-        let reset_after = match stored == debt && state.rate == self.rate {
-            true => Self::forget_at(state).since(now),
-            false => self.paid_in(debt),
-        };
-        self.verdict(debt, cost, reset_after)
+        if stored != debt || state.rate != self.rate {
+            return self.verdict(debt, cost, self.paid_in(debt));
+        }
+        if cost == Cost::ONE && self.burst > 0 && debt + self.worth(1) > self.brim() {
+            return self.denial_of_one(state, now);
+        }
+        self.verdict(debt, cost, Self::forget_at(state).since(now))
     }
 
     #[inline(always)]
