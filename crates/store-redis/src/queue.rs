@@ -56,6 +56,8 @@ struct Departure {
 
 /// How far a flight that must stay in one slot looks for company.
 const LOOKED_THROUGH: usize = 256;
+/// How long a flight takes to board or, where all is well, to land: past this nobody counts on it.
+const MOMENT: Duration = Duration::from_millis(2);
 /// Fewer requests than this are not shared between two flights.
 const WORTH_SHARING: usize = 16;
 
@@ -94,9 +96,11 @@ impl<C: Carrier> Queue<C> {
 
     /// Sends another flight, if there is a connection for it and enough requests wait.
     fn start_another(self: &Arc<Self>, waiting: &mut Waiting) {
-        // One that is boarding takes along who waits, and sends another for the rest.
-        let is_boarding = || waiting.under_way.iter().any(|call| call.requests == 0);
-        let is_seen_to = !self.carrier.keeps_slots_apart() && is_boarding();
+        // One that is boarding takes along who waits, and sends another for the rest. Unless its
+        // runtime is kept and not driven any more: then it boards for ever.
+        let boards_soon = |call: &Departure| call.is_boarding() && call.is_recent();
+        let is_seen_to =
+            !self.carrier.keeps_slots_apart() && waiting.under_way.iter().any(boards_soon);
         if is_seen_to || !self.is_worth_a_flight(waiting, None) {
             return;
         }
@@ -108,13 +112,15 @@ impl<C: Carrier> Queue<C> {
     }
 
     /// Where calls may have any company, a few requests do better to wait for the end of another
-    /// flight that has many: those that share a call cost Redis less than half of what they cost by
-    /// themselves.
+    /// flight that has many and has just left: those that share a call cost Redis less than half of
+    /// what they cost by themselves.
     fn is_worth_a_flight(&self, waiting: &Waiting, by: Option<u64>) -> bool {
-        let others = waiting.under_way.iter().filter(|call| Some(call.flight) != by);
-        let fullest = others.map(|call| call.requests).max().unwrap_or(0);
-        let enough = self.carrier.keeps_slots_apart() || 2 * waiting.asks.len() >= fullest;
-        enough && !waiting.asks.is_empty()
+        let is_full = |call: &Departure| {
+            let too_few = 2 * waiting.asks.len() < call.requests;
+            too_few && Some(call.flight) != by && call.is_recent()
+        };
+        let waits = !self.carrier.keeps_slots_apart() && waiting.under_way.iter().any(is_full);
+        !waits && !waiting.asks.is_empty()
     }
 
     /// Takes along what waits, as far as it fits; `None` ends the flight.
@@ -159,11 +165,21 @@ impl<C: Carrier> Queue<C> {
     }
 }
 
+impl Departure {
+    const fn is_boarding(&self) -> bool {
+        self.requests == 0
+    }
+
+    fn is_recent(&self) -> bool {
+        self.at.elapsed() < MOMENT
+    }
+}
+
 impl Waiting {
     /// What one flight takes, so that it leaves something to those who could fly beside it: while
     /// Redis decides what one has brought, we see to the other's.
     fn fair_share(&self, flight: u64) -> usize {
-        let boarding = |call: &&Departure| call.requests == 0 && call.flight != flight;
+        let boarding = |call: &&Departure| call.is_boarding() && call.flight != flight;
         let others = self.free.len() + self.under_way.iter().filter(boarding).count();
         match self.asks.len() {
             few @ ..WORTH_SHARING => few,

@@ -74,7 +74,7 @@ fn queue() -> (Arc<Queue<Tower>>, Tower) {
     (Queue::new(tower.clone(), vec![1, 0], 1_000), tower)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lone_caller_waits_for_nobody_and_keeps_to_one_connection() {
     let (queue, tower) = queue();
     for _ in 0..3 {
@@ -85,14 +85,14 @@ async fn a_lone_caller_waits_for_nobody_and_keeps_to_one_connection() {
     assert_eq!(tower.departures(), [(0, 1); 3]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn many_share_two_flights_evenly() {
     let (queue, tower) = queue();
     let _asked = ask_all(&queue, 64).await;
     assert_eq!(tower.departures(), [(0, 32), (1, 32)]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_few_wait_for_a_full_flight_and_many_do_not() {
     let (queue, tower) = queue();
     let _first = ask_all(&queue, 15).await;
@@ -108,7 +108,7 @@ async fn a_few_wait_for_a_full_flight_and_many_do_not() {
     assert_eq!(tower.departures(), [(0, 100)]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_stops_waiting_does_not_fly_and_a_full_queue_refuses() {
     let tower = Tower::default();
     let queue = Queue::new(tower.clone(), vec![0], 2);
@@ -124,12 +124,13 @@ async fn who_stops_waiting_does_not_fly_and_a_full_queue_refuses() {
     assert!(queue.waiting.lock().under_way.is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_flight_that_ends_early_makes_room_for_another() {
     let (queue, tower) = queue();
     let lost = queue.clone();
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async { drop(ask_all(&lost, 20).await) });
     })
     .join()
@@ -149,4 +150,29 @@ async fn only_connections_with_a_late_call_are_overdue() {
     assert_eq!(queue.overdue(Duration::from_millis(9)), []);
     tower.land().await;
     assert_eq!(queue.overdue(Duration::from_millis(8)).len(), 1);
+}
+
+/// A runtime that somebody keeps and does not drive any more holds up nobody else.
+#[test]
+fn a_flight_whose_runtime_stands_still_is_not_waited_for() {
+    let (queue, tower) = queue();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (stands_still, goes_on) = (runtime(), runtime());
+    tower.landing.add_permits(2);
+    assert!(stands_still.block_on(queue.ask(ask(1))).is_ok());
+    let answer = goes_on.block_on(async {
+        tokio::time::sleep(2 * MOMENT).await;
+        tokio::time::timeout(Duration::from_secs(10), queue.ask(ask(2))).await
+    });
+    assert!(answer.is_ok_and(|answer| answer.is_ok()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_flight_that_takes_long_is_not_waited_for() {
+    let (queue, tower) = queue();
+    let _full = ask_all(&queue, 15).await;
+    assert_eq!(tower.departures(), [(0, 15)]);
+    tokio::time::advance(MOMENT).await;
+    let _one = ask_all(&queue, 1).await;
+    assert_eq!(tower.departures(), [(1, 1)]);
 }
