@@ -134,6 +134,11 @@ impl Batch {
         self.asks.is_empty() || (fits && !apart && !ask.items().iter().any(differs))
     }
 
+    /// Whether all its counters are in the call anyway.
+    pub(crate) fn knows(&self, ask: &Ask) -> bool {
+        ask.items().iter().all(|item| self.places.contains_key(&item.counter))
+    }
+
     pub(crate) fn add(&mut self, mut ask: Ask) {
         let connected = !matches!(&ask, Ask::Settle(items) if items.len() == 1);
         for item in ask.items_mut() {

@@ -53,7 +53,7 @@ impl RedisStore {
             false => vec![(0..lanes).rev().collect()],
         };
         let most = builder.max_waiting / ways.len();
-        let queue = |lanes| Queue::new(courier.clone(), lanes, most);
+        let queue = |lanes| Queue::new(courier.clone(), lanes, most, builder.deadline);
         Self {
             queues: ways.into_iter().map(queue).collect(),
             courier,

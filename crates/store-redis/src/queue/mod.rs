@@ -4,15 +4,18 @@
 //! takes along what has gathered until it leaves; what comes while it is under way leaves with the
 //! next one. So a lone request waits for nobody, and the busier it gets, the more share a call.
 
-use std::collections::VecDeque;
+mod aloft;
+mod waiting;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate_store::{StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
+use self::aloft::Marks;
+use self::waiting::{Departure, Waiting};
 use crate::batch::{Answer, Ask, Batch};
 use crate::parcel::Parcel;
 
@@ -31,42 +34,18 @@ pub(crate) struct Queue<C> {
     carrier: C,
     /// How many requests may wait for a flight.
     most: usize,
+    /// How long anybody waits for an answer.
+    deadline: Duration,
     waiting: Mutex<Waiting>,
 }
 
-#[derive(Debug)]
-struct Waiting {
-    asks: VecDeque<(Ask, oneshot::Sender<Answer>)>,
-    /// The connections on which a call may leave, each as often as it takes one more.
-    free: Vec<usize>,
-    under_way: Vec<Departure>,
-    /// The number of the next flight.
-    next: u64,
-}
-
-/// A flight, and the call that it has under way.
-#[derive(Clone, Copy, Debug)]
-struct Departure {
-    flight: u64,
-    lane: usize,
-    /// How many requests it carries: none while it is boarding.
-    requests: usize,
-    at: Instant,
-}
-
-/// How far a flight that must stay in one slot looks for company.
+/// How far a flight looks for company, where some must stay behind.
 const LOOKED_THROUGH: usize = 256;
-/// How long a flight takes to board or, where all is well, to land: past this nobody counts on it.
-const MOMENT: Duration = Duration::from_millis(2);
-/// Fewer requests than this are not shared between two flights.
-const WORTH_SHARING: usize = 16;
 
 impl<C: Carrier> Queue<C> {
     /// `lanes` are the connections, each as often as it may have a call under way.
-    pub(crate) fn new(carrier: C, lanes: Vec<usize>, most: usize) -> Arc<Self> {
-        let (asks, under_way) = (VecDeque::new(), Vec::new());
-        let waiting = Waiting { asks, free: lanes, under_way, next: 0 };
-        Arc::new(Self { carrier, most, waiting: Mutex::new(waiting) })
+    pub(crate) fn new(carrier: C, lanes: Vec<usize>, most: usize, deadline: Duration) -> Arc<Self> {
+        Arc::new(Self { carrier, most, deadline, waiting: Mutex::new(Waiting::new(lanes)) })
     }
 
     /// Gets an answer, in its turn. A caller that stops waiting before its request has left takes
@@ -78,8 +57,13 @@ impl<C: Carrier> Queue<C> {
             if waiting.asks.len() >= self.most {
                 return Err(too_many(waiting.asks.len()));
             }
+            // Who is held leaves with the flight that holds, when that is back; or, should it never
+            // be, with any other.
+            let is_held = waiting.holds(&ask) && !waiting.give_up(self.deadline);
             waiting.asks.push_back((ask, answer));
-            self.start_another(&mut waiting);
+            if !is_held {
+                self.start_another(&mut waiting);
+            }
         }
         answered.await.unwrap_or_else(|_| Err(abandoned()))
     }
@@ -104,11 +88,8 @@ impl<C: Carrier> Queue<C> {
         if is_seen_to || !self.is_worth_a_flight(waiting, None) {
             return;
         }
-        let Some(lane) = waiting.free.pop() else { return };
-        let flight = waiting.next;
-        waiting.next += 1;
-        waiting.under_way.push(Departure { flight, lane, requests: 0, at: Instant::now() });
-        tokio::spawn(Flight { queue: Arc::clone(self), number: flight, lane, landed: false }.run());
+        let Some((number, lane)) = waiting.begin() else { return };
+        tokio::spawn(Flight { queue: Arc::clone(self), number, lane, landed: false }.run());
     }
 
     /// Where calls may have any company, a few requests do better to wait for the end of another
@@ -130,77 +111,58 @@ impl<C: Carrier> Queue<C> {
             waiting.landed(flight);
             return None;
         }
-        let (mut batch, mut callers) = (Batch::default(), Vec::new());
-        let apart = self.carrier.keeps_slots_apart();
-        let most = if apart { usize::MAX } else { waiting.fair_share(flight) };
-        let mut slot = None;
-        let mut place = 0;
-        while place < waiting.asks.len().min(LOOKED_THROUGH.max(callers.len() + 1))
-            && callers.len() < most
-        {
-            let Some((ask, caller)) = waiting.asks.get(place) else { break };
-            if caller.is_closed() {
-                waiting.asks.remove(place);
-                continue;
-            }
-            if apart && *slot.get_or_insert(ask.slot()) != ask.slot() {
-                place += 1;
-                continue;
-            }
-            if !batch.has_room_for(ask) {
-                break;
-            }
-            let Some((ask, caller)) = waiting.asks.remove(place) else { break };
-            batch.add(ask);
-            callers.push(caller);
-        }
-        if callers.is_empty() {
+        let boarded = self.gather(&mut waiting, flight);
+        if boarded.callers.is_empty() {
             waiting.landed(flight);
             return None;
         }
-        waiting.left(flight, callers.len());
-        self.start_another(&mut waiting);
+        waiting.left(flight, &boarded.batch.asks);
+        if waiting.asks.len() > boarded.held {
+            self.start_another(&mut waiting);
+        }
         drop(waiting);
-        Some((batch.seal(), callers))
+        Some((boarded.batch.seal(), boarded.callers))
+    }
+
+    fn gather(&self, waiting: &mut Waiting, flight: u64) -> Boarded {
+        let apart = self.carrier.keeps_slots_apart();
+        let most = if apart { usize::MAX } else { waiting.fair_share(flight) };
+        waiting.give_up(self.deadline);
+        let mut boarded = Boarded::default();
+        // Who is held keeps back those who asked for the same thing later.
+        let (mut slot, mut place, mut kept_back) = (None, 0, Marks::new());
+        while place < LOOKED_THROUGH {
+            let Some((ask, caller)) = waiting.asks.get(place) else { break };
+            if caller.is_closed() {
+                waiting.asks.remove(place);
+            } else if apart && *slot.get_or_insert(ask.slot()) != ask.slot() {
+                place += 1;
+            } else if waiting.holds(ask) {
+                waiting.keep_back(place, &mut kept_back);
+                boarded.held += 1;
+                place += 1;
+            } else if (boarded.callers.len() < most || boarded.batch.knows(ask))
+                && boarded.batch.has_room_for(ask)
+            {
+                let Some((ask, caller)) = waiting.asks.remove(place) else { break };
+                boarded.batch.add(ask);
+                boarded.callers.push(caller);
+            } else {
+                break;
+            }
+        }
+        waiting.clear(&mut kept_back);
+        boarded
     }
 }
 
-impl Departure {
-    const fn is_boarding(&self) -> bool {
-        self.requests == 0
-    }
-
-    fn is_recent(&self) -> bool {
-        self.at.elapsed() < MOMENT
-    }
-}
-
-impl Waiting {
-    /// What one flight takes, so that it leaves something to those who could fly beside it: while
-    /// Redis decides what one has brought, we see to the other's.
-    fn fair_share(&self, flight: u64) -> usize {
-        let boarding = |call: &&Departure| call.is_boarding() && call.flight != flight;
-        let others = self.free.len() + self.under_way.iter().filter(boarding).count();
-        match self.asks.len() {
-            few @ ..WORTH_SHARING => few,
-            many => many.div_ceil(others + 1),
-        }
-    }
-
-    /// Takes note of a call that leaves.
-    fn left(&mut self, flight: u64, requests: usize) {
-        if let Some(call) = self.under_way.iter_mut().find(|call| call.flight == flight) {
-            (call.requests, call.at) = (requests, Instant::now());
-        }
-    }
-
-    /// Takes note of a flight that is over.
-    fn landed(&mut self, flight: u64) {
-        if let Some(place) = self.under_way.iter().position(|call| call.flight == flight) {
-            let call = self.under_way.swap_remove(place);
-            self.free.push(call.lane);
-        }
-    }
+/// Who comes along.
+#[derive(Default)]
+struct Boarded {
+    batch: Batch,
+    callers: Vec<oneshot::Sender<Answer>>,
+    /// How many wait for a flight that has their counters.
+    held: usize,
 }
 
 /// One call after the other, until nobody waits.
@@ -218,7 +180,7 @@ impl<C: Carrier> Flight<C> {
             tokio::task::yield_now().await;
             let Some((parcel, callers)) = self.queue.board(self.number) else { break };
             let answers = self.queue.carrier.carry(self.lane, &parcel).await;
-            self.queue.waiting.lock().left(self.number, 0);
+            self.queue.waiting.lock().answered(self.number);
             for (caller, answer) in callers.into_iter().zip(answers) {
                 // Who does not wait any more gets nothing.
                 let _ = caller.send(answer);
@@ -246,5 +208,4 @@ fn abandoned() -> StoreError {
 }
 
 #[cfg(test)]
-#[path = "queue_tests.rs"]
 mod tests;

@@ -1,12 +1,17 @@
 //! Who flies with whom.
 
+use std::ops::Range;
+
 use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule};
 use tidegate_store::Verdicts;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, yield_now};
 
+use super::waiting::MOMENT;
 use super::*;
 use crate::batch::Item;
+
+const DEADLINE: Duration = Duration::from_millis(10);
 
 /// Keeps calls in the air until they may land, and notes where each went and how full it was.
 #[derive(Clone)]
@@ -59,26 +64,28 @@ fn ask(n: u64) -> Ask {
     Ask::Settle(std::iter::once(Item::new(b"", &charge)).collect())
 }
 
-async fn ask_all(queue: &Arc<Queue<Tower>>, count: u64) -> Vec<JoinHandle<Answer>> {
-    let one = |n| {
-        let queue = Arc::clone(queue);
-        tokio::spawn(async move { queue.ask(ask(n)).await })
-    };
-    let asked = (0..count).map(one).collect();
+/// Each of them asks about somebody else.
+async fn ask_all(queue: &Arc<Queue<Tower>>, all: Range<u64>) -> Vec<JoinHandle<Answer>> {
+    let asked = all.map(|n| ask_about(queue, n)).collect();
     settle().await;
     asked
 }
 
+fn ask_about(queue: &Arc<Queue<Tower>>, n: u64) -> JoinHandle<Answer> {
+    let queue = Arc::clone(queue);
+    tokio::spawn(async move { queue.ask(ask(n)).await })
+}
+
 fn queue() -> (Arc<Queue<Tower>>, Tower) {
     let tower = Tower::default();
-    (Queue::new(tower.clone(), vec![1, 0], 1_000), tower)
+    (Queue::new(tower.clone(), vec![1, 0], 1_000, DEADLINE), tower)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lone_caller_waits_for_nobody_and_keeps_to_one_connection() {
     let (queue, tower) = queue();
     for _ in 0..3 {
-        let asked = ask_all(&queue, 1).await;
+        let asked = ask_all(&queue, 0..1).await;
         tower.land().await;
         asked.into_iter().for_each(|asked| assert!(asked.is_finished()));
     }
@@ -88,32 +95,82 @@ async fn a_lone_caller_waits_for_nobody_and_keeps_to_one_connection() {
 #[tokio::test(start_paused = true)]
 async fn many_share_two_flights_evenly() {
     let (queue, tower) = queue();
-    let _asked = ask_all(&queue, 64).await;
+    let _asked = ask_all(&queue, 0..64).await;
     assert_eq!(tower.departures(), [(0, 32), (1, 32)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_few_wait_for_a_full_flight_and_many_do_not() {
     let (queue, tower) = queue();
-    let _first = ask_all(&queue, 15).await;
+    let _first = ask_all(&queue, 0..15).await;
     assert_eq!(tower.departures(), [(0, 15)]);
-    let _few = ask_all(&queue, 7).await;
+    let _few = ask_all(&queue, 15..22).await;
     assert_eq!(tower.departures(), []);
-    let _one_more = ask_all(&queue, 1).await;
+    let _one_more = ask_all(&queue, 22..23).await;
     assert_eq!(tower.departures(), [(1, 8)]);
     // Both connections are taken: whoever comes now waits, and leaves with the next one.
-    let _late = ask_all(&queue, 100).await;
+    let _late = ask_all(&queue, 23..123).await;
     assert_eq!(tower.departures(), []);
     tower.land().await;
     assert_eq!(tower.departures(), [(0, 100)]);
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_counter_is_under_way_on_one_connection_and_others_beside_it() {
+    let (queue, tower) = queue();
+    let first = ask_about(&queue, 7);
+    settle().await;
+    let again = ask_all(&queue, 7..8).await;
+    assert_eq!(tower.departures(), [(0, 1)]);
+    let _other = ask_all(&queue, 8..9).await;
+    assert_eq!(tower.departures(), [(1, 1)]);
+    tower.land().await;
+    assert!(first.is_finished() && !again[0].is_finished());
+    assert_eq!(tower.departures(), [(0, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_one_counter_keeps_back_later_ones_of_the_other() {
+    let (queue, tower) = queue();
+    let both = || {
+        let items = [ask(1), ask(2)].into_iter().flat_map(|ask| ask.items().to_vec());
+        Ask::Settle(items.collect())
+    };
+    let _one = ask_all(&queue, 1..2).await;
+    let (queue_of_both, queue_of_one) = (queue.clone(), queue.clone());
+    let _both = tokio::spawn(async move { queue_of_both.ask(both()).await });
+    settle().await;
+    let _two = tokio::spawn(async move { queue_of_one.ask(ask(2)).await });
+    settle().await;
+    assert_eq!(tower.departures(), [(0, 1)]);
+    tower.land().await;
+    assert_eq!(tower.departures(), [(0, 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_that_is_asked_of_one_counter_shares_a_call() {
+    let (queue, tower) = queue();
+    let _asked: Vec<_> = (0..64).map(|_| ask_about(&queue, 7)).collect();
+    settle().await;
+    assert_eq!(tower.departures(), [(0, 64)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_that_is_under_way_for_too_long_is_not_waited_for() {
+    let (queue, tower) = queue();
+    let _lost = ask_all(&queue, 7..8).await;
+    let _waits = ask_all(&queue, 7..8).await;
+    tokio::time::advance(DEADLINE).await;
+    let _late = ask_all(&queue, 7..8).await;
+    assert_eq!(tower.departures(), [(0, 1), (1, 2)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_stops_waiting_does_not_fly_and_a_full_queue_refuses() {
     let tower = Tower::default();
-    let queue = Queue::new(tower.clone(), vec![0], 2);
-    let flying = ask_all(&queue, 1).await;
-    let waiting = ask_all(&queue, 2).await;
+    let queue = Queue::new(tower.clone(), vec![0], 2, DEADLINE);
+    let flying = ask_all(&queue, 0..1).await;
+    let waiting = ask_all(&queue, 1..3).await;
     let error = queue.ask(ask(9)).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Overloaded);
     waiting.iter().for_each(JoinHandle::abort);
@@ -131,12 +188,12 @@ async fn a_flight_that_ends_early_makes_room_for_another() {
     std::thread::spawn(move || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-        runtime.block_on(async { drop(ask_all(&lost, 20).await) });
+        runtime.block_on(async { drop(ask_all(&lost, 0..20).await) });
     })
     .join()
     .unwrap();
     assert_eq!(tower.departures(), [(0, 10), (1, 10)]);
-    let asked = ask_all(&queue, 1).await;
+    let asked = ask_all(&queue, 0..1).await;
     tower.land().await;
     assert!(asked.into_iter().all(|asked| asked.is_finished()));
 }
@@ -144,10 +201,10 @@ async fn a_flight_that_ends_early_makes_room_for_another() {
 #[tokio::test(start_paused = true)]
 async fn only_connections_with_a_late_call_are_overdue() {
     let (queue, tower) = queue();
-    let _asked = ask_all(&queue, 32).await;
+    let _asked = ask_all(&queue, 0..32).await;
     tokio::time::advance(Duration::from_millis(8)).await;
     assert_eq!(queue.overdue(Duration::from_millis(8)), [0, 1]);
-    assert_eq!(queue.overdue(Duration::from_millis(9)), []);
+    assert_eq!(queue.overdue(Duration::from_millis(9)), [0_usize; 0]);
     tower.land().await;
     assert_eq!(queue.overdue(Duration::from_millis(8)).len(), 1);
 }
@@ -170,9 +227,9 @@ fn a_flight_whose_runtime_stands_still_is_not_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_full_flight_that_takes_long_is_not_waited_for() {
     let (queue, tower) = queue();
-    let _full = ask_all(&queue, 15).await;
+    let _full = ask_all(&queue, 0..15).await;
     assert_eq!(tower.departures(), [(0, 15)]);
     tokio::time::advance(MOMENT).await;
-    let _one = ask_all(&queue, 1).await;
+    let _one = ask_all(&queue, 15..16).await;
     assert_eq!(tower.departures(), [(1, 1)]);
 }

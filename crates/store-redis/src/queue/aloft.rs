@@ -1,0 +1,48 @@
+//! Which counters are under way.
+
+use crate::batch::Ask;
+
+/// What is asked of one counter is decided in the order in which it was asked. Two connections do
+/// not keep that order between them, so a counter is under way on one of them only.
+///
+/// Counters are told apart by class: who shares one with somebody else waits for nothing, now and
+/// then, for as long as a call takes.
+#[derive(Debug)]
+pub(super) struct Aloft {
+    /// How often each class is under way.
+    counts: Box<[u32]>,
+}
+
+/// Classes that somebody has put under way, each as often as they did.
+pub(super) type Marks = Vec<u16>;
+
+/// Few share a class with the hundred counters that a call has, or fewer.
+const CLASSES: usize = 2_048;
+
+impl Aloft {
+    pub(super) fn new() -> Self {
+        Self { counts: vec![0; CLASSES].into() }
+    }
+
+    /// Whether a request must wait for others.
+    pub(super) fn holds(&self, ask: &Ask) -> bool {
+        classes(ask).any(|class| self.counts[usize::from(class)] > 0)
+    }
+
+    pub(super) fn mark(&mut self, ask: &Ask, marks: &mut Marks) {
+        for class in classes(ask) {
+            self.counts[usize::from(class)] += 1;
+            marks.push(class);
+        }
+    }
+
+    pub(super) fn clear(&mut self, marks: &mut Marks) {
+        for class in marks.drain(..) {
+            self.counts[usize::from(class)] -= 1;
+        }
+    }
+}
+
+fn classes(ask: &Ask) -> impl Iterator<Item = u16> {
+    ask.items().iter().map(|item| (item.counter.low() % CLASSES as u64) as u16)
+}
