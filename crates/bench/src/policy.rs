@@ -6,11 +6,16 @@ use std::hint::black_box;
 use tidegate::config::Source;
 use tidegate::{Cost, Plan};
 
+use crate::Allocations;
 use crate::stopwatch::Stopwatch;
 use crate::table;
 
 /// Requests of tenants, each of whom has ten policies of their own.
-pub(crate) fn compare(rounds: usize, requests: usize) -> anyhow::Result<()> {
+pub(crate) fn compare(
+    rounds: usize,
+    requests: usize,
+    allocations: Allocations,
+) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     let mut smallest = None;
     for policies in [10, 1_000, 10_000] {
@@ -36,13 +41,13 @@ pub(crate) fn compare(rounds: usize, requests: usize) -> anyhow::Result<()> {
         nanos.sort_by(f64::total_cmp);
         let median = nanos.get(nanos.len() / 2).copied().unwrap_or(f64::NAN);
         let base = *smallest.get_or_insert(median);
-        let counted = allocation_counter::measure(ask);
+        let counted = allocations(&mut || ask());
         rows.push(vec![
             policies.to_string(),
             plan.charges(&request("tenant-0"), Cost::ONE).charges().len().to_string(),
             format!("{median:.0}"),
             format!("{:.2}", median / base),
-            format!("{:.4}", counted.count_total as f64 / requests as f64),
+            format!("{:.4}", counted as f64 / requests as f64),
             format!("{compiled:.0}"),
         ]);
     }

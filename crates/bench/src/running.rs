@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// The core of the servers.
@@ -22,9 +22,9 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// One of our own, by the command that runs it here; it says its address.
+    /// One of our own, by what its command takes; it says its address.
     pub(crate) fn ours(arguments: &[&str]) -> anyhow::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = servers()?;
         let mut child = command.args(arguments).stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().context("the server's output")?;
         let mut line = String::new();
@@ -62,6 +62,13 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The program that runs our own servers, which has no allocator that counts.
+pub(crate) fn servers() -> anyhow::Result<Command> {
+    let program = std::env::current_exe()?.with_file_name("tidegate-bench-servers");
+    ensure!(program.exists(), "{} is not there: scripts/bench builds it", program.display());
+    Ok(Command::new(program))
 }
 
 /// Keeps this thread, and the processes that it starts, on one core where there are several.

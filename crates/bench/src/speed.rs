@@ -1,5 +1,6 @@
 //! Nanoseconds and allocations a decision.
 
+use crate::Allocations;
 use crate::contestant::{self, Contestant, FLOOR, PEER, Setting};
 use crate::stopwatch::Stopwatch;
 use crate::table;
@@ -64,7 +65,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Allocations for decisions on keys that are known.
-pub(crate) fn allocations() {
+pub(crate) fn allocations(counted: Allocations) {
     const DECISIONS: usize = 100_000;
     let keys = workload::keys(1_000);
     let rows: Vec<Vec<String>> = contestant::names()
@@ -82,8 +83,7 @@ pub(crate) fn allocations() {
                 while warm_up.nanos() < 1.5e9 {
                     decide();
                 }
-                let counted = allocation_counter::measure(decide);
-                format!("{:.4}", counted.count_total as f64 / DECISIONS as f64)
+                format!("{:.4}", counted(&mut || decide()) as f64 / DECISIONS as f64)
             });
             vec![(*name).to_owned(), allowed, denied]
         })

@@ -17,20 +17,34 @@ pub fn denial(answer: &Answer<'_, '_>) -> Response<Bytes> {
 
 /// The same without the [fields](crate::Fields) that go with it.
 pub fn plain_denial(answer: &Answer<'_, '_>) -> Response<Bytes> {
+    let mut text = Vec::with_capacity(ENOUGH);
+    write_denial(answer, &mut text);
+    let mut response = Response::new(text.into());
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    response
+}
+
+/// Writes the body of a denial behind what is there.
+pub fn write_denial(answer: &Answer<'_, '_>, out: &mut Vec<u8>) {
     let status = StatusCode::TOO_MANY_REQUESTS;
     // Where no limit was asked, none was exceeded.
     let is_exceeded = answer.decision().reason() != Reason::StoreUnavailable;
-    let problem = Problem {
+    Problem {
         kind: if is_exceeded { Problem::QUOTA_EXCEEDED } else { Problem::BLANK },
         title: status.canonical_reason().unwrap_or("Error"),
         status: status.as_u16(),
         detail: &detail(answer),
         members: QuotaExceeded { violated_policies: answer.violated(), answer: body(answer) },
-    };
-    let mut response = Response::new(json(&problem));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-    response
+    }
+    .write(out);
+}
+
+/// The body of an answer to a request that may happen, as text.
+pub fn allowance(answer: &Answer<'_, '_>) -> Bytes {
+    let mut text = Vec::with_capacity(ENOUGH);
+    body(answer).write(&mut text);
+    text.into()
 }
 
 /// The body of an answer, allowed or denied.
@@ -52,8 +66,7 @@ pub fn body<'a>(answer: &Answer<'a, '_>) -> CheckResponse<'a> {
 
 /// The text of a body. Our own types always serialise; were one not to, the answer is empty.
 pub fn json(body: &impl serde::Serialize) -> Bytes {
-    // Enough for most answers, so that it does not grow step by step.
-    let mut text = Vec::with_capacity(768);
+    let mut text = Vec::with_capacity(ENOUGH);
     if serde_json::to_writer(&mut text, body).is_err() {
         text.clear();
     }
@@ -103,6 +116,8 @@ fn allowed(answer: &Answer<'_, '_>, said: &Said<'_>) -> String {
     }
 }
 
+/// Holds most answers, so that they do not grow step by step.
+const ENOUGH: usize = 768;
 /// As `Retry-After` says it: nobody is invited back at once.
 const SECOND: Span = Span::from_secs(1);
 

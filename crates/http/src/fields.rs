@@ -4,11 +4,55 @@ use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tidegate::{Calendar, Limit, Policy, Span};
 
-use crate::Answer;
+use crate::{Answer, Said};
 
 /// Says when to try again, and how the tightest limit stands if any was asked.
 pub fn describe(answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
     Fields::of(answer).insert_into(headers);
+}
+
+/// Writes the same as lines of a head of HTTP/1, each with its end, for those who write heads themselves.
+pub fn write_fields(answer: &Answer<'_, '_>, out: &mut Vec<u8>) {
+    let told = Told::by(answer);
+    if let Some(secs) = told.retry_after {
+        line(out, &RETRY_AFTER, |out| out.extend_from_slice(Digits::new().of(secs).as_bytes()));
+    }
+    if let Some((_, said)) = told.tightest {
+        line(out, &RATELIMIT_POLICY, |out| {
+            write_quota(out, said.policy, &said.rule.limit);
+        });
+        line(out, &RATELIMIT, |out| {
+            write_quoted(out, said.policy);
+            write_state(out, said.verdict.remaining, told.t);
+        });
+    }
+}
+
+fn line(out: &mut Vec<u8>, name: &HeaderName, write: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(name.as_str().as_bytes());
+    out.extend_from_slice(b": ");
+    write(out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// What the fields are made of.
+struct Told<'a> {
+    retry_after: Option<u64>,
+    /// The tightest limit, and its place.
+    tightest: Option<(usize, Said<'a>)>,
+    t: u64,
+}
+
+impl<'a> Told<'a> {
+    fn by(answer: &Answer<'a, '_>) -> Self {
+        let decision = answer.decision();
+        let retry_after = decision.retry_after().map(retry_after_secs);
+        let tightest = decision.tightest_index();
+        let tightest = tightest.and_then(|index| Some((index, answer.said(index)?)));
+        let reset = tightest.map(|(_, said)| said.verdict.reset_after.as_secs_ceil());
+        // Whoever heeds `t` must not come back before `Retry-After`.
+        Self { retry_after, tightest, t: retry_after.or(reset).unwrap_or_default() }
+    }
 }
 
 /// The fields of an answer, for a response that is not there yet.
@@ -22,15 +66,10 @@ pub struct Fields {
 impl Fields {
     /// When to try again, and how the tightest limit stands if any was asked.
     pub fn of(answer: &Answer<'_, '_>) -> Self {
-        let decision = answer.decision();
-        let retry_after = decision.retry_after().map(retry_after_secs);
-        let tightest = decision.tightest_index();
-        let Some((index, said)) = tightest.and_then(|index| Some((index, answer.said(index)?)))
-        else {
+        let Told { retry_after, tightest, t } = Told::by(answer);
+        let Some((index, said)) = tightest else {
             return Self { retry_after, ..Self::default() };
         };
-        // Whoever heeds `t` must not come back before `Retry-After`.
-        let t = retry_after.unwrap_or_else(|| said.verdict.reset_after.as_secs_ceil());
         let (policy, state) = match answer.stencil(index) {
             Some(stencil) => stencil.fields(said.verdict.remaining, t),
             None => Stencil::new(said.policy, &said.rule.limit).fields(said.verdict.remaining, t),
@@ -89,35 +128,45 @@ impl Stencil {
         policy.rules().iter().map(|rule| Self::new(policy.name(), &rule.limit)).collect()
     }
 
-    /// `w` is in whole seconds; a window that is not, or is a month, gets none rather than a wrong
-    /// one.
     fn new(policy: &str, limit: &Limit) -> Self {
-        let quota = limit.quota();
-        let is_month = limit.calendar() == Some(Calendar::Month);
-        let secs = quota.window().as_secs_ceil();
         let mut text = Vec::with_capacity(policy.len() + QUOTES_AND_NUMBERS);
-        write_quoted(&mut text, policy);
-        let name = text.len();
-        write(&mut text, ";q=", Digits::new().of(quota.limit()));
-        if Span::from_secs(secs) == quota.window() && !is_month {
-            write(&mut text, ";w=", Digits::new().of(secs));
-        }
+        let name = write_quota(&mut text, policy, limit);
         Self { quota: HeaderValue::from_maybe_shared(Bytes::from(text)).ok(), name }
     }
 
     /// `RateLimit-Policy` and `RateLimit`.
     fn fields(&self, remaining: u64, t: u64) -> (Option<HeaderValue>, Option<HeaderValue>) {
-        let (mut remaining_digits, mut t_digits) = (Digits::new(), Digits::new());
-        let (remaining, t) = (remaining_digits.of(remaining), t_digits.of(t));
         let quota = self.quota.as_ref().map(HeaderValue::as_bytes);
         let name = quota.and_then(|quota| quota.get(..self.name)).unwrap_or_default();
         // To the byte: what is longer than its text would be copied once more.
-        let mut state = Vec::with_capacity(name.len() + 6 + remaining.len() + t.len());
+        let numbers = Digits::length(remaining) + Digits::length(t);
+        let mut state = Vec::with_capacity(name.len() + 6 + numbers);
         state.extend_from_slice(name);
-        write(&mut state, ";r=", remaining);
-        write(&mut state, ";t=", t);
+        write_state(&mut state, remaining, t);
         (self.quota.clone(), HeaderValue::from_maybe_shared(Bytes::from(state)).ok())
     }
+}
+
+/// Writes what a limit is, and says how long the name in it is. `w` is in whole seconds; a window that
+/// is not, or is a month, gets none rather than a wrong one.
+fn write_quota(text: &mut Vec<u8>, policy: &str, limit: &Limit) -> usize {
+    let before = text.len();
+    let quota = limit.quota();
+    let is_month = limit.calendar() == Some(Calendar::Month);
+    let secs = quota.window().as_secs_ceil();
+    write_quoted(text, policy);
+    let name = text.len() - before;
+    write(text, ";q=", Digits::new().of(quota.limit()));
+    if Span::from_secs(secs) == quota.window() && !is_month {
+        write(text, ";w=", Digits::new().of(secs));
+    }
+    name
+}
+
+/// Writes how a limit stands.
+fn write_state(text: &mut Vec<u8>, remaining: u64, t: u64) {
+    write(text, ";r=", Digits::new().of(remaining));
+    write(text, ";t=", Digits::new().of(t));
 }
 
 /// A string of RFC 9651. It can hold printable ASCII only; other bytes are percent-encoded.
@@ -152,10 +201,15 @@ impl Digits {
     }
 
     fn of(&mut self, value: u64) -> &str {
-        self.0.format(value.min(999_999_999_999_999))
+        self.0.format(value.min(LARGEST))
+    }
+
+    fn length(value: u64) -> usize {
+        value.min(LARGEST).checked_ilog10().map_or(1, |log| log as usize + 1)
     }
 }
 
+const LARGEST: u64 = 999_999_999_999_999;
 /// What stands around a name: `"";q=100;w=86400`, with some room.
 const QUOTES_AND_NUMBERS: usize = 48;
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -175,9 +229,26 @@ mod tests {
         let decision = Decision::of_charges(charges, tidegate::Source::Store, |out| {
             MemoryStore::new().settle_now(charges, out)
         });
-        let mut headers = HeaderMap::new();
-        describe(&Answer::of_owed(&owed, &decision), &mut headers);
+        let (answer, mut headers) = (Answer::of_owed(&owed, &decision), HeaderMap::new());
+        describe(&answer, &mut headers);
+        assert_eq!(written(&answer), headers);
         headers
+    }
+
+    /// The same fields, read from the lines of a head.
+    fn written(answer: &Answer<'_, '_>) -> HeaderMap {
+        let mut out = Vec::new();
+        write_fields(answer, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        let fields = text.split_terminator("\r\n").map(|line| line.split_once(": ").unwrap());
+        fields.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn digits_are_as_many_as_are_written() {
+        for value in [0, 1, 9, 10, 99, 100, LARGEST, u64::MAX] {
+            assert_eq!(Digits::length(value), Digits::new().of(value).len(), "{value}");
+        }
     }
 
     fn fields(name: &str, limits: &[&str], cost: u64) -> [Option<String>; 3] {

@@ -28,8 +28,8 @@ mod request;
 
 pub use answer::{Answer, Said};
 pub use client_ip::ClientIp;
-pub use denial::{body, denial, json, plain_denial};
-pub use fields::{Fields, Stencil, describe};
+pub use denial::{allowance, body, denial, json, plain_denial, write_denial};
+pub use fields::{Fields, Stencil, describe, write_fields};
 pub use legacy::describe_legacy;
 pub use query::query_value;
 pub use request::HttpRequest;

@@ -25,6 +25,7 @@ pub mod otlp;
 mod problem;
 mod refund;
 mod text;
+mod write;
 
 pub use attributes::Attributes;
 pub use batch::{BatchRequest, BatchResponse, BatchResult};

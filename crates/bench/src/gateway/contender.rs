@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use tidegate_testkit::{Daemon, free_port, peer};
 
 use super::{OF_OTHERS, OF_PROXIES};
+use crate::running;
 
 /// A proxy, and how it is started.
 pub(crate) struct Contender {
@@ -117,13 +118,12 @@ fn haproxy(service: u16) -> Option<Running> {
     })
 }
 
-/// This program, as a gateway.
+/// Our own gateway.
 fn ours(service: u16, store: &str, limit: &str) -> Option<Running> {
-    let program = std::env::current_exe().ok()?;
-    pinned(&program, OF_PROXIES, |_, command, port| {
-        command.args(["gateway-server", "--store", store, "--limit", limit]);
-        command.args(["--listen", &format!("127.0.0.1:{port}")]);
-        command.args(["--upstream", &format!("http://127.0.0.1:{service}")]);
+    let program = running::servers().ok()?;
+    pinned(program.get_program().as_ref(), OF_PROXIES, |_, command, port| {
+        command.args(["gateway", &format!("127.0.0.1:{port}")]);
+        command.args([&format!("http://127.0.0.1:{service}"), store, limit]);
     })
 }
 

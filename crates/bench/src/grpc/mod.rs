@@ -8,14 +8,14 @@ mod load;
 mod server;
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use anyhow::{Context, ensure};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tidegate_testkit::Redis;
 
 use self::load::{Load, Measured};
-use crate::table;
+use crate::{running, table};
 
 pub(crate) use self::server::serve;
 
@@ -129,8 +129,8 @@ struct Server {
 
 impl Server {
     fn start(contestant: &str, limit: &str) -> anyhow::Result<Self> {
-        let mut process = Command::new(std::env::current_exe()?)
-            .args(["grpc-server", contestant, limit])
+        let mut process = running::servers()?
+            .args(["grpc", contestant, limit])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

@@ -20,7 +20,7 @@ policies:
 
 /// Starts one of our own: `bare`, `ours`, or ours with the store at a URL.
 pub(super) fn start(name: &str) -> anyhow::Result<Running> {
-    Running::ours(&["serve-http", name])
+    Running::ours(&["http", name])
 }
 
 pub(super) fn start_throttlecrab(program: &Path) -> anyhow::Result<Running> {

@@ -35,8 +35,8 @@ impl Contestant {
                 let host = ["--redis", "--redis-host", "127.0.0.1", "--redis-port"];
                 Running::peer(program, &[&host[..], &[&port.to_string()]].concat(), port)
             }
-            (Self::Bare, _) => Running::ours(&["serve-resp", "bare"]),
-            _ => Running::ours(&["serve-resp", "ours"]),
+            (Self::Bare, _) => Running::ours(&["resp", "bare"]),
+            _ => Running::ours(&["resp", "ours"]),
         }
     }
 }

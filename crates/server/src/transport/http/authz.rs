@@ -6,7 +6,6 @@ use std::sync::Once;
 use http::header::CACHE_CONTROL;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
-use http_body_util::Full;
 use tidegate::{Cost, Plan, Store};
 use tidegate_http::{Answer, ClientIp, denial, describe};
 
@@ -36,7 +35,7 @@ pub(super) async fn answer<S: Store>(app: &App<S>, peer: Option<IpAddr>, head: &
         describe(&answer, response.headers_mut());
         response
     } else {
-        denial(&answer).map(Full::new)
+        denial(&answer)
     };
     let headers = response.headers_mut();
     describe_as_asked_for(&plan, &answer, headers);

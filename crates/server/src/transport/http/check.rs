@@ -1,37 +1,57 @@
 //! `POST /v1/check`: a question in, a decision out.
 
-use http::{HeaderMap, StatusCode};
-use http_body_util::Full;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
 use tidegate::{Owed, Plan, Store};
-use tidegate_http::{Answer, JSON, body, denial, describe, describe_legacy};
+use tidegate_http::{Answer, JSON, allowance, denial, describe, describe_legacy};
 
 use super::Response;
-use super::problem::json;
+use super::problem::Refusal;
 use super::request::Question;
 use crate::App;
 
 pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> Response {
+    decide(app, body, |plan, outcome| match outcome {
+        Ok(answer) => response(plan, answer),
+        Err(refusal) => refusal.into(),
+    })
+    .await
+}
+
+/// Decides what a body asks for, and has it told.
+pub(super) async fn decide<S: Store, T>(
+    app: &App<S>,
+    body: &[u8],
+    tell: impl FnOnce(&Plan, Result<&Answer<'_, '_>, Refusal>) -> T,
+) -> T {
     // Once: the whole answer is by one plan, whatever is loaded meanwhile.
     let plan = app.limiter().plan();
-    let owed = match Question::check(body).and_then(|question| question.owed(&plan)) {
-        Ok(owed) => owed,
-        Err(refusal) => return refusal.into(),
-    };
-    respond(app, &plan, &owed).await
+    match Question::check(body).and_then(|question| question.owed(&plan)) {
+        Ok(owed) => {
+            let decision = app.settle(&owed).await;
+            tell(&plan, Ok(&Answer::of_owed(&owed, &decision)))
+        }
+        Err(refusal) => tell(&plan, Err(refusal)),
+    }
 }
 
 /// Decides, and says so.
 pub(super) async fn respond<S: Store>(app: &App<S>, plan: &Plan, owed: &Owed<'_>) -> Response {
     let decision = app.settle(owed).await;
-    let answer = Answer::of_owed(owed, &decision);
-    let mut response = if decision.is_allowed() {
-        let mut response = json(StatusCode::OK, JSON, &body(&answer));
-        describe(&answer, response.headers_mut());
+    response(plan, &Answer::of_owed(owed, &decision))
+}
+
+/// A decision as an answer.
+pub(super) fn response(plan: &Plan, answer: &Answer<'_, '_>) -> Response {
+    let mut response = if answer.decision().is_allowed() {
+        let mut response = Response::new(allowance(answer));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        describe(answer, response.headers_mut());
         response
     } else {
-        denial(&answer).map(Full::new)
+        denial(answer)
     };
-    describe_as_asked_for(plan, &answer, response.headers_mut());
+    describe_as_asked_for(plan, answer, response.headers_mut());
     response
 }
 

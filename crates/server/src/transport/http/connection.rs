@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Version};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -39,6 +40,15 @@ struct Session<A> {
     progress: Progress,
 }
 
+/// A connection whose requests are answered.
+pub(super) struct Connection {
+    pub(super) stream: Stream,
+    /// What was read of it and is still to be answered.
+    pub(super) unread: Vec<u8>,
+    pub(super) progress: Progress,
+    pub(super) watch: Watch,
+}
+
 /// Answers requests until the client leaves, takes too long, or the server closes.
 pub(crate) async fn serve<A: Answers>(
     stream: Stream,
@@ -46,30 +56,42 @@ pub(crate) async fn serve<A: Answers>(
     config: Arc<Config>,
     closing: Closing,
 ) {
-    let peer = stream.peer().address;
-    let progress = Progress::default();
-    let mut watch = Watch::new(progress.clone(), &config, closing);
-    let wire = Wire::new(stream, progress.clone());
-    let io = TokioIo::new(wire.end());
-    let session = Arc::new(Session { answers, peer, progress });
-    let service = service_fn(move |request| {
-        let session = Arc::clone(&session);
-        async move { Ok::<_, Infallible>(session.answer(request).await) }
-    });
-    let is_done = match version(&wire, &mut watch).await {
-        None => false,
-        Some(Version::HTTP_2) => {
-            let connection = pin!(http2(&config).serve_connection(io, service));
-            drive(connection, &wire, &mut watch, Some(http2::Connection::graceful_shutdown)).await
+    Connection::new(stream, &config, closing).serve(answers, &config).await;
+}
+
+impl Connection {
+    pub(super) fn new(stream: Stream, config: &Config, closing: Closing) -> Self {
+        let progress = Progress::default();
+        let watch = Watch::new(progress.clone(), config, closing);
+        Self { stream, unread: Vec::new(), progress, watch }
+    }
+
+    pub(super) async fn serve<A: Answers>(self, answers: Arc<A>, config: &Config) {
+        let Self { stream, unread, progress, mut watch } = self;
+        let peer = stream.peer().address;
+        let wire = Wire::new(stream, unread, progress.clone());
+        let io = TokioIo::new(wire.end());
+        let session = Arc::new(Session { answers, peer, progress });
+        let service = service_fn(move |request| {
+            let session = Arc::clone(&session);
+            async move { Ok::<_, Infallible>(session.answer(request).await.map(Full::new)) }
+        });
+        let is_done = match version(&wire, &mut watch).await {
+            None => false,
+            Some(Version::HTTP_2) => {
+                let connection = pin!(http2(config).serve_connection(io, service));
+                let goodbye = http2::Connection::graceful_shutdown;
+                drive(connection, &wire, &mut watch, Some(goodbye)).await
+            }
+            // Nothing has to be said at the end: the last answer says that it is the last.
+            Some(_) => {
+                let connection = pin!(http1(config).serve_connection(io, service));
+                drive(connection, &wire, &mut watch, None).await
+            }
+        };
+        if is_done {
+            let _ = timeout(LINGER, poll_fn(|cx| wire.poll_linger(cx))).await;
         }
-        // Nothing has to be said at the end: the last answer says that it is the last.
-        Some(_) => {
-            let connection = pin!(http1(&config).serve_connection(io, service));
-            drive(connection, &wire, &mut watch, None).await
-        }
-    };
-    if is_done {
-        let _ = timeout(LINGER, poll_fn(|cx| wire.poll_linger(cx))).await;
     }
 }
 

@@ -7,6 +7,7 @@ mod check;
 pub(crate) mod connection;
 pub(crate) mod diagnose;
 mod docs;
+mod express;
 mod original;
 pub(crate) mod problem;
 mod refund;
@@ -23,14 +24,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::Full;
 use hyper::body::Incoming;
 use tidegate::Store;
 
-use self::connection::Answers;
+use self::connection::{Answers, Connection};
 use crate::{App, Config, Listener, accept};
 
-pub(crate) type Response = http::Response<Full<Bytes>>;
+pub(crate) type Response = http::Response<Bytes>;
 
 /// Answers HTTP on `listener` until `shutdown` resolves, then finishes the requests in flight.
 ///
@@ -48,7 +48,13 @@ pub async fn serve<S: Store + 'static>(
         door.app.start_draining();
     };
     accept::run(listener, &config, shutdown, |stream, closing| {
-        connection::serve(stream, Arc::clone(&door), Arc::clone(&config), closing)
+        let mut connection = Connection::new(stream, &config, closing);
+        let (door, config) = (Arc::clone(&door), Arc::clone(&config));
+        async move {
+            if express::serve(&mut connection, &door.app, &config).await {
+                connection.serve(door, &config).await;
+            }
+        }
     })
     .await;
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::Config;
 use crate::accept::Closing;
@@ -120,6 +120,8 @@ pub(super) struct Watch {
     seen: u32,
     header_timeout: Duration,
     idle_timeout: Duration,
+    /// When the phase at hand has lasted for too long.
+    due: Instant,
     sleep: Pin<Box<Sleep>>,
     half: HalfDeadline,
     /// Resolves when the server closes; gone after that.
@@ -129,13 +131,15 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) fn new(progress: Progress, config: &Config, mut closing: Closing) -> Self {
         let closed = async move { drop(closing.wait_for(|closing| *closing).await) };
+        let due = Instant::now() + config.header_timeout;
         Self {
             seen: progress.stamp(),
             half: HalfDeadline::new(progress.0.half.clone(), config.header_timeout),
             progress,
             header_timeout: config.header_timeout,
             idle_timeout: config.idle_timeout,
-            sleep: Box::pin(sleep(config.header_timeout)),
+            due,
+            sleep: Box::pin(sleep_until(due)),
             closed: Some(Box::pin(closed)),
         }
     }
@@ -174,12 +178,20 @@ impl Watch {
         // The first head has as long as the connection had.
         let goes_on = before == Phase::New && phase == Phase::Head;
         if self.seen != stamp && !goes_on {
-            let timeout = self.timeout_of(phase);
-            self.sleep.as_mut().reset(Instant::now() + timeout);
+            self.due = Instant::now() + self.timeout_of(phase);
+            if self.due < self.sleep.deadline() {
+                self.sleep.as_mut().reset(self.due);
+            }
         }
         self.seen = stamp;
-        ready!(self.sleep.as_mut().poll(cx));
-        Poll::Ready(())
+        // To be woken too early now and then is cheaper than to move a timer for each request.
+        loop {
+            ready!(self.sleep.as_mut().poll(cx));
+            if self.due <= self.sleep.deadline() {
+                return Poll::Ready(());
+            }
+            self.sleep.as_mut().reset(self.due);
+        }
     }
 
     fn timeout_of(&self, phase: Phase) -> Duration {

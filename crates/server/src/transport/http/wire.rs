@@ -37,14 +37,14 @@ struct Ends<T> {
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
-    pub(super) fn new(stream: T, progress: Progress) -> Self {
-        let (peeked, gathered) = (Vec::new(), Vec::new());
+    /// `peeked` was read before, and comes first.
+    pub(super) fn new(stream: T, peeked: Vec<u8>, progress: Progress) -> Self {
         let ends = Ends {
             stream,
             progress,
             framing: Framing::http1(),
             peeked,
-            gathered,
+            gathered: Vec::new(),
             sent: 0,
             needs_flush: false,
             is_full: false,
@@ -61,17 +61,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
     pub(super) fn poll_version(&self, cx: &mut Context<'_>) -> Poll<Option<Version>> {
         let ends = &mut *self.0.lock();
         loop {
+            if ends.peeked.starts_with(PREFACE) {
+                ends.progress.is_http2();
+                ends.framing = Framing::http2();
+                return Poll::Ready(Some(Version::HTTP_2));
+            }
             if !PREFACE.starts_with(&ends.peeked) {
                 return Poll::Ready(Some(Version::HTTP_11));
             }
             let mut chunk = [0; PREFACE.len()];
             let missing = PREFACE.len().saturating_sub(ends.peeked.len());
-            let Some(chunk) = chunk.get_mut(..missing).filter(|chunk| !chunk.is_empty()) else {
-                ends.progress.is_http2();
-                ends.framing = Framing::http2();
-                return Poll::Ready(Some(Version::HTTP_2));
-            };
-            let mut chunk = ReadBuf::new(chunk);
+            let mut chunk = ReadBuf::new(chunk.get_mut(..missing).unwrap_or_default());
             match ready!(Pin::new(&mut ends.stream).poll_read(cx, &mut chunk)) {
                 Ok(()) if !chunk.filled().is_empty() => ends.peeked.extend(chunk.filled()),
                 _ => return Poll::Ready(None),
@@ -141,6 +141,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
             let length = ends.peeked.len().min(buf.remaining());
             buf.put_slice(ends.peeked.get(..length).unwrap_or_default());
             ends.peeked.drain(..length);
+            if ends.peeked.is_empty() {
+                // It is not needed any more, and the connection may last for long.
+                ends.peeked = Vec::new();
+            }
         }
         if buf.filled().len() > before {
             // Nothing is ever kept: no request here switches to another protocol.
@@ -201,7 +205,7 @@ mod tests {
             (b"\x16\x03\x01", Version::HTTP_11),
         ] {
             let (mut client, server) = duplex(1);
-            let mut wire = Wire::new(server, Progress::default());
+            let mut wire = Wire::new(server, Vec::new(), Progress::default());
             let talk = async {
                 client.write_all(said).await.unwrap();
                 drop(client);
@@ -221,7 +225,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_written_leaves_in_one_piece_and_is_bounded() {
         let (mut client, server) = duplex(1 << 20);
-        let mut wire = Wire::new(server, Progress::default());
+        let mut wire = Wire::new(server, Vec::new(), Progress::default());
         for _ in 0..100 {
             wire.write_all(b"answer").await.unwrap();
             wire.flush().await.unwrap();
@@ -232,7 +236,7 @@ mod tests {
         assert_eq!(client.read(&mut heard).await.unwrap(), 600);
 
         let (_client, server) = duplex(10);
-        let mut wire = Wire::new(server, Progress::default());
+        let mut wire = Wire::new(server, Vec::new(), Progress::default());
         wire.write_all(&[0; MAX_GATHERED]).await.unwrap();
         assert!(futures_poll(wire.write(b"more")).is_none());
     }

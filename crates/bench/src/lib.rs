@@ -74,9 +74,6 @@ enum Benchmark {
         #[arg(long, default_value_t = 1.0)]
         seconds: f64,
     },
-    /// One of the servers that `resp` measures, in a process of its own.
-    #[command(hide = true)]
-    ServeResp { contestant: String },
     /// Checks over HTTP, beside a hyper server that decides nothing, and beside throttlecrab's where
     /// it is installed; then with Redis. A core for the server, another for the load.
     Http {
@@ -87,9 +84,6 @@ enum Benchmark {
         #[arg(long, default_value_t = 1.0)]
         seconds: f64,
     },
-    /// One of the servers that `http` measures, in a process of its own.
-    #[command(hide = true)]
-    ServeHttp { contestant: String },
     /// Envoy's rate limit service, beside a bare one on tonic that decides nothing. A core for the
     /// server, another for the load.
     Grpc {
@@ -100,9 +94,6 @@ enum Benchmark {
         #[arg(long, default_value_t = 500_000)]
         calls: u64,
     },
-    /// One of the servers that `grpc` compares, until it is killed.
-    #[command(hide = true)]
-    GrpcServer { contestant: String, limit: String },
     /// What a layer adds to a request, beside tower_governor.
     Tower {
         /// Rounds of which the median is taken.
@@ -122,18 +113,6 @@ enum Benchmark {
         #[arg(long, default_value_t = 4)]
         seconds: u64,
     },
-    /// A gateway of its own. Called by `gateway`.
-    #[command(hide = true)]
-    GatewayServer {
-        #[arg(long)]
-        listen: String,
-        #[arg(long)]
-        upstream: String,
-        #[arg(long)]
-        store: String,
-        #[arg(long)]
-        limit: String,
-    },
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
     MemoryOf { contestant: String, keys: usize },
@@ -149,7 +128,20 @@ enum Benchmark {
     },
 }
 
-fn main() -> anyhow::Result<()> {
+/// A server that is measured, in a process of its own, until it is killed.
+#[derive(Parser)]
+enum Server {
+    Http { contestant: String },
+    Resp { contestant: String },
+    Grpc { contestant: String, limit: String },
+    Gateway { listen: String, upstream: String, store: String, limit: String },
+}
+
+/// How many allocations something takes.
+type Allocations = fn(&mut dyn FnMut()) -> u64;
+
+/// Runs the benchmark that the command line asks for.
+pub fn run(allocations: Allocations) -> anyhow::Result<()> {
     match Arguments::parse().benchmark {
         Benchmark::InProcess { rounds, decisions, only } => {
             let workloads = only.as_deref().unwrap_or_default();
@@ -158,22 +150,28 @@ fn main() -> anyhow::Result<()> {
             if only.is_some() {
                 return Ok(());
             }
-            speed::allocations();
+            speed::allocations(allocations);
             memory::compare()
         }
-        Benchmark::Policy { rounds, requests } => policy::compare(rounds, requests),
+        Benchmark::Policy { rounds, requests } => policy::compare(rounds, requests, allocations),
         Benchmark::Redis { rounds, decisions } => redis::compare(rounds, decisions),
         Benchmark::Resp { rounds, seconds } => resp::compare(rounds, seconds),
-        Benchmark::ServeResp { contestant } => resp::serve(&contestant),
         Benchmark::Http { rounds, seconds } => http::compare(rounds, seconds),
-        Benchmark::ServeHttp { contestant } => http::serve(&contestant),
         Benchmark::MemoryOf { contestant, keys } => memory::measure(&contestant, keys),
         Benchmark::Memory { server, keys } => server_memory::measure(server, keys),
         Benchmark::Grpc { rounds, calls } => grpc::compare(rounds, calls),
-        Benchmark::GrpcServer { contestant, limit } => grpc::serve(&contestant, &limit),
         Benchmark::Tower { rounds, requests } => tower::compare(rounds, requests),
         Benchmark::Gateway { rounds, seconds } => gateway::compare(rounds, seconds),
-        Benchmark::GatewayServer { listen, upstream, store, limit } => {
+    }
+}
+
+/// Runs the server that the command line asks for.
+pub fn serve() -> anyhow::Result<()> {
+    match Server::parse() {
+        Server::Http { contestant } => http::serve(&contestant),
+        Server::Resp { contestant } => resp::serve(&contestant),
+        Server::Grpc { contestant, limit } => grpc::serve(&contestant, &limit),
+        Server::Gateway { listen, upstream, store, limit } => {
             gateway::serve(&listen, &upstream, &store, &limit)
         }
     }

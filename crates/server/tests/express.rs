@@ -1,0 +1,148 @@
+//! Checks that are answered without hyper are answered as hyper would.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Client, Reply, Server, post};
+use tidegate_server::Config;
+
+const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
+const POLICIES: &str = r#"
+policies:
+  - { name: api, key: [user], limits: [2/minute, 100/hour] }
+  - { name: 'a "quoted" é', key: [user], limits: [{ quota: 5, per: calendar-month, algorithm: fixed-window }] }
+  - { name: watched, key: [user], limits: [1/hour], mode: shadow }
+  - { name: friends, key: [user], limits: [1/day], overrides: { "user=bob": unlimited } }
+"#;
+const BODIES: [&str; 16] = [
+    r#"{"policy": "api", "key": "alice"}"#,
+    r#"{"policy": "api", "key": "alice"}"#,
+    r#"{"policy": "api", "key": "alice"}"#,
+    r#"{"policy": "api", "key": "alice", "cost": 0}"#,
+    r#"{"policy": "api", "key": "carol", "cost": 3}"#,
+    r#"{"policy": "a \"quoted\" é", "key": "alice", "cost": 5}"#,
+    r#"{"policy": "a \"quoted\" é", "key": "alice"}"#,
+    r#"{"policy": "watched", "key": "alice"}"#,
+    r#"{"policy": "watched", "key": "alice"}"#,
+    r#"{"policy": "friends", "key": "bob"}"#,
+    r#"{"attributes": {"user": "dave"}}"#,
+    r#"{"attributes": {"other": "dave"}}"#,
+    r#"{"policy": "nobody", "key": "alice"}"#,
+    r#"{"policy": "api", "kye": "alice"}"#,
+    "{",
+    "",
+];
+
+/// What hyper reads on a connection, it reads to the end.
+async fn by_hyper(server: &Server) -> Client {
+    let mut client = server.connect().await;
+    assert_eq!(client.get("/healthz").await.status, 200);
+    client
+}
+
+fn without_date(mut reply: Reply) -> String {
+    let before = reply.headers.len();
+    reply.headers.retain(|(name, _)| name != "date");
+    assert_eq!(reply.headers.len(), before - 1, "one date");
+    format!("{reply:#?}")
+}
+
+#[tokio::test]
+async fn an_answer_is_the_same_whoever_gives_it() {
+    for settings in ["", "http: { legacy_headers: seconds }"] {
+        let policies = format!("{POLICIES}{settings}");
+        let (one, other) = (Server::of(&policies).await, Server::of(&policies).await);
+        let (mut express, mut hyper) = (one.connect().await, by_hyper(&other).await);
+        for body in BODIES {
+            let (by_express, by_hyper) = (express.check(body).await, hyper.check(body).await);
+            assert_eq!(without_date(by_express), without_date(by_hyper), "{body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_check_is_answered_wherever_it_is_cut() {
+    let server = Server::of("policies: [{ name: demo, key: [key], limits: [100000/hour] }]").await;
+    let text = post(ALICE).repeat(2);
+    let cuts = (1..text.len()).step_by(7);
+    let all = cuts.map(|cut| {
+        let (text, server) = (&text, &server);
+        async move {
+            let mut client = server.connect().await;
+            client.send(&text[..cut]).await;
+            // Some of it longer than the rest is waited for.
+            if cut % 2 == 0 {
+                tokio::time::sleep(Duration::from_millis(60)).await;
+            }
+            client.send(&text[cut..]).await;
+            for _ in 0..2 {
+                assert_eq!(client.reply().await.status, 200, "{cut}");
+            }
+            // Whoever reads it by now goes on to do so.
+            assert_eq!(client.check(ALICE).await.status, 200, "{cut}");
+        }
+    });
+    futures_util::future::join_all(all).await;
+}
+
+#[tokio::test]
+async fn checks_and_all_else_are_answered_in_order() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let many = post(ALICE).repeat(200);
+    client.send(&format!("{many}GET /healthz HTTP/1.1\r\n\r\n{many}")).await;
+    for place in 0..401 {
+        let reply = client.reply().await;
+        match place {
+            0..10 | 200 => assert_eq!(reply.status, 200, "{place}"),
+            _ => assert_eq!(reply.status, 429, "{place}"),
+        }
+        assert_eq!(reply.body == "ok\n", place == 200, "{place}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_larger_than_we_read_at_once_is_answered() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let spaces = " ".repeat(20_000);
+    assert_eq!(client.check(&format!("{spaces}{ALICE}")).await.status, 200);
+    assert_eq!(client.check(ALICE).await.status, 200);
+    let large = " ".repeat(70_000);
+    assert_eq!(client.check(&format!("{large}{ALICE}")).await.status, 413);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_not_kept() {
+    let idle_timeout = Duration::from_millis(300);
+    let server = Server::with(Config { idle_timeout, ..Config::default() }).await;
+    let mut client = server.connect().await;
+    let text = post(ALICE).repeat(10_000);
+    let mut said = 0;
+    // It goes on until nobody listens: answers have nowhere to go.
+    while client.try_send(&text).await {
+        said += 1;
+        assert!(said < 1_000, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_stopping_server_answers_what_has_come_and_says_that_it_is_the_last() {
+    let mut server = Server::start().await;
+    let mut client = server.connect().await;
+    assert_eq!(client.check(ALICE).await.status, 200);
+    server.stop();
+    // Until word has come to the connection.
+    let last = loop {
+        let reply = client.check(ALICE).await;
+        if reply.header("connection").is_some() {
+            break reply;
+        }
+    };
+    assert_eq!(last.header("connection"), Some("close"));
+    assert!(client.is_closed().await);
+    server.stopped().await;
+}
