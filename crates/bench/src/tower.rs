@@ -54,10 +54,18 @@ pub(crate) fn compare(rounds: usize, requests: usize) -> anyhow::Result<()> {
         ("no layer", round(Hello, requests)),
         ("tidegate, without fields", round(ours.clone().without_fields().layer(Hello), requests)),
         (
+            "tidegate, without fields and decision",
+            round(ours.clone().without_fields().without_decision().layer(Hello), requests),
+        ),
+        (
             "tower_governor, without headers",
             round(GovernorLayer::new(plain).layer(Hello), requests),
         ),
-        ("tidegate, with fields", round(ours.layer(Hello), requests)),
+        ("tidegate, with fields", round(ours.clone().layer(Hello), requests)),
+        (
+            "tidegate, with fields, without decision",
+            round(ours.without_decision().layer(Hello), requests),
+        ),
         ("tower_governor, with headers", round(GovernorLayer::new(headers).layer(Hello), requests)),
         ("tidegate, denied", round(denying.layer(Hello), requests)),
     ];

@@ -11,28 +11,25 @@ pub fn describe(answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
     Fields::of(answer).insert_into(headers);
 }
 
-/// Writes the same as lines of a head of HTTP/1, each with its end, for those who write heads themselves.
-pub fn write_fields(answer: &Answer<'_, '_>, out: &mut Vec<u8>) {
+/// Tells the same to `tell`, a field at a time, for those who have no header map: its name, and what
+/// writes its value behind what is there.
+pub fn each_field(
+    answer: &Answer<'_, '_>,
+    mut tell: impl FnMut(&'static str, &dyn Fn(&mut Vec<u8>)),
+) {
     let told = Told::by(answer);
     if let Some(secs) = told.retry_after {
-        line(out, &RETRY_AFTER, |out| out.extend_from_slice(Digits::new().of(secs).as_bytes()));
+        tell("retry-after", &|out| out.extend_from_slice(Digits::new().of(secs).as_bytes()));
     }
     if let Some((_, said)) = told.tightest {
-        line(out, &RATELIMIT_POLICY, |out| {
+        tell("ratelimit-policy", &|out| {
             write_quota(out, said.policy, &said.rule.limit);
         });
-        line(out, &RATELIMIT, |out| {
+        tell("ratelimit", &|out| {
             write_quoted(out, said.policy);
             write_state(out, said.verdict.remaining, told.t);
         });
     }
-}
-
-fn line(out: &mut Vec<u8>, name: &HeaderName, write: impl FnOnce(&mut Vec<u8>)) {
-    out.extend_from_slice(name.as_str().as_bytes());
-    out.extend_from_slice(b": ");
-    write(out);
-    out.extend_from_slice(b"\r\n");
 }
 
 /// What the fields are made of.
@@ -231,17 +228,18 @@ mod tests {
         });
         let (answer, mut headers) = (Answer::of_owed(&owed, &decision), HeaderMap::new());
         describe(&answer, &mut headers);
-        assert_eq!(written(&answer), headers);
+        assert_eq!(told(&answer), headers);
         headers
     }
 
-    /// The same fields, read from the lines of a head.
-    fn written(answer: &Answer<'_, '_>) -> HeaderMap {
-        let mut out = Vec::new();
-        write_fields(answer, &mut out);
-        let text = String::from_utf8(out).unwrap();
-        let fields = text.split_terminator("\r\n").map(|line| line.split_once(": ").unwrap());
-        fields.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    fn told(answer: &Answer<'_, '_>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        each_field(answer, |name, write| {
+            let mut value = Vec::new();
+            write(&mut value);
+            headers.insert(name, HeaderValue::from_bytes(&value).unwrap());
+        });
+        headers
     }
 
     #[test]

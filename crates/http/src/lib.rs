@@ -29,7 +29,7 @@ mod request;
 pub use answer::{Answer, Said};
 pub use client_ip::ClientIp;
 pub use denial::{allowance, body, denial, json, plain_denial, write_denial};
-pub use fields::{Fields, Stencil, describe, write_fields};
+pub use fields::{Fields, Stencil, describe, each_field};
 pub use legacy::describe_legacy;
 pub use query::query_value;
 pub use request::HttpRequest;

@@ -31,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) observe: Option<Observe>,
     pub(crate) is_shadow: bool,
     pub(crate) has_fields: bool,
+    /// Whether a request carries the decision about it.
+    pub(crate) has_decision: bool,
     pub(crate) warnings: Arc<Warnings>,
 }
 
@@ -47,6 +49,7 @@ impl Config {
             observe: None,
             is_shadow: false,
             has_fields: true,
+            has_decision: true,
             warnings: Arc::default(),
         }
     }
@@ -54,6 +57,11 @@ impl Config {
     /// Whether clients hear of requests that were allowed.
     pub(crate) const fn tells(&self) -> bool {
         self.has_fields && !self.is_shadow
+    }
+
+    /// Whether nobody at all hears of them.
+    pub(crate) const fn is_silent(&self) -> bool {
+        !self.tells() && !self.has_decision && self.observe.is_none()
     }
 
     pub(crate) fn skips(&self, head: RequestHead<'_>) -> bool {
@@ -86,7 +94,9 @@ impl Config {
                 Err(Box::new(self.deny(denial, fields)))
             }
             _ => {
-                request.extensions_mut().insert(decision);
+                if self.has_decision {
+                    request.extensions_mut().insert(decision);
+                }
                 Ok(self.tells().then_some(fields))
             }
         }

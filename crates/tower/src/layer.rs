@@ -168,6 +168,20 @@ impl RateLimitLayer {
         self.with(|config| config.has_fields = false)
     }
 
+    /// Requests without the [`Decision`] among their extensions, where no handler looks at it: to put
+    /// it there takes longer than to decide.
+    ///
+    /// ```
+    /// use tidegate_tower::RateLimitLayer;
+    ///
+    /// // As little as a layer can add to a request.
+    /// let layer = RateLimitLayer::new("100/minute")?.without_fields().without_decision();
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub fn without_decision(self) -> Self {
+        self.with(|config| config.has_decision = false)
+    }
+
     fn with(self, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Arc::unwrap_or_clone(self.config);
         change(&mut config);

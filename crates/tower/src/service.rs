@@ -69,6 +69,9 @@ where
             return ResponseFuture::passing(self.inner.call(request));
         };
         match config.backend.decide_now(&question) {
+            Some(decision) if decision.is_allowed() && config.is_silent() => {
+                ResponseFuture::calling(self.inner.call(request), None, question, config)
+            }
             Some(decision) => self.answer(decision, question, request),
             None => self.ask(question, request),
         }

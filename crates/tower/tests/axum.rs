@@ -208,6 +208,22 @@ async fn fields_can_be_left_out_and_two_layers_both_speak() {
 }
 
 #[tokio::test]
+async fn the_decision_can_be_left_out() {
+    let has_decision = |request: axum::extract::Request| async move {
+        request.extensions().get::<tidegate::Decision>().is_some().to_string()
+    };
+    for (layer, expected) in [
+        (RateLimitLayer::new("1/day").unwrap(), "true"),
+        (RateLimitLayer::new("1/day").unwrap().without_decision(), "false"),
+    ] {
+        let app = Router::new().route("/", get(has_decision)).layer(layer);
+        let response = app.clone().oneshot(get_from("::1")).await.unwrap();
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), expected);
+        assert_eq!(statuses(&app, [get_from("::1")]).await, [429]);
+    }
+}
+
+#[tokio::test]
 async fn only_failures_count_and_nobody_gets_more_tries_by_hurrying() {
     let (limiter, _clock) = limiter("3/minute");
     let app = Router::new()

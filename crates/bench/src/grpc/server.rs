@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use prost_types::Duration;
 use tidegate::config::Source;
 use tidegate::{MemoryStore, RedisConfig, RedisStore, Store};
 use tidegate_server::{App, Config, grpc};
 use tidegate_wire::envoy::rate_limit_service_server::{RateLimitService, RateLimitServiceServer};
-use tidegate_wire::envoy::{Code, DescriptorStatus, RateLimitRequest, RateLimitResponse};
+use tidegate_wire::envoy::{
+    Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitRequest, RateLimitResponse, Unit,
+};
 use tokio::net::TcpListener;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
@@ -55,7 +58,7 @@ async fn ours<S: Store + 'static>(
     Ok(())
 }
 
-/// Reads what it is asked, and says yes to it.
+/// Reads what it is asked, and says yes to it, in as many words as we do.
 struct Echo;
 
 #[tonic::async_trait]
@@ -65,10 +68,29 @@ impl RateLimitService for Echo {
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
         let request = request.into_inner();
-        let yes = DescriptorStatus { code: Code::Ok.into(), ..DescriptorStatus::default() };
+        let yes = DescriptorStatus {
+            code: Code::Ok.into(),
+            current_limit: Some(RateLimit {
+                name: "bench/user".to_owned(),
+                requests_per_unit: u32::MAX,
+                unit: Unit::Second.into(),
+            }),
+            limit_remaining: u32::MAX - 1,
+            duration_until_reset: Some(Duration { seconds: 1, nanos: 0 }),
+            ..DescriptorStatus::default()
+        };
+        let header = |key: &str, value: &str| HeaderValue {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            ..HeaderValue::default()
+        };
         Ok(Response::new(RateLimitResponse {
             overall_code: Code::Ok.into(),
             statuses: request.descriptors.iter().map(|_| yes.clone()).collect(),
+            response_headers_to_add: vec![
+                header("ratelimit-policy", r#""bench/user";q=4294967295;w=1"#),
+                header("ratelimit", r#""bench/user";r=4294967294;t=1"#),
+            ],
             ..RateLimitResponse::default()
         }))
     }

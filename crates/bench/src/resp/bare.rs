@@ -1,4 +1,5 @@
-//! The floor: a tokio server that finds the commands in what it reads, and answers PONG to each.
+//! The floor: a tokio server that finds the commands in what it reads, and answers PONG to each that
+//! has one word, and the same decision to all others.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,9 +17,9 @@ async fn answer(mut stream: TcpStream) {
     while let Ok(read @ 1..) = stream.read(&mut input[length..]).await {
         length += read;
         let mut taken = 0;
-        while let Some(command) = command(&input[taken..length]) {
+        while let Some((words, command)) = command(&input[taken..length]) {
             taken += command;
-            output.extend_from_slice(b"+PONG\r\n");
+            output.extend_from_slice(if words == 1 { PONG } else { ALLOWED });
         }
         input.copy_within(taken..length, 0);
         length -= taken;
@@ -29,14 +30,17 @@ async fn answer(mut stream: TcpStream) {
     }
 }
 
-/// The length of the command that `input` begins with, once it is complete.
-fn command(input: &[u8]) -> Option<usize> {
+const PONG: &[u8] = b"+PONG\r\n";
+const ALLOWED: &[u8] = b"*5\r\n:0\r\n:100000001\r\n:99999999\r\n:-1\r\n:1\r\n";
+
+/// How many words the command has that `input` begins with, and its length, once it is complete.
+fn command(input: &[u8]) -> Option<(usize, usize)> {
     let (words, mut at) = number(input, 0)?;
     for _ in 0..words {
         let (length, start) = number(input, at)?;
         at = start + length + 2;
     }
-    (at <= input.len()).then_some(at)
+    (at <= input.len()).then_some((words, at))
 }
 
 /// The number behind the sign at `at`, and where the next line begins.

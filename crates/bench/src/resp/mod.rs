@@ -31,6 +31,7 @@ struct Traffic {
 }
 
 const TRAFFIC: &[Traffic] = &[
+    traffic("bare tokio server, CL.THROTTLE", Contestant::Bare, ALLOWED, MANY),
     traffic("CL.THROTTLE, allowed, 1 key", Contestant::Ours, ALLOWED, 1),
     traffic("CL.THROTTLE, allowed, 1M keys", Contestant::Ours, ALLOWED, MANY),
     traffic("CL.THROTTLE, denied, 1 key", Contestant::Ours, DENIED, 1),
@@ -83,7 +84,8 @@ pub(crate) fn compare(rounds: usize, seconds: f64) -> anyhow::Result<()> {
             for (traffic, measured) in TRAFFIC.iter().zip(&mut measured) {
                 let server = match traffic.contestant {
                     Contestant::Throttlecrab => crab.as_ref(),
-                    _ => Some(&ours),
+                    Contestant::Bare => Some(&bare),
+                    Contestant::Ours => Some(&ours),
                 };
                 if let Some(server) = server {
                     measured.push(run(server, &traffic.load(depth), time)?);

@@ -1,10 +1,9 @@
 //! From a decision to the message that Envoy gets.
 
-use http::HeaderMap;
 use prost_types::Duration;
 use tidegate::config::{DescriptorStatus as Status, DescriptorsOwed};
 use tidegate::{Calendar, Limit, Span};
-use tidegate_http::{Answer, Said};
+use tidegate_http::{Answer, Said, each_field};
 use tidegate_wire::envoy::{
     Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit,
 };
@@ -69,15 +68,22 @@ fn standing(said: Said<'_>) -> DescriptorStatus {
 
 /// The same fields that an answer over HTTP has.
 fn headers(bill: &Bill<'_>) -> Vec<HeaderValue> {
-    let mut headers = HeaderMap::with_capacity(4);
-    tidegate_http::describe(&Answer::of_owed(&bill.owed, &bill.decision), &mut headers);
-    let field = |(name, value): (&http::HeaderName, &http::HeaderValue)| HeaderValue {
-        key: name.as_str().to_owned(),
-        value: value.to_str().unwrap_or_default().to_owned(),
-        ..HeaderValue::default()
-    };
-    headers.iter().map(field).collect()
+    let mut headers = Vec::with_capacity(3);
+    each_field(&Answer::of_owed(&bill.owed, &bill.decision), |name, write| {
+        let mut value = Vec::with_capacity(VALUE);
+        write(&mut value);
+        headers.push(HeaderValue {
+            key: name.to_owned(),
+            // Fields are ASCII.
+            value: String::from_utf8(value).unwrap_or_default(),
+            ..HeaderValue::default()
+        });
+    });
+    headers
 }
+
+/// Holds most values.
+const VALUE: usize = 64;
 
 const fn code(is_over: bool) -> Code {
     if is_over { Code::OverLimit } else { Code::Ok }

@@ -64,10 +64,11 @@ async fn decide<S: Store>(
     let given = grpc_timeout(request.headers()).unwrap_or(Duration::MAX);
     let most = given.min(config.body_timeout);
     let mut body = request.into_body();
-    let deciding = async {
+    // Boxed, since hyper moves a call as a whole, and more than once.
+    let deciding = Box::pin(async {
         let request = message::read(&mut body, config.max_body).await?;
         ask::answer(app, config, &request).await
-    };
+    });
     let response = timeout(most, deciding).await.unwrap_or_else(|_| {
         let message = format!("no decision within {most:?}");
         Err(Refusal::new(Code::DeadlineExceeded, message))

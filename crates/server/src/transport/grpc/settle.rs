@@ -38,11 +38,11 @@ pub(super) async fn settle<'p, S: Store>(
         let owed = owed.owed.part(charges.iter().copied());
         let decision = match kind {
             // Somebody else has refused: nobody asks for a decision any more.
-            _ if is_denied => app.limiter().peek(&owed).await,
-            Kind::Look => app.peek(&owed).await,
-            Kind::Pay if each => pay_what_is_there(app, &owed).await,
+            _ if is_denied => Box::pin(app.limiter().peek(&owed)).await,
+            Kind::Look => Box::pin(app.peek(&owed)).await,
+            Kind::Pay if each => Box::pin(pay_what_is_there(app, &owed)).await,
             Kind::Pay => app.settle(&owed).await,
-            Kind::Return => give_back(app, &owed).await,
+            Kind::Return => Box::pin(give_back(app, &owed)).await,
         };
         bills.push(Bill { kind, owed, decision, charges });
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::StatusCode;
 use tidegate::Plan;
-use tidegate_http::{Answer, JSON, PROBLEM_JSON, write_denial, write_fields};
+use tidegate_http::{Answer, JSON, PROBLEM_JSON, each_field, write_denial};
 
 use crate::transport::http::{Response, check};
 
@@ -42,7 +42,11 @@ impl Output {
         };
         self.begin(status);
         self.put(&["content-type: ", kind, "\r\n"]);
-        write_fields(answer, &mut self.bytes);
+        each_field(answer, |name, write| {
+            self.put(&[name, ": "]);
+            write(&mut self.bytes);
+            self.put(&["\r\n"]);
+        });
         let body = std::mem::take(&mut self.body);
         self.end(&body);
         self.body = body;
