@@ -4,10 +4,14 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::{Client, Reply, Server, post};
-use tidegate_server::Config;
+use tidegate::{Charge, LocalStore, ManualClock, MemoryStore, Store, StoreError, Verdicts};
+use tidegate_server::{App, Config};
+use tokio::sync::Semaphore;
 
 const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
 const POLICIES: &str = r#"
@@ -145,4 +149,110 @@ async fn a_stopping_server_answers_what_has_come_and_says_that_it_is_the_last() 
     assert_eq!(last.header("connection"), Some("close"));
     assert!(client.is_closed().await);
     server.stopped().await;
+}
+
+#[tokio::test]
+async fn who_drips_has_no_longer_than_others() {
+    let header_timeout = Duration::from_millis(300);
+    let server = Server::with(Config { header_timeout, ..Config::default() }).await;
+    let mut client = server.connect().await;
+    assert_eq!(client.check(ALICE).await.status, 200);
+    client.send("POST /v1/check HTTP/1.1\r\nx: ").await;
+    let mut dripped = 0;
+    while client.try_send("y").await {
+        dripped += 1;
+        assert!(dripped < 200, "it may go on for ever");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_drips_is_told_so() {
+    let body_timeout = Duration::from_millis(300);
+    let server = Server::with(Config { body_timeout, ..Config::default() }).await;
+    for is_first in [true, false] {
+        let mut client = server.connect().await;
+        if !is_first {
+            client.check(ALICE).await;
+        }
+        client.send("POST /v1/check HTTP/1.1\r\ncontent-length: 1000\r\n\r\n").await;
+        for _ in 0..8 {
+            client.send(" ").await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(client.reply().await.problem(408).contains("within 300ms"));
+    }
+}
+
+#[tokio::test]
+async fn what_began_as_http_1_stays_so() {
+    let server = Server::start().await;
+    let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    for before in [String::new(), "GET /healthz HTTP/1.1\r\n\r\n".to_owned()] {
+        let mut client = server.connect().await;
+        client.send(&format!("{before}{}{preface}", post(ALICE))).await;
+        client.finish().await;
+        if !before.is_empty() {
+            assert_eq!(client.reply().await.body, "ok\n");
+        }
+        assert_eq!(client.reply().await.status, 200);
+        let mut rest = Vec::new();
+        client.read_rest(&mut rest).await;
+        assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 4"), "{before} {rest:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_has_said_all_hears_all() {
+    let server = Server::start().await;
+    for before in ["", "GET /healthz HTTP/1.1\r\n\r\n"] {
+        let mut client = server.connect().await;
+        client.send(&format!("{before}{}", post(ALICE).repeat(300))).await;
+        client.finish().await;
+        for _ in 0..300 + usize::from(!before.is_empty()) {
+            client.reply().await;
+        }
+        assert!(client.is_closed().await);
+    }
+}
+
+/// A store somewhere else, which answers the first request and no other until it may.
+struct Slow {
+    inner: MemoryStore,
+    asked: AtomicUsize,
+    may: Arc<Semaphore>,
+}
+
+impl Store for Slow {
+    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
+        if self.asked.fetch_add(1, Ordering::Relaxed) > 0 {
+            self.may.acquire().await.unwrap().forget();
+        }
+        Ok(self.inner.settle_now(charges, out))
+    }
+
+    async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.inner.refund(charge).await
+    }
+
+    async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.inner.reset(charge).await
+    }
+
+    fn shared_secret(&self) -> Option<[u8; 16]> {
+        Some([7; 16])
+    }
+}
+
+#[tokio::test]
+async fn an_answer_does_not_wait_for_the_next_decision() {
+    let may = Arc::new(Semaphore::new(0));
+    let store = Slow { inner: MemoryStore::new(), asked: AtomicUsize::new(0), may: may.clone() };
+    let app = App::demo(store).unwrap();
+    let server = Server::run(Config::default(), app, ManualClock::default()).await;
+    let mut client = server.connect().await;
+    client.send(&post(ALICE).repeat(2)).await;
+    assert_eq!(client.reply().await.status, 200);
+    may.add_permits(1);
+    assert_eq!(client.reply().await.status, 200);
 }

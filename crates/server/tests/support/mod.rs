@@ -116,10 +116,20 @@ impl Client {
         soon(said).await
     }
 
+    /// Says that it has said all.
+    pub(crate) async fn finish(&mut self) {
+        self.0.shutdown().await.unwrap();
+    }
+
     /// Reads until the server closes.
     pub(crate) async fn drain(&mut self) {
-        let mut all = Vec::new();
-        let _ = soon(self.0.read_to_end(&mut all)).await;
+        self.read_rest(&mut Vec::new()).await;
+    }
+
+    /// The same, and keeps it.
+    pub(crate) async fn read_rest(&mut self, rest: &mut Vec<u8>) {
+        // A reset is as closed as an orderly end.
+        let _ = soon(self.0.read_to_end(rest)).await;
     }
 
     pub(crate) async fn check(&mut self, body: &str) -> Reply {

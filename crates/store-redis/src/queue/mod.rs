@@ -15,7 +15,7 @@ use tidegate_store::{StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 
 use self::aloft::Marks;
-use self::waiting::{Departure, Waiting};
+use self::waiting::{Departure, Waiter, Waiting};
 use crate::batch::{Answer, Ask, Batch};
 use crate::parcel::Parcel;
 
@@ -54,16 +54,11 @@ impl<C: Carrier> Queue<C> {
         let (answer, answered) = oneshot::channel();
         {
             let mut waiting = self.waiting.lock();
-            if waiting.asks.len() >= self.most {
-                return Err(too_many(waiting.asks.len()));
+            if waiting.len() >= self.most {
+                return Err(too_many(waiting.len()));
             }
-            // Who is held leaves with the flight that holds, when that is back; or, should it never
-            // be, with any other.
-            let is_held = waiting.holds(&ask) && !waiting.give_up(self.deadline);
-            waiting.asks.push_back((ask, answer));
-            if !is_held {
-                self.start_another(&mut waiting);
-            }
+            waiting.push(ask, answer, self.deadline);
+            self.start_another(&mut waiting);
         }
         answered.await.unwrap_or_else(|_| Err(abandoned()))
     }
@@ -85,29 +80,17 @@ impl<C: Carrier> Queue<C> {
         let boards_soon = |call: &Departure| call.is_boarding() && call.is_recent();
         let is_seen_to =
             !self.carrier.keeps_slots_apart() && waiting.under_way.iter().any(boards_soon);
-        if is_seen_to || !self.is_worth_a_flight(waiting, None) {
+        if is_seen_to || !waiting.is_worth_a_flight(!self.carrier.keeps_slots_apart()) {
             return;
         }
         let Some((number, lane)) = waiting.begin() else { return };
         tokio::spawn(Flight { queue: Arc::clone(self), number, lane, landed: false }.run());
     }
 
-    /// Where calls may have any company, a few requests do better to wait for the end of another
-    /// flight that has many and has just left: those that share a call cost Redis less than half of
-    /// what they cost by themselves.
-    fn is_worth_a_flight(&self, waiting: &Waiting, by: Option<u64>) -> bool {
-        let is_full = |call: &Departure| {
-            let too_few = 2 * waiting.asks.len() < call.requests;
-            too_few && Some(call.flight) != by && call.is_recent()
-        };
-        let waits = !self.carrier.keeps_slots_apart() && waiting.under_way.iter().any(is_full);
-        !waits && !waiting.asks.is_empty()
-    }
-
     /// Takes along what waits, as far as it fits; `None` ends the flight.
     fn board(self: &Arc<Self>, flight: u64) -> Option<(Parcel, Vec<oneshot::Sender<Answer>>)> {
         let mut waiting = self.waiting.lock();
-        if !self.is_worth_a_flight(&waiting, Some(flight)) {
+        if !waiting.is_worth_another(flight, !self.carrier.keeps_slots_apart()) {
             waiting.landed(flight);
             return None;
         }
@@ -116,10 +99,8 @@ impl<C: Carrier> Queue<C> {
             waiting.landed(flight);
             return None;
         }
-        waiting.left(flight, &boarded.batch.asks);
-        if waiting.asks.len() > boarded.held {
-            self.start_another(&mut waiting);
-        }
+        waiting.left(flight, &boarded.batch.asks, boarded.batch.keys.len());
+        self.start_another(&mut waiting);
         drop(waiting);
         Some((boarded.batch.seal(), boarded.callers))
     }
@@ -132,21 +113,19 @@ impl<C: Carrier> Queue<C> {
         // Who is held keeps back those who asked for the same thing later.
         let (mut slot, mut place, mut kept_back) = (None, 0, Marks::new());
         while place < LOOKED_THROUGH {
-            let Some((ask, caller)) = waiting.asks.get(place) else { break };
+            let Some(Waiter { ask, caller, .. }) = waiting.get(place) else { break };
             if caller.is_closed() {
-                waiting.asks.remove(place);
+                waiting.remove(place);
             } else if apart && *slot.get_or_insert(ask.slot()) != ask.slot() {
                 place += 1;
             } else if waiting.holds(ask) {
                 waiting.keep_back(place, &mut kept_back);
-                boarded.held += 1;
                 place += 1;
-            } else if (boarded.callers.len() < most || boarded.batch.knows(ask))
+            } else if (boarded.share < most || boarded.batch.knows(ask))
                 && boarded.batch.has_room_for(ask)
             {
-                let Some((ask, caller)) = waiting.asks.remove(place) else { break };
-                boarded.batch.add(ask);
-                boarded.callers.push(caller);
+                let Some(waiter) = waiting.remove(place) else { break };
+                boarded.add(waiter);
             } else {
                 break;
             }
@@ -161,8 +140,17 @@ impl<C: Carrier> Queue<C> {
 struct Boarded {
     batch: Batch,
     callers: Vec<oneshot::Sender<Answer>>,
-    /// How many wait for a flight that has their counters.
-    held: usize,
+    /// How many of them brought a counter that nobody else had.
+    share: usize,
+}
+
+impl Boarded {
+    fn add(&mut self, waiter: Waiter) {
+        let before = self.batch.keys.len();
+        self.batch.add(waiter.ask);
+        self.callers.push(waiter.caller);
+        self.share += usize::from(self.batch.keys.len() > before);
+    }
 }
 
 /// One call after the other, until nobody waits.

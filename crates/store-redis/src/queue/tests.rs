@@ -166,6 +166,41 @@ async fn a_counter_that_is_under_way_for_too_long_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_among_many_for_one_counter_comes_along() {
+    let (queue, tower) = queue();
+    let _asked: Vec<_> =
+        (0..101).map(|n| ask_about(&queue, if n == 100 { 8 } else { 7 })).collect();
+    settle().await;
+    assert_eq!(tower.departures(), [(0, 101)]);
+    // However many asked, it was one counter: nobody waits for it as for a full flight.
+    let _other = ask_all(&queue, 9..10).await;
+    assert_eq!(tower.departures(), [(1, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_held_does_not_keep_others_from_a_flight() {
+    let (queue, tower) = queue();
+    let _full = ask_all(&queue, 0..8).await;
+    let _one = ask_all(&queue, 8..9).await;
+    assert_eq!(tower.departures(), [(0, 8)]);
+    tokio::time::advance(MOMENT).await;
+    let _held = ask_all(&queue, 0..1).await;
+    assert_eq!(tower.departures(), [(1, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_calls_take_long_nobody_waits_for_one() {
+    let (queue, tower) = queue();
+    let first = ask_all(&queue, 0..15).await;
+    tokio::time::advance(MOMENT).await;
+    tower.land().await;
+    assert!(first.iter().all(JoinHandle::is_finished));
+    let _full = ask_all(&queue, 0..15).await;
+    let _one = ask_all(&queue, 15..16).await;
+    assert_eq!(tower.departures(), [(0, 15), (0, 15), (1, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_stops_waiting_does_not_fly_and_a_full_queue_refuses() {
     let tower = Tower::default();
     let queue = Queue::new(tower.clone(), vec![0], 2, DEADLINE);

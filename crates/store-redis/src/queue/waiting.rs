@@ -16,7 +16,9 @@ const WORTH_SHARING: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pub(super) asks: VecDeque<(Ask, oneshot::Sender<Answer>)>,
+    asks: VecDeque<Waiter>,
+    /// How many of them no flight is known to hold.
+    ready: usize,
     /// The connections on which a call may leave, each as often as it takes one more.
     free: Vec<usize>,
     pub(super) under_way: Vec<Departure>,
@@ -24,6 +26,17 @@ pub(super) struct Waiting {
     aloft: Option<Aloft>,
     /// The number of the next flight.
     next: u64,
+    /// How long the last call took.
+    took: Duration,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) ask: Ask,
+    pub(super) caller: oneshot::Sender<Answer>,
+    /// Whether it waits for the end of a flight that has its counters.
+    is_held: bool,
 }
 
 /// A flight, and the call that it has under way.
@@ -31,8 +44,8 @@ pub(super) struct Waiting {
 pub(super) struct Departure {
     pub(super) flight: u64,
     pub(super) lane: usize,
-    /// How many requests it carries: none while it is boarding.
-    pub(super) requests: usize,
+    /// How many counters it has: none while it is boarding.
+    pub(super) counters: usize,
     pub(super) at: Instant,
     marks: Marks,
 }
@@ -43,11 +56,60 @@ impl Waiting {
         let several = lanes.iter().any(|lane| Some(lane) != lanes.first());
         Self {
             asks: VecDeque::new(),
+            ready: 0,
             free: lanes,
             under_way: Vec::new(),
             aloft: several.then(Aloft::new),
             next: 0,
+            took: Duration::ZERO,
         }
+    }
+
+    /// How many requests wait.
+    pub(super) fn len(&self) -> usize {
+        self.asks.len()
+    }
+
+    /// Adds one. Who is held leaves with the flight that holds, when that is back; or, should it
+    /// not be back in time, with any other.
+    pub(super) fn push(&mut self, ask: Ask, caller: oneshot::Sender<Answer>, deadline: Duration) {
+        let mut is_held = self.holds(&ask);
+        if is_held && self.give_up(deadline) {
+            is_held = self.holds(&ask);
+        }
+        self.ready += usize::from(!is_held);
+        self.asks.push_back(Waiter { ask, caller, is_held });
+    }
+
+    pub(super) fn get(&self, place: usize) -> Option<&Waiter> {
+        self.asks.get(place)
+    }
+
+    pub(super) fn remove(&mut self, place: usize) -> Option<Waiter> {
+        let waiter = self.asks.remove(place)?;
+        self.ready -= usize::from(!waiter.is_held);
+        Some(waiter)
+    }
+
+    /// Whether somebody waits whom no flight holds, and does better not to wait for one that is
+    /// under way.
+    ///
+    /// Where calls may have any company, a few requests wait for the end of a flight that has many
+    /// counters and has just left: those that share a call cost Redis less than half of what they
+    /// cost by themselves. Unless calls take so long that this would be felt.
+    pub(super) fn is_worth_a_flight(&self, may_have_company: bool) -> bool {
+        let waits = |call: &Departure| 2 * self.ready < call.counters && call.is_recent();
+        let may_wait = may_have_company && self.took < MOMENT / 2;
+        self.ready > 0 && !(may_wait && self.under_way.iter().any(waits))
+    }
+
+    /// The same for a flight that is back, and would take along those whom it held.
+    pub(super) fn is_worth_another(&self, flight: u64, may_have_company: bool) -> bool {
+        let waits = |call: &Departure| {
+            2 * self.asks.len() < call.counters && call.flight != flight && call.is_recent()
+        };
+        let may_wait = may_have_company && self.took < MOMENT / 2;
+        !self.asks.is_empty() && !(may_wait && self.under_way.iter().any(waits))
     }
 
     /// Whether a request must wait for the end of a flight that has its counters.
@@ -80,14 +142,17 @@ impl Waiting {
         let (lane, flight) = (self.free.pop()?, self.next);
         self.next += 1;
         let (at, marks) = (Instant::now(), Marks::new());
-        self.under_way.push(Departure { flight, lane, requests: 0, at, marks });
+        self.under_way.push(Departure { flight, lane, counters: 0, at, marks });
         Some((flight, lane))
     }
 
-    /// Keeps others from what the request in this place is about, until these marks are cleared.
+    /// Takes note that the request in this place is held, and keeps others from what it is about
+    /// until these marks are cleared.
     pub(super) fn keep_back(&mut self, place: usize, marks: &mut Marks) {
-        if let Some((aloft, (ask, _))) = self.aloft.as_mut().zip(self.asks.get(place)) {
-            aloft.mark(ask, marks);
+        if let Some((aloft, waiter)) = self.aloft.as_mut().zip(self.asks.get_mut(place)) {
+            aloft.mark(&waiter.ask, marks);
+            self.ready -= usize::from(!waiter.is_held);
+            waiter.is_held = true;
         }
     }
 
@@ -97,12 +162,12 @@ impl Waiting {
         }
     }
 
-    /// Takes note of a call that leaves.
-    pub(super) fn left(&mut self, flight: u64, asks: &[Ask]) {
+    /// Takes note of a call that leaves, with so many counters.
+    pub(super) fn left(&mut self, flight: u64, asks: &[Ask], counters: usize) {
         let Some(call) = self.under_way.iter_mut().find(|call| call.flight == flight) else {
             return;
         };
-        (call.requests, call.at) = (asks.len(), Instant::now());
+        (call.counters, call.at) = (counters, Instant::now());
         if let Some(aloft) = &mut self.aloft {
             asks.iter().for_each(|ask| aloft.mark(ask, &mut call.marks));
         }
@@ -113,7 +178,9 @@ impl Waiting {
         let Some(call) = self.under_way.iter_mut().find(|call| call.flight == flight) else {
             return;
         };
-        (call.requests, call.at) = (0, Instant::now());
+        let now = Instant::now();
+        self.took = now - call.at;
+        (call.counters, call.at) = (0, now);
         if let Some(aloft) = &mut self.aloft {
             aloft.clear(&mut call.marks);
         }
@@ -131,7 +198,7 @@ impl Waiting {
 
 impl Departure {
     pub(super) const fn is_boarding(&self) -> bool {
-        self.requests == 0
+        self.counters == 0
     }
 
     pub(super) fn is_recent(&self) -> bool {

@@ -11,28 +11,17 @@ use super::request::Question;
 use crate::App;
 
 pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> Response {
-    decide(app, body, |plan, outcome| match outcome {
-        Ok(answer) => response(plan, answer),
-        Err(refusal) => refusal.into(),
-    })
-    .await
-}
-
-/// Decides what a body asks for, and has it told.
-pub(super) async fn decide<S: Store, T>(
-    app: &App<S>,
-    body: &[u8],
-    tell: impl FnOnce(&Plan, Result<&Answer<'_, '_>, Refusal>) -> T,
-) -> T {
     // Once: the whole answer is by one plan, whatever is loaded meanwhile.
     let plan = app.limiter().plan();
-    match Question::check(body).and_then(|question| question.owed(&plan)) {
-        Ok(owed) => {
-            let decision = app.settle(&owed).await;
-            tell(&plan, Ok(&Answer::of_owed(&owed, &decision)))
-        }
-        Err(refusal) => tell(&plan, Err(refusal)),
+    match owed(&plan, body) {
+        Ok(owed) => respond(app, &plan, &owed).await,
+        Err(refusal) => refusal.into(),
     }
+}
+
+/// What is owed by whom a body is about.
+pub(super) fn owed<'p>(plan: &'p Plan, body: &[u8]) -> Result<Owed<'p>, Refusal> {
+    Question::check(body).and_then(|question| question.owed(plan))
 }
 
 /// Decides, and says so.

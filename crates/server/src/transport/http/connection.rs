@@ -45,6 +45,8 @@ pub(super) struct Connection {
     pub(super) stream: Stream,
     /// What was read of it and is still to be answered.
     pub(super) unread: Vec<u8>,
+    /// Whether a request of HTTP/1 was answered: no other HTTP follows.
+    pub(super) is_http1: bool,
     pub(super) progress: Progress,
     pub(super) watch: Watch,
 }
@@ -63,11 +65,11 @@ impl Connection {
     pub(super) fn new(stream: Stream, config: &Config, closing: Closing) -> Self {
         let progress = Progress::default();
         let watch = Watch::new(progress.clone(), config, closing);
-        Self { stream, unread: Vec::new(), progress, watch }
+        Self { stream, unread: Vec::new(), is_http1: false, progress, watch }
     }
 
     pub(super) async fn serve<A: Answers>(self, answers: Arc<A>, config: &Config) {
-        let Self { stream, unread, progress, mut watch } = self;
+        let Self { stream, unread, is_http1, progress, mut watch } = self;
         let peer = stream.peer().address;
         let wire = Wire::new(stream, unread, progress.clone());
         let io = TokioIo::new(wire.end());
@@ -76,7 +78,11 @@ impl Connection {
             let session = Arc::clone(&session);
             async move { Ok::<_, Infallible>(session.answer(request).await.map(Full::new)) }
         });
-        let is_done = match version(&wire, &mut watch).await {
+        let version = match is_http1 {
+            true => Some(Version::HTTP_11),
+            false => version(&wire, &mut watch).await,
+        };
+        let is_done = match version {
             None => false,
             Some(Version::HTTP_2) => {
                 let connection = pin!(http2(config).serve_connection(io, service));
@@ -159,6 +165,8 @@ fn http1(config: &Config) -> http1::Builder {
     // Not `pipeline_flush`: it withholds an answer while any byte of another request is unread,
     // never sends hyper's own 400 and 431, and lifts the bound of what waits to be written.
     builder
+        // Who has said all still waits for the answers.
+        .half_close(true)
         // See `watch`, which tells a slow head from an idle connection.
         .header_read_timeout(None)
         .max_header_size(config.max_head)

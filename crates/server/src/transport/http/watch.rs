@@ -60,6 +60,11 @@ impl Progress {
         Answering(self)
     }
 
+    /// Requests of HTTP/1 were answered at once.
+    pub(super) fn answered(&self) {
+        self.enter(Phase::Idle);
+    }
+
     /// Whether the server wants to be rid of the connection.
     pub(super) fn is_closing(&self) -> bool {
         self.0.is_closing.load(Ordering::Relaxed)

@@ -39,10 +39,14 @@ struct Ends<T> {
 impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
     /// `peeked` was read before, and comes first.
     pub(super) fn new(stream: T, peeked: Vec<u8>, progress: Progress) -> Self {
+        let framing = Framing::http1();
+        if !peeked.is_empty() {
+            progress.heard(&framing);
+        }
         let ends = Ends {
             stream,
             progress,
-            framing: Framing::http1(),
+            framing,
             peeked,
             gathered: Vec::new(),
             sent: 0,

@@ -9,22 +9,22 @@
 mod recognise;
 mod respond;
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tidegate::{Plan, Store};
+use tidegate::{Owed, Plan, Store};
 use tidegate_http::Answer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::timeout;
+use tokio::task::yield_now;
+use tokio::time::{Instant, timeout_at};
 
 use self::recognise::{Seen, recognise};
 use self::respond::Output;
 use super::check;
 use super::connection::Connection;
-use super::problem::Refusal;
 use crate::{App, Config};
 
 /// Answers checks for as long as nothing else comes. Says whether the connection goes on: what was
@@ -38,9 +38,9 @@ pub(super) async fn serve<S: Store>(
     if app.tracer().is_some() {
         return true;
     }
-    let mut express =
-        Express { connection, input: vec![0; INPUT], read: 0, output: Output::default() };
-    // The client has left, or has taken too long.
+    let (input, output) = (vec![0; INPUT], Output::default());
+    let mut express = Express { connection, input, read: 0, part_until: None, output };
+    // The client takes too long, or is gone.
     let Some(()) = express.run(app, config).await else { return false };
     express.input.truncate(express.read);
     express.connection.unread = express.input;
@@ -52,6 +52,8 @@ struct Express<'c> {
     /// What was read, up to `read`.
     input: Vec<u8>,
     read: usize,
+    /// While some of a check has come: how long the rest may take.
+    part_until: Option<Instant>,
     output: Output,
 }
 
@@ -59,9 +61,14 @@ impl Express<'_> {
     /// `None` when the connection is over.
     async fn run<S: Store>(&mut self, app: &App<S>, config: &Config) -> Option<()> {
         loop {
+            let came_full = self.read == self.input.len();
             let is_other = self.answer(app, config).await?;
             if is_other || self.read == self.input.len() || !self.read_more().await? {
                 return Some(());
+            }
+            if came_full {
+                // Whoever always has more to ask lets others ask too.
+                yield_now().await;
             }
         }
     }
@@ -73,15 +80,13 @@ impl Express<'_> {
             let rest = self.input.get(at..self.read).unwrap_or_default();
             match recognise(rest, config) {
                 Seen::Check { body, length } => {
-                    let _answering = self.connection.progress.answering();
-                    let output = &mut self.output;
-                    let tell =
-                        |plan: &Plan, outcome: Result<&Answer<'_, '_>, Refusal>| match outcome {
-                            Ok(answer) => output.decided(plan, answer),
-                            Err(refusal) => output.add(&refusal.into()),
-                        };
-                    check::decide(app, body, tell).await;
                     at = at.saturating_add(length);
+                    // Once: the whole answer is by one plan, whatever is loaded meanwhile.
+                    let plan = app.limiter().plan();
+                    match check::owed(&plan, body) {
+                        Ok(owed) => self.decide(app, &plan, &owed).await?,
+                        Err(refusal) => self.output.add(&refusal.into()),
+                    }
                 }
                 Seen::Part => break false,
                 Seen::Other => break true,
@@ -91,34 +96,55 @@ impl Express<'_> {
             }
         };
         self.send().await?;
-        self.input.copy_within(at..self.read, 0);
-        self.read = self.read.saturating_sub(at);
+        if at > 0 {
+            self.connection.is_http1 = true;
+            self.part_until = None;
+            self.input.copy_within(at..self.read, 0);
+            self.read = self.read.saturating_sub(at);
+        }
         Some(is_other)
     }
 
-    /// Whether more has come that may be a check. Some of one is not waited for as long as silence.
+    async fn decide<S: Store>(&mut self, app: &App<S>, plan: &Plan, owed: &Owed<'_>) -> Option<()> {
+        let mut settling = pin!(app.settle(owed));
+        let decision = match poll_fn(|cx| Poll::Ready(settling.as_mut().poll(cx))).await {
+            Poll::Ready(decision) => decision,
+            Poll::Pending => {
+                // What was decided before does not wait for the store.
+                self.send().await?;
+                let _answering = self.connection.progress.answering();
+                settling.await
+            }
+        };
+        self.output.decided(plan, &Answer::of_owed(owed, &decision));
+        Some(())
+    }
+
+    /// Whether more has come that may be a check. Some of one is waited for a moment.
     async fn read_more(&mut self) -> Option<bool> {
-        match self.read {
-            0 => poll_fn(|cx| self.poll_read(cx)).await,
-            _ => timeout(PATIENCE, poll_fn(|cx| self.poll_read(cx))).await.unwrap_or(Some(false)),
+        if self.read == 0 {
+            return poll_fn(|cx| self.poll_read(cx)).await;
         }
+        let until = *self.part_until.get_or_insert_with(|| Instant::now() + PATIENCE);
+        timeout_at(until, poll_fn(|cx| self.poll_read(cx))).await.unwrap_or(Some(false))
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<bool>> {
-        let Connection { stream, watch, .. } = &mut *self.connection;
+        let Connection { stream, watch, progress, .. } = &mut *self.connection;
         // The last answers say that they are the last: that is hyper's to do.
-        if watch.is_told_to_close(cx) {
+        if watch.is_told_to_close(cx) || progress.is_closing() {
             return Poll::Ready(Some(false));
         }
         let mut buf = ReadBuf::new(self.input.get_mut(self.read..).unwrap_or_default());
         match Pin::new(stream).poll_read(cx, &mut buf) {
+            Poll::Pending if self.read > 0 => Poll::Pending,
             Poll::Pending => watch.poll_deadline(cx).map(|()| None),
             Poll::Ready(Err(_)) => Poll::Ready(None),
             Poll::Ready(Ok(())) => {
                 let count = buf.filled().len();
                 self.read = self.read.saturating_add(count);
-                // Who leaves in the middle of something may yet be told what is wrong with it.
-                Poll::Ready(if self.read == 0 { None } else { Some(count > 0) })
+                // An end is hyper's to see to as well.
+                Poll::Ready(Some(count > 0))
             }
         }
     }
@@ -128,10 +154,15 @@ impl Express<'_> {
         if self.output.bytes().is_empty() {
             return Some(());
         }
+        self.connection.progress.answered();
         let mut sent = 0;
         poll_fn(|cx| match self.poll_send(cx, &mut sent) {
             Poll::Ready(outcome) => Poll::Ready(outcome.ok()),
-            Poll::Pending => self.connection.watch.poll_deadline(cx).map(|()| None),
+            Poll::Pending => {
+                let watch = &mut self.connection.watch;
+                watch.is_told_to_close(cx);
+                watch.poll_deadline(cx).map(|()| None)
+            }
         })
         .await?;
         self.output.clear();
@@ -154,5 +185,5 @@ impl Express<'_> {
 const INPUT: usize = 8 << 10;
 /// Answers that wait are sent when they are as long as this.
 const MAX_OUTPUT: usize = 16 << 10;
-/// How long the rest of a check may take.
+/// How long the rest of a check may take, before it is hyper's to wait for.
 const PATIENCE: Duration = Duration::from_millis(50);
