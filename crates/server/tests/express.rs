@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::{Client, Reply, Server, post};
+use tidegate::config::Source;
 use tidegate::{Charge, LocalStore, ManualClock, MemoryStore, Store, StoreError, Verdicts};
 use tidegate_server::{App, Config};
 use tokio::sync::Semaphore;
@@ -244,15 +245,41 @@ impl Store for Slow {
     }
 }
 
-#[tokio::test]
-async fn an_answer_does_not_wait_for_the_next_decision() {
+/// Long enough that no deadline decides.
+const PATIENT: &str =
+    "policies: [{ name: demo, key: [key], limits: [10/minute], store_deadline: 5s }]";
+
+async fn slow() -> (Server, Arc<Semaphore>) {
     let may = Arc::new(Semaphore::new(0));
     let store = Slow { inner: MemoryStore::new(), asked: AtomicUsize::new(0), may: may.clone() };
-    let app = App::demo(store).unwrap();
-    let server = Server::run(Config::default(), app, ManualClock::default()).await;
+    let app = App::load(&Source::new("limits.yaml", PATIENT).unwrap(), store).unwrap();
+    (Server::run(Config::default(), app, ManualClock::default()).await, may)
+}
+
+#[tokio::test]
+async fn an_answer_does_not_wait_for_the_next_decision() {
+    let (server, may) = slow().await;
     let mut client = server.connect().await;
     client.send(&post(ALICE).repeat(2)).await;
-    assert_eq!(client.reply().await.status, 200);
+    assert_eq!(client.reply().await.json()["source"], "store");
     may.add_permits(1);
-    assert_eq!(client.reply().await.status, 200);
+    assert_eq!(client.reply().await.json()["source"], "store");
+}
+
+#[tokio::test]
+async fn who_has_said_all_waits_for_the_store() {
+    let (server, may) = slow().await;
+    assert_eq!(server.check(ALICE).await.status, 200);
+    for before in ["", "GET /healthz HTTP/1.1\r\n\r\n"] {
+        let mut client = server.connect().await;
+        client.send(&format!("{before}{}", post(ALICE))).await;
+        client.finish().await;
+        if !before.is_empty() {
+            assert_eq!(client.reply().await.body, "ok\n");
+        }
+        // Long enough to notice that nothing more comes.
+        assert!(client.is_silent().await);
+        may.add_permits(1);
+        assert_eq!(client.reply().await.json()["source"], "store");
+    }
 }
