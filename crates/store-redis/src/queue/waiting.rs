@@ -93,23 +93,25 @@ impl Waiting {
 
     /// Whether somebody waits whom no flight holds, and does better not to wait for one that is
     /// under way.
-    ///
-    /// Where calls may have any company, a few requests wait for the end of a flight that has many
-    /// counters and has just left: those that share a call cost Redis less than half of what they
-    /// cost by themselves. Unless calls take so long that this would be felt.
     pub(super) fn is_worth_a_flight(&self, may_have_company: bool) -> bool {
-        let waits = |call: &Departure| 2 * self.ready < call.counters && call.is_recent();
-        let may_wait = may_have_company && self.took < MOMENT / 2;
-        self.ready > 0 && !(may_wait && self.under_way.iter().any(waits))
+        self.is_worth(self.ready, None, may_have_company)
     }
 
     /// The same for a flight that is back, and would take along those whom it held.
     pub(super) fn is_worth_another(&self, flight: u64, may_have_company: bool) -> bool {
-        let waits = |call: &Departure| {
-            2 * self.asks.len() < call.counters && call.flight != flight && call.is_recent()
+        self.is_worth(self.asks.len(), Some(flight), may_have_company)
+    }
+
+    /// Where calls may have any company, a few requests wait for the end of a flight that has many
+    /// counters and has just left: those that share a call cost Redis less than half of what they
+    /// cost by themselves. Unless calls take so long that this would be felt.
+    fn is_worth(&self, requests: usize, by: Option<u64>, may_have_company: bool) -> bool {
+        let is_full = |call: &Departure| {
+            2 * requests < call.counters && Some(call.flight) != by && call.is_recent()
         };
         let may_wait = may_have_company && self.took < MOMENT / 2;
-        !self.asks.is_empty() && !(may_wait && self.under_way.iter().any(waits))
+        let waits = may_wait && self.under_way.iter().any(is_full);
+        requests > 0 && !waits
     }
 
     /// Whether a request must wait for the end of a flight that has its counters.
