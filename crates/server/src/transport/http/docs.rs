@@ -19,7 +19,7 @@ pub(super) fn answer(path: &str) -> Option<Response> {
         "/docs/page.js" => ("text/javascript; charset=utf-8", fixed(include_str!("docs/page.js"))),
         _ => return None,
     };
-    let mut response = Response::new(text.into());
+    let mut response = Response::new(text);
     let fields = [
         (CONTENT_TYPE, kind),
         (CACHE_CONTROL, "no-cache"),

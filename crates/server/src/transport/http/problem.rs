@@ -132,7 +132,7 @@ fn title(status: StatusCode) -> &'static str {
 }
 
 pub(crate) fn json(status: StatusCode, kind: &'static str, body: &impl Serialize) -> Response {
-    let mut response = Response::new(tidegate_http::json(body).into());
+    let mut response = Response::new(tidegate_http::json(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
