@@ -5,6 +5,8 @@
 mod clients;
 mod commands;
 mod connection;
+#[path = "../support/elsewhere.rs"]
+mod elsewhere;
 mod hostile;
 mod pipelines;
 mod support;

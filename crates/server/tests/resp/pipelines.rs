@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tidegate::{
-    Charge, LocalStore, MemoryStore, RedisConfig, RedisStore, Store, StoreError, Verdicts,
-};
+use tidegate::{RedisConfig, RedisStore};
 use tidegate_testkit::{Redis, encode_command};
 use tokio::sync::Barrier;
 
+use crate::elsewhere::Elsewhere;
 use crate::support::{Server, numbers};
 
 fn pipeline(commands: &[String]) -> Vec<u8> {
@@ -62,37 +61,17 @@ fn words(command: &str) -> Vec<&str> {
     command.split(' ').collect()
 }
 
-/// A store somewhere else, that answers when so many have asked.
-struct Patient {
-    inner: MemoryStore,
-    together: Barrier,
-}
-
-impl Store for Patient {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        self.together.wait().await;
-        Ok(self.inner.settle_now(charges, out))
-    }
-
-    async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.inner.refund(charge).await
-    }
-
-    async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.inner.reset(charge).await
-    }
-
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        Some([7; 16])
-    }
-}
-
 #[test]
 fn decisions_of_a_pipeline_are_under_way_together() {
     // One after the other, none of them would ever be answered.
     const TOGETHER: usize = 50;
-    let server =
-        Server::on(|| Patient { inner: MemoryStore::new(), together: Barrier::new(TOGETHER) });
+    let server = Server::on(|| {
+        let together = Arc::new(Barrier::new(TOGETHER));
+        Elsewhere::new(move || {
+            let together = Arc::clone(&together);
+            async move { drop(together.wait().await) }
+        })
+    });
     let mut client = server.raw();
     let commands: Vec<_> =
         (0..TOGETHER).map(|key| format!("CL.THROTTLE {key} {key} 1 60")).collect();

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "no test file needs all of it")]
 
+pub(crate) mod elsewhere;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -155,6 +157,27 @@ impl Client {
 
     pub(crate) async fn reply(&mut self) -> Reply {
         soon(self.read_reply()).await
+    }
+
+    /// The whole answer to the byte, but for its one date.
+    pub(crate) async fn dateless(&mut self) -> String {
+        let (mut text, mut dates, mut length) = (String::new(), 0, 0);
+        loop {
+            let mut line = String::new();
+            soon(self.0.read_line(&mut line)).await.unwrap();
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = value.trim_end().parse().unwrap();
+            }
+            match line.starts_with("date: ") {
+                true => dates += 1,
+                false => text += &line,
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        assert_eq!(dates, 1, "{text}");
+        text + &String::from_utf8(self.bytes(length).await).unwrap()
     }
 
     /// The status of an answer whose head is all that is read.

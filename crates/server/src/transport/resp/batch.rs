@@ -52,17 +52,11 @@ where
         };
         let words = command.words();
         commands += 1;
-        let request = request::read(&words, &plan, session.is_known());
-        // Where it lies: it is large.
-        if let (Request::Ask(question), None) = (&request, &under_way) {
-            let decision = question.decide(&door.app).await;
-            question.answer(&decision, line.replies());
-            if line.is_full() && !line.flush().await {
-                break Flow::Leave;
+        match (request::read(&words, &plan, session.is_known()), &mut under_way) {
+            (Request::Ask(question), None) => {
+                let decision = question.decide(&door.app).await;
+                question.answer(&decision, line.replies());
             }
-            continue;
-        }
-        match (request, &mut under_way) {
             (Request::Ask(question), Some(queue)) => {
                 queue.push_back(decide(&door.app, question));
                 if queue.len() >= MOST_UNDER_WAY {

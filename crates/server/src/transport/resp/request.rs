@@ -37,9 +37,8 @@ pub(super) enum Question<'p> {
 
 impl Question<'_> {
     pub(super) async fn decide<S: Store>(&self, app: &App<S>) -> Decision {
-        let Some(tracer) = app.tracer() else { return self.settle(app).await };
         // Redis clients have no way to say what they are a part of.
-        let mut span = tracer.begin(self.name(), None);
+        let mut span = app.tracer().and_then(|tracer| tracer.begin(self.name(), None));
         let decision = within(&mut span, pin!(self.settle(app))).await;
         app.end_span(span);
         decision
@@ -81,23 +80,16 @@ pub(super) fn read<'p>(words: &[&[u8]], plan: &'p Plan, is_known: bool) -> Reque
     if !is_known && !spec.verb.is_introduction() {
         return Request::Refused("NOAUTH Authentication required.".to_owned());
     }
-    // By hand and not by `map`, which moves it once more each time: it is large.
-    let problem = match spec.verb {
-        Verb::Throttle => match throttle::read(words, plan) {
-            Ok(throttle) => return Request::Ask(Question::Throttle(throttle)),
-            Err(problem) => problem,
-        },
-        Verb::Check | Verb::Peek | Verb::Refund | Verb::Forget => {
-            match (policies::owed(spec, words, plan), spec.verb) {
-                (Ok(owed), Verb::Refund) => return Request::GiveBack(owed),
-                (Ok(owed), Verb::Forget) => return Request::Forget(owed),
-                (Ok(owed), _) => return Request::Ask(Question::Check(owed)),
-                (Err(problem), _) => problem,
-            }
+    let understood = match spec.verb {
+        Verb::Throttle => throttle::read(words, plan).map(Question::Throttle).map(Request::Ask),
+        Verb::Check | Verb::Peek => {
+            policies::owed(spec, words, plan).map(Question::Check).map(Request::Ask)
         }
-        _ => return Request::About(spec),
+        Verb::Refund => policies::owed(spec, words, plan).map(Request::GiveBack),
+        Verb::Forget => policies::owed(spec, words, plan).map(Request::Forget),
+        _ => Ok(Request::About(spec)),
     };
-    Request::Refused(format!("ERR {problem}"))
+    understood.unwrap_or_else(|problem| Request::Refused(format!("ERR {problem}")))
 }
 
 #[cold]
