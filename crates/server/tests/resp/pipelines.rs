@@ -69,7 +69,9 @@ fn decisions_of_a_pipeline_are_under_way_together() {
         let together = Arc::new(Barrier::new(TOGETHER));
         Elsewhere::new(move || {
             let together = Arc::clone(&together);
-            async move { drop(together.wait().await) }
+            async move {
+                together.wait().await;
+            }
         })
     });
     let mut client = server.raw();
