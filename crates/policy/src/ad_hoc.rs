@@ -37,6 +37,12 @@ impl AdHoc {
         Self { subject: hasher.fingerprint(key), rule }
     }
 
+    /// The same limit for another key of the same plan, without the work of describing it again.
+    #[must_use]
+    pub fn of<K: Key + ?Sized>(&self, key: &K, plan: &Plan) -> Self {
+        Self { subject: plan.hasher.fingerprint(key), ..*self }
+    }
+
     /// What it owes for something that costs `cost`.
     pub fn charge(&self, cost: Cost) -> Charge<'_> {
         Charge::new(self.subject, cost, &self.rule)
@@ -74,6 +80,17 @@ mod tests {
         ] {
             assert_ne!(one, counter(space, limit, key));
         }
+    }
+
+    #[test]
+    fn another_key_of_a_limit_is_as_if_it_had_come_first() {
+        let source = crate::Source::new("test", "policies: [{ name: a, key: [], limits: [1/s] }]");
+        let plan = Plan::compile(&source.unwrap()).unwrap();
+        let ask = |key: &str| plan.ad_hoc("a", "5/minute burst 5".parse().unwrap(), key);
+        let (alice, bob) = (ask("alice"), ask("bob"));
+        let other = alice.of("bob", &plan);
+        assert_eq!(other.charge(Cost::ONE).counter(), bob.charge(Cost::ONE).counter());
+        assert_ne!(other.charge(Cost::ONE).counter(), alice.charge(Cost::ONE).counter());
     }
 
     #[test]

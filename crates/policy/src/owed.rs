@@ -154,6 +154,11 @@ impl<'p> Owed<'p> {
         }
     }
 
+    /// Whether its policies have a key format.
+    pub fn is_named(&self) -> bool {
+        !self.names.is_empty()
+    }
+
     /// The charges, with names where the policies have a key format.
     pub fn named_charges(&self) -> Charges<'_> {
         let mut charges: Charges<'_> = self.charges.iter().copied().collect();

@@ -127,6 +127,26 @@ impl<S: Store> App<S> {
 
     /// Decides what is owed. Every transport asks here, so that all decisions are seen.
     pub async fn settle(&self, owed: &Owed<'_>) -> Decision {
+        // Not in a `match`, where the decision would have its place in the future.
+        if let Some(decision) = self.settle_at_once(owed) {
+            return decision;
+        }
+        self.settle_later(owed).await
+    }
+
+    /// The same where nothing is waited for and nobody traces. `None` where that cannot be: then
+    /// nothing was asked.
+    pub(crate) fn settle_at_once(&self, owed: &Owed<'_>) -> Option<Decision> {
+        if self.tracer.is_some() {
+            return None;
+        }
+        let watch = self.metrics.begin();
+        let decision = self.limiter.settle_at_once(owed)?;
+        self.metrics.observe(owed, &decision, watch);
+        Some(decision)
+    }
+
+    async fn settle_later(&self, owed: &Owed<'_>) -> Decision {
         let (watch, asked) = (self.metrics.begin(), self.asked());
         let decision = self.limiter.settle(owed).await;
         self.metrics.observe(owed, &decision, watch);
@@ -184,6 +204,25 @@ impl<S: Store> App<S> {
     /// Decides by a limit that came with the request. Without the store it is this instance's share
     /// of it that counts.
     pub async fn settle_ad_hoc(&self, asked: &AdHoc, cost: Cost) -> Decision {
+        if let Some(decision) = self.settle_ad_hoc_at_once(asked, cost) {
+            return decision;
+        }
+        self.settle_ad_hoc_later(asked, cost).await
+    }
+
+    /// The same where nothing is waited for and nobody traces. `None` where that cannot be: then
+    /// nothing was asked.
+    pub(crate) fn settle_ad_hoc_at_once(&self, asked: &AdHoc, cost: Cost) -> Option<Decision> {
+        if self.tracer.is_some() {
+            return None;
+        }
+        let watch = self.metrics.begin();
+        let decision = self.limiter.settle_charges_at_once(&[asked.charge(cost)])?;
+        self.metrics.observe_ad_hoc(cost, &decision, watch);
+        Some(decision)
+    }
+
+    async fn settle_ad_hoc_later(&self, asked: &AdHoc, cost: Cost) -> Decision {
         let (watch, traced) = (self.metrics.begin(), self.asked());
         let charge = [asked.charge(cost)];
         let decision = self.limiter.settle_charges(&charge, OnStoreError::Local).await;

@@ -40,6 +40,12 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// Says that this charge will be settled in a moment, so that what takes long to reach may be on
+    /// its way by then. Changes nothing.
+    fn announce(&self, charge: &Charge<'_>) {
+        let _ = charge;
+    }
+
     /// Gives a charge's cost back.
     fn refund(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -98,6 +104,10 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 
     fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
         (**self).settle_at_once(charges, out)
+    }
+
+    fn announce(&self, charge: &Charge<'_>) {
+        (**self).announce(charge);
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {

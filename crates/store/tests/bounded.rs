@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
 use tidegate_core::{AlgorithmKind, Charge, Cost, Fingerprint, Limit, Rule, Span, Timestamp};
-use tidegate_store::{LocalStore, ManualClock, MemoryStore, Verdicts};
+use tidegate_store::{LocalStore, ManualClock, MemoryStore, Store, Verdicts};
 
 const START: Timestamp = Timestamp::from_secs(1_763_000_000);
 
@@ -86,6 +86,19 @@ fn dead_keys_anywhere_make_room_everywhere() {
         let passed = (1 << 40..(1 << 40) + 50).filter(|key| allowed(&store, *key, &rule)).count();
         assert_eq!((passed, store.stats().overflowed), (50, 0), "{max_keys} {shards}");
     }
+}
+
+#[test]
+fn what_is_only_announced_takes_no_room() {
+    let (store, _) = store(1);
+    let rule = rule(AlgorithmKind::FixedWindow, "1/minute");
+    for key in 0..100 {
+        store.announce(&Charge::new(fingerprint(key), Cost::ONE, &rule));
+    }
+    assert_eq!(store.stats().keys, 0);
+    assert!(allowed(&store, 7, &rule));
+    store.announce(&Charge::new(fingerprint(7), Cost::ONE, &rule));
+    assert!(!allowed(&store, 7, &rule));
 }
 
 #[test]

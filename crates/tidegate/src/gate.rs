@@ -53,6 +53,21 @@ impl<S: Store> Gate<S> {
         &self.store
     }
 
+    /// Decides where that takes no waiting. `None` where it may: then nothing was asked.
+    #[inline]
+    pub(crate) fn settle_at_once(&self, charges: &[Charge<'_>]) -> Option<Decision> {
+        if self.denials.is_some() {
+            return None;
+        }
+        let mut is_answered = false;
+        let decision = Decision::of_charges(charges, Source::Store, |out| {
+            let answer = self.store.settle_at_once(charges, out);
+            is_answered = answer.is_some();
+            answer.unwrap_or_default()
+        });
+        is_answered.then_some(decision)
+    }
+
     /// Decides. `mode` says what each charge's policy does without a store.
     pub(crate) async fn settle(
         &self,

@@ -15,11 +15,8 @@ use crate::config::Config;
 
 /// A limiter without its type.
 pub(crate) trait Backend: Send + Sync {
-    /// What to ask about a request; `None` if nothing limits it.
-    fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question>;
-
-    /// The decision, where that takes no waiting.
-    fn decide_now(&self, question: &Question) -> Option<Decision>;
+    /// What can be said about a request without waiting.
+    fn glance(&self, head: RequestHead<'_>, config: &Config) -> Glance;
 
     /// What the client hears of a decision that was made at once.
     fn tell(&self, question: &Question, decision: &Decision) -> Told;
@@ -32,6 +29,17 @@ pub(crate) trait Backend: Send + Sync {
 }
 
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// How a request stands at first sight.
+#[derive(Debug)]
+pub(crate) enum Glance {
+    /// It may happen: nothing limits it, or nobody wants to hear more of it than that.
+    Passes,
+    /// The decision about it is there.
+    Decided(Decision, Question),
+    /// The decision takes a while.
+    Open(Question),
+}
 
 /// Who asks, and for how much.
 #[derive(Debug)]
@@ -80,13 +88,17 @@ impl<S: Store> Keyed<S> {
 }
 
 impl<S: Store + 'static> Backend for Keyed<S> {
-    fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question> {
-        let key = config.key.print(head, &config.warnings, self.limiter.policy())?;
-        Some(Question::new(Subject::Key(key), head, config))
-    }
-
-    fn decide_now(&self, question: &Question) -> Option<Decision> {
-        self.limiter.try_check_n(question.key()?, question.cost)
+    fn glance(&self, head: RequestHead<'_>, config: &Config) -> Glance {
+        let Some(key) = config.key.print(head, &config.warnings, self.limiter.policy()) else {
+            return Glance::Passes;
+        };
+        let cost = config.cost_of(head);
+        let question = || Question::new(Subject::Key(key), cost, config);
+        match self.limiter.try_check_n(&key, cost) {
+            Some(decision) if decision.is_allowed() && config.is_silent() => Glance::Passes,
+            Some(decision) => Glance::Decided(decision, question()),
+            None => Glance::Open(question()),
+        }
     }
 
     fn tell(&self, question: &Question, decision: &Decision) -> Told {
@@ -116,14 +128,11 @@ impl<S: Store + 'static> Backend for Keyed<S> {
 
 /// By attributes.
 impl<S: Store + 'static> Backend for PlanLimiter<S> {
-    fn question(&self, head: RequestHead<'_>, config: &Config) -> Option<Question> {
+    fn glance(&self, head: RequestHead<'_>, config: &Config) -> Glance {
         let plan = self.plan();
         let attributes = attributes(&plan, head, config);
-        Some(Question::new(Subject::Attributes(plan, attributes), head, config))
-    }
-
-    fn decide_now(&self, _: &Question) -> Option<Decision> {
-        None
+        let subject = Subject::Attributes(plan, attributes);
+        Glance::Open(Question::new(subject, config.cost_of(head), config))
     }
 
     fn tell(&self, question: &Question, decision: &Decision) -> Told {
@@ -157,8 +166,8 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
 
 /// Each backend is asked its own questions only.
 impl Question {
-    fn new(subject: Subject, head: RequestHead<'_>, config: &Config) -> Self {
-        Self { subject, cost: config.cost_of(head), tells: config.tells() }
+    const fn new(subject: Subject, cost: Cost, config: &Config) -> Self {
+        Self { subject, cost, tells: config.tells() }
     }
 
     const fn key(&self) -> Option<&Fingerprint> {

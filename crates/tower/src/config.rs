@@ -59,9 +59,9 @@ impl Config {
         self.has_fields && !self.is_shadow
     }
 
-    /// Whether nobody at all hears of them.
+    /// Whether nobody at all hears of them, and none of them is given back later.
     pub(crate) const fn is_silent(&self) -> bool {
-        !self.tells() && !self.has_decision && self.observe.is_none()
+        !self.tells() && !self.has_decision && self.observe.is_none() && self.count_if.is_none()
     }
 
     pub(crate) fn skips(&self, head: RequestHead<'_>) -> bool {

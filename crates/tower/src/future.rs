@@ -34,7 +34,9 @@ pin_project! {
     enum State<S, B, F, R> {
         /// The store is being asked. In a box: it is large, and most stores have answered already.
         Deciding { asking: Box<Asking<S, B>> },
-        /// The inner service is at work.
+        /// The inner service is at work, and its answer is left as it is.
+        Passing { #[pin] future: F },
+        /// The inner service is at work, and something is left to do when it has answered.
         Calling { #[pin] future: F, ticket: Ticket },
         /// What the request took is being given back.
         Refunding { refund: Boxed<()>, response: Option<R>, fields: Option<Fields> },
@@ -52,7 +54,6 @@ struct Asking<S, B> {
 }
 
 /// What is left to do when the inner service has answered.
-#[derive(Default)]
 struct Ticket {
     fields: Option<Fields>,
     /// Where only some responses count, what to give back for the others.
@@ -81,9 +82,9 @@ where
         Self { state }
     }
 
-    /// Nothing limits it.
-    pub(crate) fn passing(future: S::Future) -> Self {
-        Self::new(State::Calling { future, ticket: Ticket::default() })
+    /// Nothing is left to do but to wait for the inner service.
+    pub(crate) const fn passing(future: S::Future) -> Self {
+        Self::new(State::Passing { future })
     }
 
     pub(crate) fn calling(
@@ -141,6 +142,10 @@ where
         loop {
             let next = match state.as_mut().project() {
                 StateProjection::Deciding { asking } => ready!(asking.poll(context)),
+                StateProjection::Passing { future } => {
+                    let response = ready!(future.poll(context))?;
+                    return Poll::Ready(Ok(response.map(ResponseBody::inner)));
+                }
                 StateProjection::Calling { future, ticket } => {
                     let response = ready!(future.poll(context))?;
                     let refund = ticket.refund(&response);

@@ -10,7 +10,7 @@ use http_body::Body;
 use tidegate::Decision;
 use tower_service::Service;
 
-use crate::backend::Question;
+use crate::backend::{Glance, Question};
 use crate::config::Config;
 use crate::future::ResponseFuture;
 use crate::{RequestHead, ResponseBody};
@@ -65,15 +65,10 @@ where
         if config.skips(head) {
             return ResponseFuture::passing(self.inner.call(request));
         }
-        let Some(question) = config.backend.question(head, config) else {
-            return ResponseFuture::passing(self.inner.call(request));
-        };
-        match config.backend.decide_now(&question) {
-            Some(decision) if decision.is_allowed() && config.is_silent() => {
-                ResponseFuture::calling(self.inner.call(request), None, question, config)
-            }
-            Some(decision) => self.answer(decision, question, request),
-            None => self.ask(question, request),
+        match config.backend.glance(head, config) {
+            Glance::Passes => ResponseFuture::passing(self.inner.call(request)),
+            Glance::Decided(decision, question) => self.answer(decision, question, request),
+            Glance::Open(question) => self.ask(question, request),
         }
     }
 }

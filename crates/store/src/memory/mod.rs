@@ -228,6 +228,12 @@ impl<C: Clock> Store for MemoryStore<C> {
         Some(self.settle_now(charges, out))
     }
 
+    #[inline]
+    fn announce(&self, charge: &Charge<'_>) {
+        signpost::fetch(&*self.shards[self.shard_index(charge.counter())]);
+        self.signpost(charge).fetch(charge.counter());
+    }
+
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         self.refund_now(charge);
         Ok(())

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint, Rule, Timestamp, Verdict};
-use tidegate_policy::{OnStoreError, Owed, PlannedPolicy};
+use tidegate_policy::{Block, OnStoreError, Owed, PlannedPolicy};
 use tidegate_store::{Store, Verdicts};
 
 use super::{PlanLimiter, terms_of};
@@ -24,12 +24,22 @@ impl Blocking<'_> {
     }
 }
 
+/// Whether a policy of this request blocks anybody.
+pub(super) fn has_blocks(owed: &Owed<'_>) -> bool {
+    (0..owed.charges().len()).any(|index| block_of(owed, index).is_some())
+}
+
+fn block_of<'p>(owed: &Owed<'p>, index: usize) -> Option<(&'p PlannedPolicy, &'p Block)> {
+    let is_enforced = owed.charges().get(index)?.rule().enforced;
+    let policy = owed.policy(index).filter(|_| is_enforced)?;
+    Some((policy, policy.block()?))
+}
+
 /// One for each policy with `block_for`.
 pub(super) fn blocks_of<'p>(owed: &Owed<'p>) -> SmallVec<[Blocking<'p>; 1]> {
     let mut blocks: SmallVec<[Blocking<'p>; 1]> = SmallVec::new();
     for (first, charge) in owed.charges().iter().enumerate() {
-        let Some(policy) = owed.policy(first).filter(|_| charge.rule().enforced) else { continue };
-        let Some(block) = policy.block() else { continue };
+        let Some((policy, block)) = block_of(owed, first) else { continue };
         if blocks.iter().all(|other| other.rule.id != block.rule.id) {
             blocks.push(Blocking {
                 name: Some(policy.name()),

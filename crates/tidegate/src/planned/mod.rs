@@ -12,7 +12,7 @@ use tidegate_policy::{
 };
 use tidegate_store::{MemoryStore, Store, StoreError};
 
-use self::block::{Blocking, blocks_of};
+use self::block::{Blocking, blocks_of, has_blocks};
 use crate::gate::{Gate, Terms, denied_unasked};
 use crate::{Decision, Source, StoreReport};
 
@@ -114,13 +114,29 @@ impl<S: Store> PlanLimiter<S> {
 
     /// Decides what is owed; verdicts come in the order of its charges.
     pub async fn settle(&self, owed: &Owed<'_>) -> Decision {
-        let charges = &owed.named_charges()[..];
+        if let Some(decision) = self.settle_at_once(owed) {
+            return decision;
+        }
+        self.settle_by_asking(owed).await
+    }
+
+    /// [`settle`](Self::settle) for whoever cannot wait. `None` where the store is at the other end
+    /// of a wire, or where a policy blocks those whom it has denied: then nothing was asked.
+    pub fn settle_at_once(&self, owed: &Owed<'_>) -> Option<Decision> {
         if owed.is_empty() {
-            return Decision::unsettled(true, Source::None);
+            return Some(Decision::unsettled(true, Source::None));
         }
         if owed.is_crowded() {
-            return denied_unasked(charges, Source::None);
+            return Some(denied_unasked(owed.charges(), Source::None));
         }
+        if owed.is_named() || has_blocks(owed) {
+            return None;
+        }
+        self.gate.settle_at_once(owed.charges())
+    }
+
+    async fn settle_by_asking(&self, owed: &Owed<'_>) -> Decision {
+        let charges = &owed.named_charges()[..];
         let blocks = blocks_of(owed);
         if blocks.is_empty() {
             return self.ask(owed, charges).await;
@@ -159,6 +175,21 @@ impl<S: Store> PlanLimiter<S> {
             return denied_unasked(charges, Source::None);
         }
         self.gate.settle(charges, Terms::default(), |_| on_store_error).await
+    }
+
+    /// [`settle_charges`](Self::settle_charges) for whoever cannot wait. `None` where the store is at
+    /// the other end of a wire: then nothing was asked.
+    pub fn settle_charges_at_once(&self, charges: &[Charge<'_>]) -> Option<Decision> {
+        match charges.len() {
+            1..=Plan::MAX_CHARGES => self.gate.settle_at_once(charges),
+            _ => None,
+        }
+    }
+
+    /// Says that this charge will be settled in a moment; see [`Store::announce`].
+    #[inline]
+    pub fn announce(&self, charge: &Charge<'_>) {
+        self.gate.store().announce(charge);
     }
 
     /// Whether the store is at the other end of a wire, so that it pays to have many decisions

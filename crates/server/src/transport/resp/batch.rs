@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::Door;
 use super::decode::Decoder;
 use super::line::Line;
+use super::repeat::Repeat;
 use super::reply::Replies;
 use super::request::{self, Question, Request};
 use super::session::Session;
@@ -40,7 +41,11 @@ where
     let mut under_way = door.app.limiter().is_remote().then(FuturesOrdered::new);
     let mut decoder = Decoder::new(input, door.bounds);
     let mut commands = 0;
+    let mut repeat: Option<Repeat<'_>> = None;
     let flow = loop {
+        if let Some(repeat) = &repeat {
+            commands += repeat.answer(&mut decoder, &plan, door, line.replies());
+        }
         let command = match decoder.next() {
             Ok(Some(command)) => command,
             Ok(None) => break Flow::Stay,
@@ -54,8 +59,12 @@ where
         commands += 1;
         match (request::read(&words, &plan, session.is_known()), &mut under_way) {
             (Request::Ask(question), None) => {
-                let decision = question.decide(&door.app).await;
+                let decision = match question.decide_at_once(&door.app) {
+                    Some(decision) => decision,
+                    None => question.decide(&door.app).await,
+                };
                 question.answer(&decision, line.replies());
+                repeat = question.repeat(decoder.last(), &words);
             }
             (Request::Ask(question), Some(queue)) => {
                 queue.push_back(decide(&door.app, question));
@@ -64,6 +73,8 @@ where
                 }
             }
             (other, _) => {
+                // It may change who the client is.
+                repeat = None;
                 finish(&mut under_way, line.replies()).await;
                 let replies = line.replies();
                 if session.obey(other, &words, door, replies).await == Flow::Leave {

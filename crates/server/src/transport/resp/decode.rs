@@ -54,13 +54,15 @@ pub(super) struct Bounds {
 #[derive(Debug)]
 pub(super) struct Decoder<'b> {
     input: &'b [u8],
+    /// Where the last command begins.
+    last: usize,
     taken: usize,
     bounds: Bounds,
 }
 
 impl<'b> Decoder<'b> {
     pub(super) const fn new(input: &'b [u8], bounds: Bounds) -> Self {
-        Self { input, taken: 0, bounds }
+        Self { input, last: 0, taken: 0, bounds }
     }
 
     /// How many bytes belong to commands that were found.
@@ -68,16 +70,32 @@ impl<'b> Decoder<'b> {
         self.taken
     }
 
+    /// The bytes of the command that was found last.
+    pub(super) fn last(&self) -> &'b [u8] {
+        self.input.get(self.last..self.taken).unwrap_or_default()
+    }
+
+    /// What was not found yet.
+    pub(super) fn rest(&self) -> &'b [u8] {
+        self.input.get(self.taken..).unwrap_or_default()
+    }
+
+    /// Somebody else has found a command of so many bytes.
+    pub(super) fn skip(&mut self, length: usize) {
+        self.taken += length;
+    }
+
     /// The next command; `None` when the rest is not a whole one.
     pub(super) fn next(&mut self) -> Result<Option<Command<'b>>, Malformed> {
         loop {
-            let rest = self.input.get(self.taken..).unwrap_or_default();
+            let rest = self.rest();
             let found = match rest.first() {
                 None => return Ok(None),
                 Some(b'*') => list(rest, self.bounds)?,
                 Some(_) => line(rest, self.bounds)?,
             };
             let Some((command, length)) = found else { return Ok(None) };
+            self.last = self.taken;
             self.taken += length;
             // An empty list and an empty line say nothing, and are not answered.
             if command.len() > 0 {

@@ -167,10 +167,14 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
         if self.replies.bytes().is_empty() {
             return true;
         }
-        let write = self.io.write_all(self.replies.bytes());
-        let is_written = matches!(timeout(self.write_timeout, write).await, Ok(Ok(())));
+        let mut write = pin!(self.io.write_all(self.replies.bytes()));
+        // Most clients have room for it, and then nobody needs to look at the clock.
+        let written = match poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx))).await {
+            Poll::Ready(written) => Ok(written),
+            Poll::Pending => timeout(self.write_timeout, write).await,
+        };
         self.replies.clear();
-        is_written
+        matches!(written, Ok(Ok(())))
     }
 
     /// Says that this was all. To close with bytes unread would reset the connection, and take
@@ -194,7 +198,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
 
 const LEAST_READ: usize = 4 << 10;
 const MOST_READ: usize = 64 << 10;
-const MOST_WAITING: usize = 64 << 10;
+pub(super) const MOST_WAITING: usize = 64 << 10;
 const MOST_FORGOTTEN: usize = 1 << 20;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Beyond this an instant may not be representable.

@@ -14,6 +14,7 @@ mod inline;
 mod line;
 mod password;
 mod policies;
+mod repeat;
 mod reply;
 mod request;
 mod session;

@@ -68,9 +68,17 @@ impl Replies {
         }
     }
 
+    #[inline]
     pub(super) fn integer(&mut self, number: i64) {
-        self.bytes.push(b':');
-        self.digits(number);
+        // What most answers are made of.
+        match number {
+            0..=9 => self.bytes.extend_from_slice(&[b':', b'0' + number as u8, b'\r', b'\n']),
+            -1 => self.bytes.extend_from_slice(b":-1\r\n"),
+            _ => {
+                self.bytes.push(b':');
+                self.digits(number);
+            }
+        }
     }
 
     /// A count. None of ours exceeds what an integer of the protocol holds.

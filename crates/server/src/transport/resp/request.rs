@@ -5,6 +5,7 @@ use std::pin::pin;
 use tidegate::{Decision, Owed, Plan, Store};
 
 use super::catalogue::{self, Spec, Verb};
+use super::repeat::Repeat;
 use super::reply::{Replies, brief};
 use super::throttle::Throttle;
 use super::{policies, throttle};
@@ -44,6 +45,14 @@ impl Question<'_> {
         decision
     }
 
+    /// The same where nothing is waited for and nobody traces.
+    pub(super) fn decide_at_once<S: Store>(&self, app: &App<S>) -> Option<Decision> {
+        match self {
+            Self::Throttle(throttle) => app.settle_ad_hoc_at_once(&throttle.asked, throttle.cost),
+            Self::Check(owed) => app.settle_at_once(owed),
+        }
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Self::Throttle(_) => "CL.THROTTLE",
@@ -65,6 +74,14 @@ impl Question<'_> {
         match self {
             Self::Throttle(throttle) => throttle.answer(decision, replies),
             Self::Check(owed) => policies::answer(owed, decision, replies),
+        }
+    }
+
+    /// For others that are like `command`, in which it was asked.
+    pub(super) fn repeat<'b>(self, command: &'b [u8], words: &[&[u8]]) -> Option<Repeat<'b>> {
+        match self {
+            Self::Throttle(throttle) => Repeat::of(command, words.get(1)?, throttle),
+            Self::Check(_) => None,
         }
     }
 }
@@ -144,7 +161,7 @@ pub(super) fn bounded(name: &str, value: &[u8]) -> Result<(), String> {
     }
 }
 
-const MAX_KEY: usize = 4 << 10;
+pub(super) const MAX_KEY: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {

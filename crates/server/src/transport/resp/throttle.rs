@@ -1,7 +1,7 @@
 //! `CL.THROTTLE key max_burst count period [quantity]`, as redis-cell has it.
 
 use tidegate::algorithm::{Algorithm, TokenBucket};
-use tidegate::{AdHoc, Cost, Decision, MAX_COUNT, Plan, Quota, Span};
+use tidegate::{AdHoc, Cost, Decision, Key, MAX_COUNT, Plan, Quota, Span};
 
 use super::reply::Replies;
 use super::request::{bounded, number};
@@ -37,21 +37,30 @@ pub(super) fn read(words: &[&[u8]], plan: &Plan) -> Result<Throttle, String> {
 }
 
 impl Throttle {
+    /// The same for another key.
+    pub(super) fn of<K: Key + ?Sized>(&self, key: &K, plan: &Plan) -> Self {
+        Self { asked: self.asked.of(key, plan), ..*self }
+    }
+
     /// Limited or not, the limit, what remains, when to retry (-1 for never, and when there is no
     /// need to), and when the bucket is full again; seconds, rounded up.
     pub(super) fn answer(&self, decision: &Decision, replies: &mut Replies) {
         let allowed = decision.is_allowed();
-        let none_left = if allowed { self.limit } else { 0 };
         let retry = decision.retry_after();
+        // There is but one limit. Without its verdict, the store and what stands in for it are silent.
+        let (limit, remaining, reset) = match decision.verdicts() {
+            [verdict, ..] => (verdict.limit, verdict.remaining, Some(verdict.reset_after)),
+            [] => (self.limit, if allowed { self.limit } else { 0 }, retry),
+        };
         replies.list(5);
         replies.integer(i64::from(!allowed));
-        replies.count(decision.limit().unwrap_or(self.limit));
-        replies.count(decision.remaining().unwrap_or(none_left));
+        replies.count(limit);
+        replies.count(remaining);
         match retry {
             Some(wait) => replies.count(wait.as_secs_ceil()),
             None => replies.integer(-1),
         }
-        replies.count(decision.reset_after().or(retry).map_or(0, Span::as_secs_ceil));
+        replies.count(reset.map_or(0, Span::as_secs_ceil));
     }
 }
 

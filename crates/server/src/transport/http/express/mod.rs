@@ -15,7 +15,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tidegate::{Owed, Plan, Store};
+use tidegate::{Decision, Owed, Plan, Store};
 use tidegate_http::Answer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::yield_now;
@@ -106,18 +106,23 @@ impl Express<'_> {
     }
 
     async fn decide<S: Store>(&mut self, app: &App<S>, plan: &Plan, owed: &Owed<'_>) -> Option<()> {
-        let mut settling = pin!(app.settle(owed));
-        let decision = match poll_fn(|cx| Poll::Ready(settling.as_mut().poll(cx))).await {
-            Poll::Ready(decision) => decision,
-            Poll::Pending => {
-                // What was decided before does not wait for the store.
-                self.send().await?;
-                let _answering = self.connection.progress.answering();
-                settling.await
-            }
+        let decision = match app.settle_at_once(owed) {
+            Some(decision) => decision,
+            None => self.wait_for(app, owed).await?,
         };
         self.output.decided(plan, &Answer::of_owed(owed, &decision));
         Some(())
+    }
+
+    async fn wait_for<S: Store>(&mut self, app: &App<S>, owed: &Owed<'_>) -> Option<Decision> {
+        let mut settling = pin!(app.settle(owed));
+        if let Poll::Ready(decision) = poll_fn(|cx| Poll::Ready(settling.as_mut().poll(cx))).await {
+            return Some(decision);
+        }
+        // What was decided before does not wait for the store.
+        self.send().await?;
+        let _answering = self.connection.progress.answering();
+        Some(settling.await)
     }
 
     /// Whether more has come that may be a check. Some of one is waited for a moment.
