@@ -1,6 +1,7 @@
 //! Choices that are carried along: they change how a decision is made, not what is owed.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use tidegate_core::Span;
 
@@ -47,6 +48,11 @@ pub enum Precision {
         /// How far all nodes together may overshoot, in thousandths of the limit.
         max_over_permille: u16,
     },
+}
+
+impl Precision {
+    /// What all nodes together may overshoot by: a lease is a part of a limit.
+    pub const MAX_OVER_PERMILLE: RangeInclusive<u16> = 1..=500;
 }
 
 /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`: what the last one counts. Clients of one unit

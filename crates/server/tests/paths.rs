@@ -122,6 +122,6 @@ fn reasons_and_sources_are_those_of_decisions() {
         Reason::StoreUnavailable,
     ];
     assert_eq!(answer["reason"]["enum"], json!(reasons.map(Reason::name)));
-    let sources = [Source::Store, Source::DenyCache, Source::Fallback, Source::None];
-    assert_eq!(answer["source"]["enum"], json!(sources.map(Source::name)));
+    let sources: Vec<_> = Source::ALL.iter().map(|source| source.name()).collect();
+    assert_eq!(answer["source"]["enum"], json!(sources));
 }

@@ -1,7 +1,7 @@
 //! Puts a limiter together and refuses what cannot work.
 
 use tidegate_core::{AlgorithmKind, Limit, Quota, QuotaError};
-use tidegate_policy::{KeyHasher, OnStoreError, Policy, PolicyError};
+use tidegate_policy::{KeyHasher, OnStoreError, Policy, PolicyError, Precision};
 use tidegate_store::{MemoryStore, Store};
 
 use crate::Limiter;
@@ -26,6 +26,7 @@ pub struct LimiterBuilder<S = MemoryStore> {
     shadow: bool,
     stagger: bool,
     on_store_error: OnStoreError,
+    precision: Precision,
     expected_nodes: u32,
     patience: Patience,
 }
@@ -40,6 +41,7 @@ impl Default for LimiterBuilder {
             shadow: false,
             stagger: false,
             on_store_error: OnStoreError::default(),
+            precision: Precision::default(),
             expected_nodes: 1,
             patience: Patience::default(),
         }
@@ -85,8 +87,18 @@ impl<S: Store> LimiterBuilder<S> {
         Self { on_store_error, ..self }
     }
 
+    /// How exact decisions are that others share, by a store at the other end of a wire;
+    /// [`Precision::CachedDeny`] unless said, which is exact.
+    ///
+    /// [`Precision::Leased`] is for keys that everybody wants: an instance takes some of what is
+    /// left for those who come after, and most decisions need no store.
+    pub fn precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
     /// How many instances share the limits: with [`OnStoreError::Local`], each has its part of them
-    /// while the store does not answer. One unless said.
+    /// while the store does not answer, and with [`Precision::Leased`] of what may be taken ahead.
+    /// One unless said.
     pub fn expected_nodes(self, expected_nodes: u32) -> Self {
         Self { expected_nodes, ..self }
     }
@@ -106,6 +118,7 @@ impl<S: Store> LimiterBuilder<S> {
             shadow: self.shadow,
             stagger: self.stagger,
             on_store_error: self.on_store_error,
+            precision: self.precision,
             expected_nodes: self.expected_nodes,
             patience: self.patience,
         }
@@ -123,6 +136,11 @@ impl<S: Store> LimiterBuilder<S> {
         if !wrong.is_empty() {
             return Err(BuildError::Limits(wrong));
         }
+        if let Precision::Leased { max_over_permille } = self.precision
+            && !Precision::MAX_OVER_PERMILLE.contains(&max_over_permille)
+        {
+            return Err(BuildError::MaxOver(max_over_permille));
+        }
         let secret = self.store.shared_secret();
         let hasher = secret.map_or_else(KeyHasher::of_this_process, KeyHasher::shared);
         let mut policy = Policy::with_hasher(hasher, self.name, limits)?;
@@ -136,6 +154,7 @@ impl<S: Store> LimiterBuilder<S> {
             policy,
             gate: Gate::new(self.store, self.expected_nodes),
             on_store_error: self.on_store_error,
+            precision: self.precision,
             patience: self.patience,
             lines: Lines::default(),
         })
@@ -196,6 +215,13 @@ pub enum BuildError {
     /// Limits that cannot be had: all of them.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Limits(Vec<QuotaError>),
+    /// A lease of nothing, or of most of the limit.
+    #[error(
+        "a lease of {0} thousandths of a limit: expected {least} to {most}",
+        least = Precision::MAX_OVER_PERMILLE.start(),
+        most = Precision::MAX_OVER_PERMILLE.end()
+    )]
+    MaxOver(u16),
     /// A policy that cannot be had.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -211,6 +237,15 @@ mod tests {
         let BuildError::Limits(wrong) = &error else { panic!("{error}") };
         assert_eq!(wrong.iter().map(QuotaError::value).collect::<Vec<_>>(), ["x/s", "1/y"]);
         assert_eq!(error.to_string().lines().count(), 2);
+    }
+
+    #[test]
+    fn a_lease_is_a_part_of_a_limit() {
+        for (max_over_permille, is_fine) in [(0, false), (1, true), (500, true), (501, false)] {
+            let leased = Precision::Leased { max_over_permille };
+            let built = Limiter::builder().limit("1000/s").precision(leased).build();
+            assert_eq!(built.is_ok(), is_fine, "{max_over_permille}");
+        }
     }
 
     #[test]

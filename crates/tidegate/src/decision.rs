@@ -210,6 +210,8 @@ pub enum Source {
     Store,
     /// What the store said lately: it would deny this too.
     DenyCache,
+    /// What was taken from the store ahead.
+    Lease,
     /// What stands in for a store that does not answer.
     Fallback,
     /// Nobody: no limit applied.
@@ -218,13 +220,15 @@ pub enum Source {
 
 impl Source {
     /// All of them, in the order of their numbers.
-    pub const ALL: &'static [Self] = &[Self::Store, Self::DenyCache, Self::Fallback, Self::None];
+    pub const ALL: &'static [Self] =
+        &[Self::Store, Self::DenyCache, Self::Lease, Self::Fallback, Self::None];
 
     /// The name in answers.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Store => "store",
             Self::DenyCache => "deny_cache",
+            Self::Lease => "lease",
             Self::Fallback => "fallback",
             Self::None => "none",
         }

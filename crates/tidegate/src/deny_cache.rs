@@ -1,12 +1,12 @@
 //! Denials that need no store: exact, for as long as they last.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tidegate_core::{Charge, Cost, Fingerprint, Limit, Span, Timestamp};
 use tidegate_store::{Clock, SystemClock, Verdicts};
+
+use crate::by_fingerprint::ByFingerprint;
 
 /// Remembers who was denied, by which limit and until when.
 ///
@@ -26,12 +26,10 @@ pub(crate) struct DenyCache<C = SystemClock> {
 
 #[derive(Debug, Default)]
 struct Shard {
-    denials: Denials,
+    denials: ByFingerprint<Denial>,
     /// When those that were over were last dropped.
     swept: Timestamp,
 }
-
-type Denials = HashMap<Fingerprint, Denial, BuildHasherDefault<Fold>>;
 
 #[derive(Debug)]
 struct Denial {
@@ -167,28 +165,8 @@ fn name(charges: &[Charge<'_>]) -> Option<Fingerprint> {
     }))
 }
 
-fn counts_denied(charge: &Charge<'_>) -> bool {
+pub(crate) fn counts_denied(charge: &Charge<'_>) -> bool {
     matches!(charge.rule().limit, Limit::FixedWindow(by) if by.counts_denied())
-}
-
-/// Fingerprints are hashes already.
-#[derive(Debug, Default)]
-struct Fold(u64);
-
-impl Hasher for Fold {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = self.0.rotate_left(5) ^ number;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 #[cfg(test)]

@@ -55,6 +55,11 @@ impl Fallback {
         Self { nodes: u64::from(nodes.max(1)), ..Self::default() }
     }
 
+    /// How many instances share the limits.
+    pub(crate) const fn nodes(&self) -> u64 {
+        self.nodes
+    }
+
     /// Takes note of what the store said, in case that it is the last for a while.
     pub(crate) fn saw(&self, charges: &[Charge<'_>], verdicts: &Verdicts) {
         let mut seen = self.seen.lock();

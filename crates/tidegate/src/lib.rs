@@ -63,12 +63,14 @@ struct Readme;
 #[cfg(feature = "macros")]
 pub mod attribute;
 mod builder;
+mod by_fingerprint;
 mod decision;
 mod deny_cache;
 mod fallback;
 mod gate;
 pub mod guide;
 mod histogram;
+mod leases;
 mod limiter;
 mod planned;
 mod resolver;
@@ -99,7 +101,7 @@ pub use tidegate_core::{
 };
 pub use tidegate_policy::{
     AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, OwnedKey, Plan,
-    Policy, PolicyError, path_in_normal_form,
+    Policy, PolicyError, Precision, path_in_normal_form,
 };
 
 /// Configuration files: reading, checking, explaining and importing them.

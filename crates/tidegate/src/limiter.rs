@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use tidegate_core::{Charge, Cost};
-use tidegate_policy::{Key, OnStoreError, Policy};
+use tidegate_policy::{Key, OnStoreError, Policy, Precision};
 use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store};
 
 use crate::gate::{Gate, Terms};
@@ -33,6 +33,7 @@ pub struct Limiter<S = MemoryStore> {
     pub(crate) policy: Policy,
     pub(crate) gate: Gate<S>,
     pub(crate) on_store_error: OnStoreError,
+    pub(crate) precision: Precision,
     pub(crate) patience: Patience,
     pub(crate) lines: Lines,
 }
@@ -104,7 +105,7 @@ impl<S: Store> Limiter<S> {
     }
 
     pub(crate) async fn settle(&self, charges: &[Charge<'_>]) -> Decision {
-        self.gate.settle(charges, Terms::default(), |_| self.on_store_error).await
+        self.gate.settle(charges, Terms::of(self.precision), |_| self.on_store_error).await
     }
 }
 

@@ -118,7 +118,7 @@ const REASONS: [&str; 6] = [
 ];
 
 /// The names of sources.
-const SOURCES: [&str; 4] = ["store", "deny_cache", "fallback", "none"];
+const SOURCES: [&str; 5] = ["store", "deny_cache", "lease", "fallback", "none"];
 
 #[cfg(test)]
 mod tests {

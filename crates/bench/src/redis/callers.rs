@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::bail;
-use tidegate::{AlgorithmKind, Limiter, RedisConfig, RedisStore, Source};
+use tidegate::{AlgorithmKind, Limiter, Precision, RedisConfig, RedisStore, Source};
 use tidegate_testkit::Redis;
 
 use super::Result;
@@ -19,6 +19,7 @@ pub(super) struct Load {
     pub(super) kind: AlgorithmKind,
     pub(super) keys: u64,
     pub(super) decisions: u64,
+    pub(super) precision: Precision,
     pub(super) url: String,
 }
 
@@ -26,7 +27,8 @@ pub(super) struct Load {
 pub(super) fn run(load: &Load, cpu: impl Fn() -> u64) -> anyhow::Result<Result> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let limiter = Arc::new(limiter(load.kind, generous(load.kind, load.keys), &load.url)?);
+        let quota = generous(load.kind, load.keys);
+        let limiter = Arc::new(limiter(load.kind, quota, load.precision, &load.url)?);
         drive(&limiter, load.keys, load.decisions / 4).await;
         let (before, watch) = (cpu(), Stopwatch::start());
         let outcome = drive(&limiter, load.keys, load.decisions).await;
@@ -53,18 +55,24 @@ pub(super) fn share_that_reaches_redis(
 ) -> anyhow::Result<Share> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let limiter = Arc::new(limiter(kind, "100/s", &redis.url())?);
+        let limiter = Arc::new(limiter(kind, "100/s", Precision::default(), &redis.url())?);
         let outcome = drive(&limiter, 10, decisions).await;
         let all = decisions as f64;
         Ok(Share { denied: outcome.denied as f64 / all, asked: outcome.asked as f64 / all })
     })
 }
 
-fn limiter(kind: AlgorithmKind, quota: &str, url: &str) -> anyhow::Result<Limiter<RedisStore>> {
+fn limiter(
+    kind: AlgorithmKind,
+    quota: &str,
+    precision: Precision,
+    url: &str,
+) -> anyhow::Result<Limiter<RedisStore>> {
     let config: RedisConfig = url.parse()?;
     // Throughput is measured here, not patience.
     let store = RedisStore::builder(config).deadline(Duration::from_secs(5)).build();
-    Ok(Limiter::builder().limit(quota).algorithm(kind).store(store).build()?)
+    let limiter = Limiter::builder().limit(quota).algorithm(kind).precision(precision);
+    Ok(limiter.store(store).build()?)
 }
 
 /// Nobody reaches it. A bucket of many takes so long to fill that its key is there when the next
@@ -120,7 +128,8 @@ async fn call(
         outcome.denied += u64::from(!decision.is_allowed());
         outcome.asked += u64::from(decision.source() == Source::Store);
         outcome.fallbacks += u64::from(decision.source() == Source::Fallback);
-        if decision.source() == Source::DenyCache {
+        // Whoever is answered at once lets others ask, too.
+        if matches!(decision.source(), Source::DenyCache | Source::Lease) {
             tokio::task::yield_now().await;
         }
     }

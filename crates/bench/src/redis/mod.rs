@@ -6,7 +6,7 @@ mod memory;
 mod scripts;
 
 use anyhow::Context;
-use tidegate::AlgorithmKind;
+use tidegate::{AlgorithmKind, Precision};
 use tidegate_testkit::{Cluster, Redis};
 
 use self::callers::Load;
@@ -19,6 +19,9 @@ pub(crate) struct Result {
     pub(crate) cpu: f64,
     pub(crate) a_second: f64,
 }
+
+const EXACT: Precision = Precision::CachedDeny;
+const LEASED: Precision = Precision::Leased { max_over_permille: 50 };
 
 /// Keys that requests are spread over.
 const KEYS: u64 = 100_000;
@@ -41,7 +44,8 @@ fn uniform(rounds: usize, decisions: u64) -> anyhow::Result<()> {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             theirs.push(scripts::run(&redis, *kind, KEYS, decisions)?);
-            let load = Load { kind: *kind, keys: KEYS, decisions, url: redis.url() };
+            let load =
+                Load { kind: *kind, keys: KEYS, decisions, precision: EXACT, url: redis.url() };
             ours.push(callers::run(&load, || redis.cpu_micros())?);
         }
         let (ours, theirs) = (median(ours)?, median(theirs)?);
@@ -63,13 +67,17 @@ fn hot_key(rounds: usize, decisions: u64) -> anyhow::Result<()> {
         [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow, AlgorithmKind::TokenBucket]
     {
         eprintln!("{kind}, one key ...");
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let (mut exact, mut leased, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..rounds {
             theirs.push(scripts::run(&redis, kind, 1, decisions)?);
-            let load = Load { kind, keys: 1, decisions, url: redis.url() };
-            ours.push(callers::run(&load, || redis.cpu_micros())?);
+            for (precision, ours) in [(EXACT, &mut exact), (LEASED, &mut leased)] {
+                let load = Load { kind, keys: 1, decisions, precision, url: redis.url() };
+                ours.push(callers::run(&load, || redis.cpu_micros())?);
+            }
         }
-        rows.push(row(kind.name(), median(ours)?, median(theirs)?));
+        let theirs = median(theirs)?;
+        rows.push(row(kind.name(), median(exact)?, theirs));
+        rows.push(row(&format!("{kind}, leased"), median(leased)?, theirs));
     }
     table::print("One key", &HEADER.map(str::to_owned), &rows);
     Ok(())
@@ -113,7 +121,8 @@ fn on_a_cluster(decisions: u64) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for kind in AlgorithmKind::ALL {
         eprintln!("{kind}, Cluster ...");
-        let load = Load { kind: *kind, keys: KEYS, decisions, url: cluster.url() };
+        let load =
+            Load { kind: *kind, keys: KEYS, decisions, precision: EXACT, url: cluster.url() };
         let ours = callers::run(&load, cpu)?;
         rows.push(vec![
             kind.name().to_owned(),

@@ -144,7 +144,7 @@ pub(crate) fn precision(file: &Spot<PrecisionFile>, report: &mut Report<'_>) -> 
                 None
             }
         },
-        PrecisionFile::Leased { leased } => permille(leased, 1..=500, report)
+        PrecisionFile::Leased { leased } => permille(leased, Precision::MAX_OVER_PERMILLE, report)
             .map(|max_over_permille| Precision::Leased { max_over_permille }),
     }
 }

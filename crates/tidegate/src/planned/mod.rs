@@ -132,7 +132,7 @@ impl<S: Store> PlanLimiter<S> {
         if owed.is_named() || has_blocks(owed) {
             return None;
         }
-        self.gate.settle_at_once(owed.charges())
+        self.gate.settle_at_once(owed.charges(), terms_of(owed))
     }
 
     async fn settle_by_asking(&self, owed: &Owed<'_>) -> Decision {
@@ -181,7 +181,7 @@ impl<S: Store> PlanLimiter<S> {
     /// the other end of a wire: then nothing was asked.
     pub fn settle_charges_at_once(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         match charges.len() {
-            1..=Plan::MAX_CHARGES => self.gate.settle_at_once(charges),
+            1..=Plan::MAX_CHARGES => self.gate.settle_at_once(charges, Terms::default()),
             _ => None,
         }
     }
@@ -241,12 +241,15 @@ impl<S: Store> PlanLimiter<S> {
     }
 }
 
-/// The strictest of what its policies ask for. A lease may be exact, so that is what it is.
+/// The strictest of what its policies ask for.
 fn terms_of(owed: &Owed<'_>) -> Terms {
     let policies = || (0..owed.charges().len()).filter_map(|index| owed.policy(index));
+    let precision = policies().map(PlannedPolicy::precision).next().unwrap_or_default();
     Terms {
         deadline: policies().map(PlannedPolicy::store_deadline).min(),
         exact: policies().any(|policy| policy.precision() == Precision::Exact),
+        // Of one limit only, so that the first is all of them.
+        ..Terms::of(precision)
     }
 }
 

@@ -59,12 +59,13 @@ where
         commands += 1;
         match (request::read(&words, &plan, session.is_known()), &mut under_way) {
             (Request::Ask(question), None) => {
-                let decision = match question.decide_at_once(&door.app) {
-                    Some(decision) => decision,
-                    None => question.decide(&door.app).await,
-                };
-                question.answer(&decision, line.replies());
-                repeat = question.repeat(decoder.last(), &words);
+                if let Some(decision) = question.decide_at_once(&door.app) {
+                    question.answer(&decision, line.replies());
+                    repeat = question.repeat(decoder.last(), &words);
+                } else {
+                    let decision = question.decide(&door.app).await;
+                    question.answer(&decision, line.replies());
+                }
             }
             (Request::Ask(question), Some(queue)) => {
                 queue.push_back(decide(&door.app, question));

@@ -211,7 +211,7 @@ impl<'b> Cursor<'b> {
 }
 
 /// More than any length here has, and fewer than an `i64` overflows with.
-const MAX_DIGITS: usize = 18;
+pub(super) const MAX_DIGITS: usize = 18;
 
 /// Why bytes are no command. The words before the colon are Redis's own: clients know them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use tidegate::{Fingerprint, Plan, Store};
 
 use super::Door;
-use super::decode::Decoder;
+use super::decode::{Decoder, MAX_DIGITS};
 use super::line;
 use super::reply::Replies;
 use super::request::MAX_KEY;
@@ -98,7 +98,7 @@ fn length_of_word(input: &[u8]) -> Option<(usize, usize)> {
     let mut length = 0_usize;
     for (index, byte) in digits.iter().enumerate() {
         match byte {
-            b'0'..=b'9' => length = length * 10 + usize::from(byte - b'0'),
+            b'0'..=b'9' if index < MAX_DIGITS => length = length * 10 + usize::from(byte - b'0'),
             b'\r' if index > 0 && digits.get(index + 1) == Some(&b'\n') => {
                 return Some((length, index + 3));
             }

@@ -71,6 +71,7 @@ fn pipeline() -> impl Strategy<Value = Vec<Vec<u8>>> {
         b"CL.THROTTLE a 4 10 60\r\n",
         b"*5\r\n$11\r\nCL.THROTTLE\r\n$01\r\na\r\n$1\r\n4\r\n$2\r\n10\r\n$2\r\n60\r\n",
         b"*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\nab\r\n$1\r\n4\r\n$2\r\n10\r\n$2\r\n60\r\n",
+        b"*5\r\n$11\r\nCL.THROTTLE\r\n$0000000000000000001\r\na\r\n$1\r\n4\r\n$2\r\n10\r\n$2\r\n60\r\n",
         b"*3\r\n$8\r\nRL.CHECK\r\n$4\r\ndemo\r\n$1\r\na\r\n",
         b"*0\r\n",
     ];

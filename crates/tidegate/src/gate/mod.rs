@@ -1,13 +1,16 @@
 //! A store, with what spares it and what stands in for it.
 
+mod ahead;
+
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Rule, Span, Timestamp};
-use tidegate_policy::OnStoreError;
+use tidegate_policy::{OnStoreError, Precision};
 use tidegate_store::{Stopwatch, Store, StoreError, StoreErrorKind, Verdicts};
 use tokio::time::timeout;
 
 use crate::deny_cache::DenyCache;
 use crate::fallback::{self, Fallback};
+use crate::leases::Leases;
 use crate::trouble::Trouble;
 use crate::vitals::{StoreReport, Vitals};
 use crate::{Decision, Source};
@@ -18,6 +21,7 @@ pub(crate) struct Gate<S> {
     store: S,
     /// For a store at the other end of a wire.
     denials: Option<DenyCache>,
+    leases: Leases,
     fallback: Fallback,
     trouble: Trouble,
     vitals: Vitals,
@@ -30,6 +34,19 @@ pub(crate) struct Terms {
     pub(crate) deadline: Option<Span>,
     /// Whether the store is to be asked even where the answer is known.
     pub(crate) exact: bool,
+    /// How much may be taken ahead, in thousandths of the limit.
+    pub(crate) leased: Option<u16>,
+}
+
+impl Terms {
+    /// Those of one policy.
+    pub(crate) const fn of(precision: Precision) -> Self {
+        let leased = match precision {
+            Precision::Leased { max_over_permille } => Some(max_over_permille),
+            _ => None,
+        };
+        Self { deadline: None, exact: matches!(precision, Precision::Exact), leased }
+    }
 }
 
 impl<S: Store> Gate<S> {
@@ -39,6 +56,7 @@ impl<S: Store> Gate<S> {
         Self {
             store,
             denials,
+            leases: Leases::new(),
             fallback: Fallback::new(nodes),
             trouble: Trouble::default(),
             vitals: Vitals::default(),
@@ -55,9 +73,12 @@ impl<S: Store> Gate<S> {
 
     /// Decides where that takes no waiting. `None` where it may: then nothing was asked.
     #[inline]
-    pub(crate) fn settle_at_once(&self, charges: &[Charge<'_>]) -> Option<Decision> {
-        if self.denials.is_some() {
-            return None;
+    pub(crate) fn settle_at_once(&self, charges: &[Charge<'_>], terms: Terms) -> Option<Decision> {
+        if let Some(denials) = &self.denials {
+            return match hopeless(charges) {
+                Some(verdicts) => Some(decided(charges, false, Source::Store, verdicts)),
+                None => self.known(denials, charges, terms, denials.now()),
+            };
         }
         let mut is_answered = false;
         let decision = Decision::of_charges(charges, Source::Store, |out| {
@@ -83,18 +104,20 @@ impl<S: Store> Gate<S> {
             return decided(charges, false, Source::Store, verdicts);
         }
         let now = denials.now();
-        if !terms.exact
-            && let Some(verdicts) = denials.recall(charges, now)
-        {
-            return decided(charges, false, Source::DenyCache, verdicts);
+        if let Some(decision) = self.known(denials, charges, terms, now) {
+            return decision;
         }
         let watch = Stopwatch::start();
-        match self.ask_within(charges, terms.deadline).await {
+        let asked = match self.asking(charges, terms, now) {
+            Some(asking) => Box::pin(self.ask_ahead(denials, charges, terms, asking)).await,
+            None => self.ask_within(charges, terms.deadline).await,
+        };
+        match asked {
             Ok(decision) => {
                 self.vitals.answered(watch.nanos());
                 self.trouble.is_over();
                 self.learn(denials, charges, &decision, now);
-                decision
+                self.told(charges, terms, decision, now)
             }
             Err(error) => {
                 self.vitals.failed(&error, watch.nanos());
@@ -159,6 +182,7 @@ impl<S: Store> Gate<S> {
     pub(crate) async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         let outcome = self.store.reset(charge).await;
         self.fallback.reset(charge);
+        self.leases.forget(charge);
         self.forget_denials();
         outcome
     }

@@ -1,0 +1,89 @@
+//! What is under way to the store, for a key with a lease.
+
+use tidegate_core::{Cost, Fingerprint, Timestamp, Verdict};
+
+use super::Leases;
+use super::lease::Lease;
+
+/// A request that the store is asked about, for less than it costs or for more.
+///
+/// Whatever becomes of it, what was left here comes back unless it was spent, and others may ask
+/// for more again. Where no answer came, what the store has counted is lost.
+#[derive(Debug)]
+pub(crate) struct Asking<'l> {
+    leases: &'l Leases,
+    counter: Fingerprint,
+    id: u64,
+    /// What was left here, and until when.
+    held: (u64, Timestamp),
+    /// What the request costs besides.
+    needed: u64,
+    /// How much to ask for instead.
+    ahead: Option<u64>,
+    grows: bool,
+    asked: Timestamp,
+    is_answered: bool,
+}
+
+impl<'l> Asking<'l> {
+    pub(super) const fn new(
+        leases: &'l Leases,
+        counter: Fingerprint,
+        id: u64,
+        held: (u64, Timestamp),
+        needed: u64,
+        ahead: Option<u64>,
+        asked: Timestamp,
+    ) -> Self {
+        let grows = ahead.is_some();
+        Self { leases, counter, id, held, needed, ahead, grows, asked, is_answered: false }
+    }
+
+    /// How much to ask the store for.
+    pub(crate) fn amount(&self) -> Cost {
+        // Never more than a limit holds, and that is a cost.
+        Cost::new(self.ahead.unwrap_or(self.needed)).unwrap_or(Cost::ONE)
+    }
+
+    /// The store has not so much: only what is needed, unless that was all.
+    pub(crate) fn less(&mut self) -> Option<Cost> {
+        self.ahead.take()?;
+        Some(self.amount())
+    }
+
+    /// The store has given it, by now.
+    pub(crate) fn paid(mut self, verdict: &Verdict, now: Timestamp) {
+        let more = self.ahead.map_or(0, |ahead| ahead.saturating_sub(self.needed));
+        let asked = self.asked;
+        (self.held.0, self.is_answered) = (0, true);
+        self.with_lease(|lease| lease.receive(more, verdict, asked, now));
+    }
+
+    /// The store has not even what is needed.
+    pub(crate) fn refused(mut self, verdict: &Verdict) {
+        self.is_answered = true;
+        let asked = self.asked;
+        self.with_lease(|lease| lease.heard(verdict, asked));
+    }
+
+    /// Not where another has taken its place meanwhile: what was counted for the one is nothing to
+    /// the other.
+    fn with_lease(&self, change: impl FnOnce(&mut Lease)) {
+        let mut shard = self.leases.shard(self.counter).lock();
+        if let Some(lease) = shard.get_mut(&self.counter).filter(|lease| lease.id() == self.id) {
+            change(lease);
+        }
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let Self { held: (held, until), grows, asked, is_answered, .. } = *self;
+        self.with_lease(|lease| {
+            lease.give_back(held, until);
+            if grows {
+                lease.grew(asked, is_answered);
+            }
+        });
+    }
+}
