@@ -68,9 +68,13 @@ impl<S: Store> Limiter<S> {
     }
 
     /// [`check_n`](Limiter::check_n) for whoever cannot wait. `None` where the store is at the other
-    /// end of a wire: then nothing was asked.
+    /// end of a wire and has to be asked: then nothing was.
     #[inline]
     pub fn try_check_n<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Option<Decision> {
+        if self.gate.is_remote() {
+            let charges = self.policy.charges(key, cost);
+            return self.gate.settle_at_once(&charges, Terms::of(self.precision));
+        }
         let mut is_answered = false;
         let decision = Decision::settled(self.policy.rules(), Source::Store, |out| {
             let answer = self

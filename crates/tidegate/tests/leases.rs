@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::config::Source as Text;
-use tidegate::{Cost, PlanLimiter, Reason, RedisConfig, RedisStore, Source};
+use tidegate::{Cost, Limiter, PlanLimiter, Precision, Reason, RedisConfig, RedisStore, Source};
 use tidegate_testkit::Redis;
 
 /// Windows that do not end while a test runs.
@@ -135,4 +135,22 @@ async fn what_never_fits_is_called_that_also_where_a_denial_is_remembered() {
     assert_eq!((again.source(), again.reason()), (Source::DenyCache, Reason::LimitExceeded));
     let never = ask(3).await;
     assert_eq!((never.reason(), never.retry_after()), (Reason::CostExceedsLimit, None));
+}
+
+#[tokio::test]
+async fn a_limiter_of_one_policy_takes_ahead_too() {
+    let redis = Redis::start();
+    let config: RedisConfig = redis.url().parse().unwrap();
+    let store = RedisStore::builder(config).deadline(Duration::from_secs(5)).build();
+    let leased = Precision::Leased { max_over_permille: 100 };
+    let limiter = Limiter::builder().limit("1000/300d").precision(leased).store(store);
+    let limiter = limiter.build().unwrap();
+    assert!(limiter.try_check_n("alice", Cost::ONE).is_none());
+    for _ in 0..2 {
+        assert_eq!(limiter.check("alice").await.source(), Source::Store);
+    }
+    // Without a word to the store, nobody has to wait.
+    let decision = limiter.try_check_n("alice", Cost::ONE).unwrap();
+    assert_eq!((decision.source(), decision.remaining()), (Source::Lease, Some(997)));
+    assert!(limiter.try_check_n("bob", Cost::ONE).is_none());
 }

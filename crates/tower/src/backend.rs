@@ -18,9 +18,6 @@ pub(crate) trait Backend: Send + Sync {
     /// What can be said about a request without waiting.
     fn glance(&self, head: RequestHead<'_>, config: &Config) -> Glance;
 
-    /// What the client hears of a decision that was made at once.
-    fn tell(&self, question: &Question, decision: &Decision) -> Told;
-
     /// The decision, what the client hears of it, and the question back.
     fn decide(self: Arc<Self>, question: Question) -> Boxed<(Decision, Told, Question)>;
 
@@ -35,8 +32,8 @@ pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(crate) enum Glance {
     /// It may happen: nothing limits it, or nobody wants to hear more of it than that.
     Passes,
-    /// The decision about it is there.
-    Decided(Decision, Question),
+    /// The decision about it is there, and what the client hears of it.
+    Decided(Decision, Told, Question),
     /// The decision takes a while.
     Open(Question),
 }
@@ -85,6 +82,11 @@ impl<S: Store> Keyed<S> {
         let stencils = Stencil::each_of(limiter.policy());
         Self { limiter, stencils }
     }
+
+    fn tell(&self, decision: &Decision, tells: bool) -> Told {
+        let answer = Answer::of_policy(self.limiter.policy(), decision);
+        Told::of(&answer.with_stencils(&self.stencils), tells)
+    }
 }
 
 impl<S: Store + 'static> Backend for Keyed<S> {
@@ -96,14 +98,12 @@ impl<S: Store + 'static> Backend for Keyed<S> {
         let question = || Question::new(Subject::Key(key), cost, config);
         match self.limiter.try_check_n(&key, cost) {
             Some(decision) if decision.is_allowed() && config.is_silent() => Glance::Passes,
-            Some(decision) => Glance::Decided(decision, question()),
+            Some(decision) => {
+                let told = self.tell(&decision, config.tells());
+                Glance::Decided(decision, told, question())
+            }
             None => Glance::Open(question()),
         }
-    }
-
-    fn tell(&self, question: &Question, decision: &Decision) -> Told {
-        let answer = Answer::of_policy(self.limiter.policy(), decision);
-        Told::of(&answer.with_stencils(&self.stencils), question.tells)
     }
 
     fn decide(self: Arc<Self>, question: Question) -> Boxed<(Decision, Told, Question)> {
@@ -112,7 +112,7 @@ impl<S: Store + 'static> Backend for Keyed<S> {
                 Some(key) => self.limiter.check_n(key, question.cost).await,
                 None => Decision::unsettled(true, Source::None),
             };
-            let told = self.tell(&question, &decision);
+            let told = self.tell(&decision, question.tells);
             (decision, told, question)
         })
     }
@@ -132,12 +132,17 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
         let plan = self.plan();
         let attributes = attributes(&plan, head, config);
         let subject = Subject::Attributes(plan, attributes);
-        Glance::Open(Question::new(subject, config.cost_of(head), config))
-    }
-
-    fn tell(&self, question: &Question, decision: &Decision) -> Told {
-        let told = |owed: Owed<'_>| Told::of(&Answer::of_owed(&owed, decision), question.tells);
-        question.owed().map(told).unwrap_or_default()
+        let question = Question::new(subject, config.cost_of(head), config);
+        let decided = question.owed().and_then(|owed| {
+            let decision = self.settle_at_once(&owed)?;
+            let told = Told::of(&Answer::of_owed(&owed, &decision), question.tells);
+            Some((decision, told))
+        });
+        match decided {
+            Some((decision, _)) if decision.is_allowed() && config.is_silent() => Glance::Passes,
+            Some((decision, told)) => Glance::Decided(decision, told, question),
+            None => Glance::Open(question),
+        }
     }
 
     fn decide(self: Arc<Self>, question: Question) -> Boxed<(Decision, Told, Question)> {

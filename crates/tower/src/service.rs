@@ -10,7 +10,7 @@ use http_body::Body;
 use tidegate::Decision;
 use tower_service::Service;
 
-use crate::backend::{Glance, Question};
+use crate::backend::{Glance, Question, Told};
 use crate::config::Config;
 use crate::future::ResponseFuture;
 use crate::{RequestHead, ResponseBody};
@@ -67,7 +67,9 @@ where
         }
         match config.backend.glance(head, config) {
             Glance::Passes => ResponseFuture::passing(self.inner.call(request)),
-            Glance::Decided(decision, question) => self.answer(decision, question, request),
+            Glance::Decided(decision, told, question) => {
+                self.answer(decision, told, question, request)
+            }
             Glance::Open(question) => self.ask(question, request),
         }
     }
@@ -78,13 +80,13 @@ impl<S> RateLimit<S> {
     fn answer<B>(
         &mut self,
         decision: Decision,
+        told: Told,
         question: Question,
         mut request: Request<B>,
     ) -> ResponseFuture<S, B>
     where
         S: Service<Request<B>>,
     {
-        let told = self.config.backend.tell(&question, &decision);
         match self.config.admit(decision, told, &mut request) {
             Ok(fields) => {
                 let future = self.inner.call(request);

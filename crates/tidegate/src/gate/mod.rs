@@ -71,6 +71,11 @@ impl<S: Store> Gate<S> {
         &self.store
     }
 
+    /// Whether the store is at the other end of a wire.
+    pub(crate) const fn is_remote(&self) -> bool {
+        self.denials.is_some()
+    }
+
     /// Decides where that takes no waiting. `None` where it may: then nothing was asked.
     #[inline]
     pub(crate) fn settle_at_once(&self, charges: &[Charge<'_>], terms: Terms) -> Option<Decision> {
@@ -134,7 +139,7 @@ impl<S: Store> Gate<S> {
 
     pub(crate) fn report(&self) -> StoreReport {
         StoreReport {
-            is_remote: self.denials.is_some(),
+            is_remote: self.is_remote(),
             is_available: self.store.is_available(),
             problem: self.trouble.what(),
             latency: self.vitals.latency(),

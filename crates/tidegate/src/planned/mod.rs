@@ -195,7 +195,7 @@ impl<S: Store> PlanLimiter<S> {
     /// Whether the store is at the other end of a wire, so that it pays to have many decisions
     /// under way.
     pub fn is_remote(&self) -> bool {
-        self.gate.store().shared_secret().is_some()
+        self.gate.is_remote()
     }
 
     /// Whether anything is left of what is owed to. Takes nothing; denied is whoever would be
