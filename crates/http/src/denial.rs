@@ -1,5 +1,7 @@
 //! The bodies: of every answer, and of a denial.
 
+use std::fmt::{self, Display};
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
@@ -92,8 +94,8 @@ fn detail(answer: &Answer<'_, '_>) -> String {
     let name = answer.policy().unwrap_or_default();
     match (answer.tightest(), answer.decision().retry_after()) {
         (Some(said), Some(wait)) => {
-            let (limit, wait) = (allowed(answer, &said), wait.max(SECOND).roughly());
-            format!("policy {name} allows {limit}: try again in {wait}")
+            let allows = Allowed { answer, said: &said };
+            format!("policy {name} allows {allows}: try again in {}", wait.max(SECOND).roughly())
         }
         (Some(_), None) if answer.is_crowded() => {
             "more limits apply to this request than can be settled together".to_owned()
@@ -107,12 +109,19 @@ fn detail(answer: &Answer<'_, '_>) -> String {
 }
 
 /// The limit that was applied: of one whose store is away, this instance's share.
-fn allowed(answer: &Answer<'_, '_>, said: &Said<'_>) -> String {
-    let (limit, applied) = (&said.rule.limit, said.verdict.limit);
-    let is_share = answer.decision().source() == Source::Fallback && applied < limit.capacity();
-    match is_share {
-        true => format!("{applied} of {} here while the store is away", limit.rate()),
-        false => limit.rate().to_string(),
+struct Allowed<'s, 'a, 'd> {
+    answer: &'s Answer<'a, 'd>,
+    said: &'s Said<'a>,
+}
+
+impl Display for Allowed<'_, '_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (limit, applied) = (&self.said.rule.limit, self.said.verdict.limit);
+        let is_away = self.answer.decision().source() == Source::Fallback;
+        match is_away && applied < limit.capacity() {
+            true => write!(f, "{applied} of {} here while the store is away", limit.rate()),
+            false => limit.rate().fmt(f),
+        }
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) trait Backend: Send + Sync {
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// How a request stands at first sight.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each decision")]
 #[derive(Debug)]
 pub(crate) enum Glance {
     /// It may happen: nothing limits it, or nobody wants to hear more of it than that.

@@ -99,8 +99,9 @@ fn optional(out: &mut Vec<u8>, value: Option<u64>) {
 }
 
 fn text(out: &mut Vec<u8>, value: &str) {
-    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-    if value.bytes().all(is_plain) {
+    let is_plain = |byte: u8| (byte >= b' ') & (byte != b'"') & (byte != b'\\');
+    // To the end, whatever is found: that is done for many bytes at once.
+    if value.bytes().fold(true, |all, byte| all & is_plain(byte)) {
         out.push(b'"');
         raw(out, value);
         out.push(b'"');
