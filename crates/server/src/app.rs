@@ -146,7 +146,8 @@ impl<S: Store> App<S> {
         Some(decision)
     }
 
-    async fn settle_later(&self, owed: &Owed<'_>) -> Decision {
+    /// The same where it was seen that something has to be waited for.
+    pub(crate) async fn settle_later(&self, owed: &Owed<'_>) -> Decision {
         let (watch, asked) = (self.metrics.begin(), self.asked());
         let decision = self.limiter.settle(owed).await;
         self.metrics.observe(owed, &decision, watch);

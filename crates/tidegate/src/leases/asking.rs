@@ -11,34 +11,22 @@ use super::lease::Lease;
 /// for more again. Where no answer came, what the store has counted is lost.
 #[derive(Debug)]
 pub(crate) struct Asking<'l> {
-    leases: &'l Leases,
-    counter: Fingerprint,
-    id: u64,
+    pub(super) leases: &'l Leases,
+    pub(super) counter: Fingerprint,
+    pub(super) id: u64,
     /// What was left here, and until when.
-    held: (u64, Timestamp),
+    pub(super) held: (u64, Timestamp),
     /// What the request costs besides.
-    needed: u64,
+    pub(super) needed: u64,
     /// How much to ask for instead.
-    ahead: Option<u64>,
-    grows: bool,
-    asked: Timestamp,
-    is_answered: bool,
+    pub(super) ahead: Option<u64>,
+    /// Whether it asked for that, and keeps others from it.
+    pub(super) grows: bool,
+    pub(super) asked: Timestamp,
+    pub(super) is_answered: bool,
 }
 
-impl<'l> Asking<'l> {
-    pub(super) const fn new(
-        leases: &'l Leases,
-        counter: Fingerprint,
-        id: u64,
-        held: (u64, Timestamp),
-        needed: u64,
-        ahead: Option<u64>,
-        asked: Timestamp,
-    ) -> Self {
-        let grows = ahead.is_some();
-        Self { leases, counter, id, held, needed, ahead, grows, asked, is_answered: false }
-    }
-
+impl Asking<'_> {
     /// How much to ask the store for.
     pub(crate) fn amount(&self) -> Cost {
         // Never more than a limit holds, and that is a cost.

@@ -87,9 +87,19 @@ impl Leases {
         if held == 0 && ahead.is_none() {
             return None;
         }
-        let (id, held) = (lease.id(), (held, lease.until()));
+        let held = (held, lease.until());
         lease.lend(ahead.is_some());
-        Some(Asking::new(self, charge.counter(), id, held, needed, ahead, now))
+        Some(Asking {
+            leases: self,
+            counter: charge.counter(),
+            id: lease.id(),
+            held,
+            needed,
+            ahead,
+            grows: ahead.is_some(),
+            asked: now,
+            is_answered: false,
+        })
     }
 
     /// Takes note of what the store said to a charge that it allowed. `asked` is when: before it

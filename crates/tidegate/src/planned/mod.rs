@@ -114,25 +114,27 @@ impl<S: Store> PlanLimiter<S> {
 
     /// Decides what is owed; verdicts come in the order of its charges.
     pub async fn settle(&self, owed: &Owed<'_>) -> Decision {
-        if let Some(decision) = self.settle_at_once(owed) {
+        // At the other end of a wire, what needs no store is seen where that is asked.
+        if self.is_remote()
+            && let Some(decision) = unasked(owed)
+        {
+            return decision;
+        }
+        if !self.is_remote()
+            && let Some(decision) = self.settle_at_once(owed)
+        {
             return decision;
         }
         self.settle_by_asking(owed).await
     }
 
-    /// [`settle`](Self::settle) for whoever cannot wait. `None` where the store is at the other end
-    /// of a wire, or where a policy blocks those whom it has denied: then nothing was asked.
+    /// [`settle`](Self::settle) for whoever cannot wait. `None` where a store at the other end of a
+    /// wire has to be asked, or where a policy blocks those whom it has denied: then nothing was.
     pub fn settle_at_once(&self, owed: &Owed<'_>) -> Option<Decision> {
-        if owed.is_empty() {
-            return Some(Decision::unsettled(true, Source::None));
-        }
-        if owed.is_crowded() {
-            return Some(denied_unasked(owed.charges(), Source::None));
-        }
-        if owed.is_named() || has_blocks(owed) {
-            return None;
-        }
-        self.gate.settle_at_once(owed.charges(), terms_of(owed))
+        unasked(owed).or_else(|| {
+            let is_plain = !owed.is_named() && !has_blocks(owed);
+            is_plain.then(|| self.gate.settle_at_once(owed.charges(), terms_of(owed)))?
+        })
     }
 
     async fn settle_by_asking(&self, owed: &Owed<'_>) -> Decision {
@@ -177,8 +179,8 @@ impl<S: Store> PlanLimiter<S> {
         self.gate.settle(charges, Terms::default(), |_| on_store_error).await
     }
 
-    /// [`settle_charges`](Self::settle_charges) for whoever cannot wait. `None` where the store is at
-    /// the other end of a wire: then nothing was asked.
+    /// [`settle_charges`](Self::settle_charges) for whoever cannot wait. `None` where a store at the
+    /// other end of a wire has to be asked: then nothing was.
     pub fn settle_charges_at_once(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         match charges.len() {
             1..=Plan::MAX_CHARGES => self.gate.settle_at_once(charges, Terms::default()),
@@ -239,6 +241,14 @@ impl<S: Store> PlanLimiter<S> {
         };
         self.gate.settle(charges, terms_of(owed), mode).await
     }
+}
+
+/// What needs neither a store nor what is known of one.
+fn unasked(owed: &Owed<'_>) -> Option<Decision> {
+    if owed.is_empty() {
+        return Some(Decision::unsettled(true, Source::None));
+    }
+    owed.is_crowded().then(|| denied_unasked(owed.charges(), Source::None))
 }
 
 /// The strictest of what its policies ask for.

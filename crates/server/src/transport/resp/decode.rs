@@ -255,4 +255,4 @@ impl fmt::Display for Malformed {
 
 #[cfg(test)]
 #[path = "decode_tests.rs"]
-mod tests;
+pub(super) mod tests;

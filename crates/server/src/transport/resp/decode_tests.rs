@@ -28,9 +28,10 @@ fn read(chunks: &[&[u8]]) -> Read {
     (commands, None)
 }
 
-fn encode(words: &[Vec<u8>]) -> Vec<u8> {
+/// As clients write commands.
+pub(in super::super) fn encode(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
+    for word in words.iter().map(AsRef::as_ref) {
         bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
         bytes.extend_from_slice(word);
         bytes.extend_from_slice(b"\r\n");

@@ -6,6 +6,7 @@ use tokio::io::{AsyncReadExt, duplex};
 use tokio::sync::watch;
 
 use super::super::batch::{self, Flow};
+use super::super::decode::tests::encode;
 use super::super::line::Line;
 use super::super::session::Session;
 use super::*;
@@ -37,14 +38,9 @@ async fn answers(chunks: &[Vec<u8>]) -> Vec<u8> {
     heard
 }
 
+/// Of literals of any length.
 fn command(words: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        bytes.extend_from_slice(word);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes
+    encode(words)
 }
 
 /// Mostly questions that differ in their key only, and whatever else may come between two of them.

@@ -115,7 +115,7 @@ impl Express<'_> {
     }
 
     async fn wait_for<S: Store>(&mut self, app: &App<S>, owed: &Owed<'_>) -> Option<Decision> {
-        let mut settling = pin!(app.settle(owed));
+        let mut settling = pin!(app.settle_later(owed));
         if let Poll::Ready(decision) = poll_fn(|cx| Poll::Ready(settling.as_mut().poll(cx))).await {
             return Some(decision);
         }
