@@ -1,7 +1,4 @@
 -- Exact arithmetic in doubles. Whatever is stored or compared is a whole number below 2^53.
-local call, floor, ceil, min, max = redis.call, math.floor, math.ceil, math.min, math.max
-local pack, parse = struct.pack, struct.unpack
-local LARGEST = 9007199254740991
 local HALF = 33554432
 local WHOLE = HALF * HALF
 

@@ -5,7 +5,7 @@ local now = tonumber(ARGV[2])
 local FAR_AWAY = 1e15
 
 local function keep(key, was, state, micros)
-  local at = string.format('%.0f', FAR_AWAY + now + micros)
-  if not was then return redis.call('SET', key, state, 'PXAT', at, 'NX') end
-  return redis.call('SET', key, state, 'PXAT', at)
+  local at = format('%.0f', FAR_AWAY + now + micros)
+  if not was then return call('SET', key, state, 'PXAT', at, 'NX') end
+  return call('SET', key, state, 'PXAT', at)
 end

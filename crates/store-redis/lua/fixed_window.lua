@@ -57,34 +57,6 @@ local function fixed_window()
     return true, finish, max(0, count - amount), stored
   end
 
-  -- Whether requests may be counted before anybody looks.
-  function it.may_be_blind(rule)
-    return #rule == 7 and rule[5] == 0 and rule[2] < rule[4]
-  end
-
-  -- Counts requests, and looks at what comes of it: mostly, it is what it should be. The number that
-  -- was there, or false; nil when this was in vain and nothing was done.
-  function it.blind(key, rule, now, times)
-    local limit, scale, cost = rule[2], rule[4], rule[6]
-    local sum = times * cost
-    if sum > limit then return nil end
-    local number = redis.pcall('INCRBY', key, times == 1 and rule.cost or sum)
-    if type(number) ~= 'number' then return nil end
-    local index = floor(now / rule[3]) + 1
-    local count = number - index * scale
-    if count >= sum and count <= limit then return number - sum end
-    if number == sum then
-      keep(key, true, string.format('%.0f', index * scale + sum), index * rule[3] - now)
-      return false
-    end
-    if count < sum or count >= scale then
-      call('INCRBY', key, -sum)
-      return nil
-    end
-    call('INCRBY', key, -min(times, ceil((count - limit) / cost)) * cost)
-    return number - sum
-  end
-
   function it.write(key, rule, now, raw, finish, count, stored)
     local scale = rule[4]
     if stored and count < scale then return call('INCRBY', key, count - stored) end
@@ -93,7 +65,7 @@ local function fixed_window()
     if index ~= floor(index) or count >= scale or number > LARGEST then
       return keep(key, raw, pack('>c1I7I7', 'w', finish, count), finish - now)
     end
-    return keep(key, raw, string.format('%.0f', number), finish - now)
+    return keep(key, raw, format('%.0f', number), finish - now)
   end
 
   return it

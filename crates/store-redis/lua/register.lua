@@ -21,3 +21,13 @@ local function algorithm(kind)
   end
   return it
 end
+
+-- What a log tells: three numbers for each request.
+local told = {}
+
+-- A state in three parts: nil when it is none of ours.
+local function read(it, rule, value)
+  if value then return it.read(rule, value) end
+  if it.fresh then return it.fresh() end
+  return 0, 0, 0
+end

@@ -1,14 +1,8 @@
--- Decides everything, and answers.
-local count = #alone / 2
-local blind = #requests == 0
-for i = 1, #rules do blind = prepared(rules[i]).blind and blind end
-
-if blind then
-  settle_blindly(count)
-else
-  found = call('MGET', unpack(KEYS))
-  settle_each(count)
-  if #requests > 0 then settle_connected(count) end
+-- Decides what is left, and answers.
+for i = 1, #left, 2 do settle_alone(left[i], left[i + 1]) end
+if #requests > 0 then
+  look(count + 1, #KEYS)
+  settle_connected(count)
 end
 
 found[#KEYS + 1] = now

@@ -37,21 +37,6 @@ local function sliding_window()
     return true, final, max(0, previous - rest), max(0, current - amount)
   end
 
-  -- One request in the same windows as the last one. Says whether it was; if not, nothing was done.
-  function it.swift(key, rule, now, raw)
-    if #raw ~= 11 then return false end
-    local final, previous, current = parse('>I7I2I2', raw)
-    local window = rule[3]
-    local left = final - now - window
-    if left <= 0 or left > window then return false end
-    current = current + rule[6]
-    local room, share = rule[2] - current, previous * left
-    if current >= 65536 or share > LARGEST then return false end
-    -- Past the largest number the right side is not exact, and exact enough.
-    if room < 0 or share > room * window then return true end
-    return call('SETRANGE', key, '9', pack('>I2', current))
-  end
-
   function it.write(key, _, now, raw, final, previous, current)
     local state = pack_three(final, previous, current)
     -- Of the same windows, it lives as long as it did: no other write is as cheap.

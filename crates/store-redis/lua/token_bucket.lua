@@ -4,19 +4,8 @@
 --
 -- A cost comes as the microseconds and the rest that it takes to refill. Debts are compared and
 -- added as such pairs, so nothing here is multiplied or divided, and nothing rounded.
---
--- Kept as `pack_three` does. Where an instant is short enough, the four bits before it say to a
--- multiple of what the time to live was rounded up: 256 microseconds, times 4 for each step; 0 if it
--- was not. While the bucket is full before that, it need not be renewed, which makes writes cheap.
 local function token_bucket()
   local it = {}
-
-  local SHORT = { [11] = '>BI6I2I2', [15] = '>BI6I4I4' }
-  local BEFORE, HIGH = 16, 281474976710656
-
-  local function step(round)
-    return 256 * 4 ^ round
-  end
 
   function it.read(_, raw)
     local format = SHORT[#raw]
@@ -96,50 +85,13 @@ local function token_bucket()
     if round > 0 and floor(full_at / cell) * cell <= head % BEFORE * HIGH + low then return round end
   end
 
-  -- By as much as leaves it within the period, and in proportion to the debt: most keys are seen
-  -- once, and ought not to stay.
-  local function rounding(rule, debt)
-    local _, bits = math.frexp(min(rule[3] - debt, 64 * debt))
-    return max(0, min(15, floor((bits - 9) / 2)))
-  end
-
-  local function packed(round, full_at, rest, rate)
-    local length = max(rest, rate) < 65536 and 11 or 15
-    if max(rest, rate) >= 4294967296 or full_at >= BEFORE * HIGH then
-      return pack('>I7I7I7', full_at, rest, rate)
-    end
-    local head = floor(full_at / HIGH)
-    return pack(SHORT[length], round * BEFORE + head, full_at - head * HIGH, rest, rate)
-  end
-
-  -- One request, where everything is as it mostly is: the rate is the same, and so stays the time to
-  -- live. Says whether that was so; if not, nothing was done.
-  function it.swift(key, rule, now, raw)
-    if #raw ~= 11 then return false end
-    local head, low, rest, rate = parse('>BI6I2I2', raw)
-    local full_at, most = head % BEFORE * HIGH + low, rule[3]
-    local micros = full_at - now
-    if head < BEFORE or rate ~= rule[2] or is_more(micros, rest, most, rule[4]) then return false end
-    if micros < 0 then micros, rest = 0, 0 end
-    micros, rest = micros + rule[6], rest + rule[7]
-    if rest >= rate then micros, rest = micros + 1, rest - rate end
-    if micros > most or (micros == most and rest > rule[4]) then return true end
-    local later, cell = now + micros, step(floor(head / BEFORE))
-    if floor(later / cell) * cell > full_at then return false end
-    low = low + later - full_at
-    return low < HIGH and call('SETRANGE', key, '0', pack('>BI6I2', head, low, rest))
-  end
-
   function it.write(key, rule, now, raw, full_at, rest, rate)
     local round = lasting(raw, full_at)
     if round then
-      local state = packed(round, full_at, rest, rate)
+      local state = packed_bucket(round, full_at, rest, rate)
       if #state == #raw then return call('SETRANGE', key, '0', state) end
     end
-    round = rounding(rule, full_at - now)
-    local final = full_at + min(rest, 1)
-    if round > 0 then final = floor(full_at / step(round)) * step(round) + step(round) end
-    return keep(key, raw, packed(round, full_at, rest, rate), final - now)
+    return keep_bucket(key, rule, now, raw, full_at, rest, rate)
   end
 
   return it

@@ -1,5 +1,6 @@
 //! A call: what is sent, and what the answer means.
 
+use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Limit, Timestamp};
 use tidegate_store::{StoreError, StoreErrorKind};
 
@@ -8,8 +9,8 @@ use crate::link::Reply;
 use crate::replay::Replay;
 use crate::{pack, plain, rule};
 
-/// Requests on their way to Redis in one call. Keys that nothing connects come first: they are
-/// settled as they are read, which is what makes a call cheap.
+/// Requests on their way to Redis in one call. Keys that nothing connects come first, those of one
+/// rule together: a loop for each rule is what makes a call cheap.
 #[derive(Debug)]
 pub(crate) struct Parcel {
     batch: Batch,
@@ -22,7 +23,7 @@ pub(crate) struct Parcel {
 impl Parcel {
     pub(crate) fn new(batch: Batch) -> Self {
         let mut order: Vec<usize> = (0..batch.keys.len()).collect();
-        order.sort_by_key(|place| batch.keys[*place].connected);
+        order.sort_by_key(|place| (batch.keys[*place].connected, batch.keys[*place].price));
         let mut positions = vec![0; order.len()];
         for (position, place) in order.iter().enumerate() {
             positions[*place] = position;
@@ -70,23 +71,32 @@ impl Parcel {
     /// The script's first argument; see `request.lua`.
     pub(crate) fn argument(&self, now: Timestamp) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + 8 * self.batch.asks.len());
-        pack::list(&mut out, 5);
+        pack::list(&mut out, 6);
         pack::list(&mut out, self.batch.prices.len());
         for (limit, cost) in &self.batch.prices {
             rule::write(&mut out, limit, *cost, now);
         }
-        let alone = self.entries().filter(|entry| !entry.connected);
-        pack::list(&mut out, 2 * alone.clone().count());
-        for entry in alone {
-            pack::number(&mut out, entry.price as u64 + 1);
-            pack::number(&mut out, entry.times);
-        }
+        self.write_runs(&mut out);
         self.write_phases(&mut out);
         let connected = self.entries().filter(|entry| entry.connected);
         pack::list(&mut out, connected.clone().count());
         connected.for_each(|entry| pack::number(&mut out, entry.price as u64 + 1));
         self.write_requests(&mut out);
         out
+    }
+
+    /// The keys that nothing connects: how many there are of each rule, and the requests that each
+    /// has, unless that is one for all of them.
+    fn write_runs(&self, out: &mut Vec<u8>) {
+        let alone = self.entries().filter(|entry| !entry.connected);
+        let mut runs: SmallVec<[u64; 8]> = smallvec![0; self.batch.prices.len()];
+        alone.clone().for_each(|entry| runs[entry.price] += 1);
+        pack::list(out, runs.len());
+        runs.into_iter().for_each(|run| pack::number(out, run));
+        let several = alone.clone().any(|entry| entry.times > 1);
+        let times = alone.filter(|_| several).map(|entry| entry.times);
+        pack::list(out, times.clone().count());
+        times.for_each(|times| pack::number(out, times));
     }
 
     /// Nearly always none has one.

@@ -30,14 +30,20 @@ pub(crate) static BOARD_CHANGE: LazyLock<Script> =
 
 fn assemble(clock: &str) -> Script {
     let parts = [
+        include_str!("../lua/names.lua"),
         clock,
+        include_str!("../lua/request.lua"),
+        include_str!("../lua/swift_fixed_window.lua"),
+        include_str!("../lua/swift_sliding_window.lua"),
+        include_str!("../lua/bucket.lua"),
+        include_str!("../lua/swift_token_bucket.lua"),
+        include_str!("../lua/swift.lua"),
         include_str!("../lua/arithmetic.lua"),
         include_str!("../lua/fixed_window.lua"),
         include_str!("../lua/sliding_window.lua"),
         include_str!("../lua/sliding_log.lua"),
         include_str!("../lua/token_bucket.lua"),
         include_str!("../lua/register.lua"),
-        include_str!("../lua/request.lua"),
         include_str!("../lua/alone.lua"),
         include_str!("../lua/connected.lua"),
         include_str!("../lua/settle.lua"),
@@ -47,6 +53,7 @@ fn assemble(clock: &str) -> Script {
 
 fn assemble_plain(clock: &str) -> Script {
     let parts = [
+        include_str!("../lua/names.lua"),
         clock,
         include_str!("../lua/arithmetic.lua"),
         include_str!("../lua/plain_key.lua"),

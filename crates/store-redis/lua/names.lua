@@ -1,0 +1,5 @@
+-- What all parts call by a short name: a local one is found faster.
+local KEYS, call, pcall, type, format = KEYS, redis.call, redis.pcall, type, string.format
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local pack, parse = struct.pack, struct.unpack
+local LARGEST = 9007199254740991
