@@ -22,6 +22,12 @@ local function at_most(a, b, c, d)
   return high < other_high or (high == other_high and low <= other_low)
 end
 
+-- A number, if it is written as INCRBY writes it.
+local function whole(raw)
+  local number = raw:find('^[1-9]%d*$') and tonumber(raw)
+  if number and number <= LARGEST then return number end
+end
+
 -- Three numbers as a string: an instant of seven bytes, and two others in as few as they need.
 -- Short strings matter: with eleven bytes a key takes a smaller block of memory.
 local function pack_three(a, b, c)

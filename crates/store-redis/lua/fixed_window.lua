@@ -9,7 +9,7 @@ local function fixed_window()
   local it = {}
 
   function it.read(rule, raw)
-    local number = tonumber(raw)
+    local number = whole(raw)
     if number then
       local scale = rule[4]
       local index = floor(number / scale)

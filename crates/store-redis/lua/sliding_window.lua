@@ -1,11 +1,18 @@
 -- Sliding-window counter. State: when the later of two windows stops to matter, the count of the
 -- earlier one, the count of the later one.
--- Rule: kind, limit, window.
+-- Rule: kind, limit, window, scale.
+--
+-- Kept as one integer, (index of that instant * scale + the earlier) * scale + the later, as a fixed
+-- window is. What does not fit is packed, an instant first: no digit is as small as its first byte.
 local function sliding_window()
   local it = {}
 
-  function it.read(_, raw)
-    return unpack_three(raw)
+  function it.read(rule, raw)
+    local number, scale = whole(raw), rule[4]
+    if not number then return unpack_three(raw) end
+    local current = number % scale
+    local previous = (number - current) / scale % scale
+    return floor(number / scale / scale) * rule[3], previous, current
   end
 
   local function up_to(rule, now, final, previous, current)
@@ -37,13 +44,18 @@ local function sliding_window()
     return true, final, max(0, previous - rest), max(0, current - amount)
   end
 
-  function it.write(key, _, now, raw, final, previous, current)
-    local state = pack_three(final, previous, current)
-    -- Of the same windows, it lives as long as it did: no other write is as cheap.
-    if raw and #raw == #state and raw:sub(1, 7) == state:sub(1, 7) then
-      return call('SETRANGE', key, '0', state)
+  function it.write(key, rule, now, raw, final, previous, current)
+    local index, scale = final / rule[3], rule[4]
+    local number = (index * scale + previous) * scale + current
+    if index % 1 > 0 or max(previous, current) >= scale or number > LARGEST then
+      return keep(key, raw, pack_three(final, previous, current), final - now)
     end
-    return keep(key, raw, state, final - now)
+    -- Of the same windows, it lives as long as it did: no other write is as cheap.
+    local stored = raw and whole(raw)
+    if stored and floor(stored / scale / scale) == index then
+      return call('INCRBY', key, format('%.0f', number - stored))
+    end
+    return keep(key, raw, format('%.0f', number), final - now)
   end
 
   return it

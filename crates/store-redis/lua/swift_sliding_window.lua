@@ -1,33 +1,40 @@
--- One request of a counter that is new, or small and not from the future.
+-- Counts requests, and looks at what comes of it, as for a fixed window.
 local function swift_sliding_window(rule, first, last)
-  local limit, window, cost = rule[2], rule[3], rule[6]
-  local newest = floor(now / window) * window + 2 * window
-  look(first, last)
+  local limit, window, scale, cost = rule[2], rule[3], rule[4], rule[6]
+  if limit >= scale then return false end
+  local final = floor(now / window) * window + 2 * window
+  local left, square, one = final - window - now, scale * scale, format('%.0f', cost)
+  local none = final / window * square
   for key = first, last do
-    local raw, done = found[key], false
-    if (not raw or #raw == 11) and (times[key] or 1) == 1 then
-      local final, previous, current = 0, 0, 0
-      if raw then final, previous, current = parse('>I7I2I2', raw) end
-      local left, moved = final - now, false
-      if left <= window then
-        previous, current, moved = left > 0 and current or 0, 0, true
-        final = left > 0 and final + window or newest
-        left = final - now
+    local name, sum, done = KEYS[key], cost * (times[key] or 1), false
+    local number = sum <= limit and pcall('INCRBY', name, sum == cost and one or sum)
+    if type(number) == 'number' then
+      local before = number - sum
+      local current, previous = before % scale, 0
+      if before >= none then
+        previous = (before - none - current) / scale
+      elseif before >= none - square then
+        previous, current = current, 0
+      else
+        current = 0
       end
-      current = current + cost
-      local room, share = limit - current, previous * (left - window)
-      if left <= 2 * window and current < 65536 and share <= LARGEST then
-        -- Past the largest number the right side is not exact, and exact enough.
-        if room < 0 or share > room * window then
-          done = true
-        elseif moved then
-          done = keep(KEYS[key], raw, pack('>I7I2I2', final, previous, current), left)
-        else
-          done = call('SETRANGE', KEYS[key], '9', pack('>I2', current))
-        end
+      local room, share = limit - current - sum, previous * left
+      -- Neither from the future, nor run over.
+      done = previous < scale and current + sum < scale and share <= LARGEST
+      -- Past the largest number the right side is not exact, and exact enough.
+      local fits = room >= 0 and share <= room * window
+      done = done and (fits or sum == cost)
+      if not (done and fits) then
+        call('INCRBY', name, -sum)
+      elseif before < none then
+        keep(name, true, format('%.0f', none + previous * scale + sum), final - now)
       end
+      found[key] = before > 0 and before
     end
-    if not done then leave(key, rule) end
+    if not done then
+      look(key, key)
+      leave(key, rule)
+    end
   end
   return true
 end

@@ -25,7 +25,7 @@ pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, units_asked: Cost, now: Ti
             let counts_denied = u64::from(by.counts_denied());
             [FIXED_WINDOW, units, window, scale(window), counts_denied]
         }
-        Limit::SlidingWindow(_) => [SLIDING_WINDOW, units, window, 0, 0],
+        Limit::SlidingWindow(_) => [SLIDING_WINDOW, units, window, half_scale(window), 0],
         Limit::SlidingLog(_) => [SLIDING_LOG, units, window, 0, 0],
         Limit::TokenBucket(by) => {
             let (micros, rest) = brim(by);
@@ -79,6 +79,11 @@ pub(crate) fn scale(window: u64) -> u64 {
     2 << window.max(1).ilog2().min(50)
 }
 
+/// The same for a sliding window, which has two counts.
+pub(crate) fn half_scale(window: u64) -> u64 {
+    1 << (window.max(1).ilog2().min(50) + 1) / 2
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,8 +94,10 @@ mod tests {
         for window in [1, 1_000, 1_000_000, 60_000_000, 86_400_000_000, 400 * 86_400_000_000] {
             let index = end_of_time / window;
             assert!(index.checked_mul(scale(window)).is_some_and(|most| most <= 1 << 53));
+            assert!(half_scale(window).pow(2) <= scale(window));
         }
         assert_eq!(scale(60_000_000), 1 << 26);
+        assert_eq!(half_scale(60_000_000), 1 << 13);
     }
 
     #[test]

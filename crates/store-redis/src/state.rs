@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use tidegate_core::algorithm::{FixedWindow, SlidingWindow, TokenBucket};
 use tidegate_core::{Cost, Limit, Span, State, Timestamp};
 
-use crate::rule::scale;
+use crate::rule::{half_scale, scale};
 
 /// The state that was found; `None` when it is not one of ours.
 pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<State> {
@@ -15,6 +15,9 @@ pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<State> {
                 _ => return counted(limit, std::str::from_utf8(raw).ok()?.parse().ok()?),
             };
             Some(State::FixedWindow(FixedWindow::state(instant(end), count)))
+        }
+        Limit::SlidingWindow(_) if raw.first()?.is_ascii_digit() => {
+            counted(limit, std::str::from_utf8(raw).ok()?.parse().ok()?)
         }
         Limit::SlidingWindow(_) => {
             let (until, previous, current) = three(raw)?;
@@ -44,9 +47,15 @@ pub(crate) fn told_log(
     Some(State::SlidingLog(by.state([(makes_room, leaving), (newest, count - leaving)])))
 }
 
-/// A fixed window as one integer: the index of the window, scaled, and the count.
+/// A window as one integer: its index, scaled, and its counts.
 pub(crate) fn counted(limit: &Limit, number: u64) -> Option<State> {
     let window = limit.quota().window().as_micros();
+    if matches!(limit, Limit::SlidingWindow(_)) {
+        let scale = half_scale(window);
+        let until = instant((number / scale / scale).checked_mul(window)?);
+        let (previous, current) = (number / scale % scale, number % scale);
+        return Some(State::SlidingWindow(SlidingWindow::state(until, previous, current)));
+    }
     let (index, count) = (number / scale(window), number % scale(window));
     let end = index.checked_mul(window)?;
     Some(State::FixedWindow(FixedWindow::state(instant(end), count)))

@@ -48,8 +48,7 @@ fn uniform(rounds: usize, decisions: u64) -> anyhow::Result<()> {
                 Load { kind: *kind, keys: KEYS, decisions, precision: EXACT, url: redis.url() };
             ours.push(callers::run(&load, || redis.cpu_micros())?);
         }
-        let (ours, theirs) = (median(ours)?, median(theirs)?);
-        rows.push(row(kind.name(), ours, theirs));
+        rows.push(row(kind.name(), &ours, &theirs)?);
     }
     table::print(
         "100,000 keys, 64 callers, beside the script by redis-benchmark -P 16",
@@ -75,9 +74,8 @@ fn hot_key(rounds: usize, decisions: u64) -> anyhow::Result<()> {
                 ours.push(callers::run(&load, || redis.cpu_micros())?);
             }
         }
-        let theirs = median(theirs)?;
-        rows.push(row(kind.name(), median(exact)?, theirs));
-        rows.push(row(&format!("{kind}, leased"), median(leased)?, theirs));
+        rows.push(row(kind.name(), &exact, &theirs)?);
+        rows.push(row(&format!("{kind}, leased"), &leased, &theirs)?);
     }
     table::print("One key", &HEADER.map(str::to_owned), &rows);
     Ok(())
@@ -86,15 +84,21 @@ fn hot_key(rounds: usize, decisions: u64) -> anyhow::Result<()> {
 const HEADER: [&str; 6] =
     ["", "Redis CPU, us", "script's", "ratio", "decisions/s", "of the script's"];
 
-fn row(name: &str, ours: Result, theirs: Result) -> Vec<String> {
-    vec![
+/// Medians of all rounds. So are the ratios: each is of two runs that followed one another, since the
+/// machine is not as fast in one minute as in the next.
+fn row(name: &str, ours: &[Result], theirs: &[Result]) -> anyhow::Result<Vec<String>> {
+    let ratio = |of: fn(&Result) -> f64| {
+        median(ours.iter().zip(theirs).map(|(ours, theirs)| of(ours) / of(theirs)))
+    };
+    let cpu = |results: &[Result]| median(results.iter().map(|result| result.cpu));
+    Ok(vec![
         name.to_owned(),
-        format!("{:.2}", ours.cpu),
-        format!("{:.2}", theirs.cpu),
-        format!("{:.2}", ours.cpu / theirs.cpu),
-        format!("{:.0}", ours.a_second),
-        format!("{:.2}", ours.a_second / theirs.a_second),
-    ]
+        format!("{:.2}", cpu(ours)?),
+        format!("{:.2}", cpu(theirs)?),
+        format!("{:.2}", ratio(|result| result.cpu)?),
+        format!("{:.0}", median(ours.iter().map(|result| result.a_second))?),
+        format!("{:.2}", ratio(|result| result.a_second)?),
+    ])
 }
 
 /// Attackers: a hundred times what is allowed.
@@ -135,12 +139,8 @@ fn on_a_cluster(decisions: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn median(mut results: Vec<Result>) -> anyhow::Result<Result> {
-    let middle = |mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
-    };
-    let cpu = middle(results.iter().map(|result| result.cpu).collect());
-    let a_second = middle(results.drain(..).map(|result| result.a_second).collect());
-    Ok(Result { cpu: cpu.context("a round")?, a_second: a_second.context("a round")? })
+fn median(values: impl Iterator<Item = f64>) -> anyhow::Result<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().context("a round")
 }
