@@ -97,6 +97,24 @@ pub fn traces(mix: Mix) -> impl Strategy<Value = Trace> {
     })
 }
 
+/// Traces of large quotas, and of costs to match: around the powers of two, where a store may begin to
+/// write its counts in another way.
+pub fn large_traces() -> impl Strategy<Value = Trace> {
+    let kinds = AlgorithmKind::ALL.iter().filter(|kind| **kind != AlgorithmKind::SlidingLog);
+    let kind = prop::sample::select(kinds.copied().collect::<Vec<_>>());
+    let window = prop::sample::select(vec![1_000, 1_000_000, 60_000_000_u64]);
+    let limit = (prop::sample::select(vec![5, 10, 13, 16, 20, 26, 32]), 0..5_u64);
+    let limit = limit.prop_map(|(exponent, more)| (1 << exponent) - 2 + more);
+    let mix = prop::sample::select(vec![Mix::JUMPING, Mix::CHANGING]);
+    (kind, window, limit, mix).prop_flat_map(|(kind, window, limit, mix)| {
+        let quota = Quota::new(limit, Span::from_micros(window)).unwrap();
+        let limit = Limit::new(kind, &quota).unwrap();
+        let events = prop::collection::vec(events(limit, mix), 1..60);
+        let start = Timestamp::from_secs(1_763_000_000);
+        events.prop_map(move |events| Trace { limit, start, events })
+    })
+}
+
 fn events(limit: Limit, mix: Mix) -> BoxedStrategy<Event> {
     let (window, capacity) = (limit.quota().window().as_micros(), limit.capacity());
     let wait = prop_oneof![

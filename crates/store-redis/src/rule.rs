@@ -81,7 +81,7 @@ pub(crate) fn scale(window: u64) -> u64 {
 
 /// The same for a sliding window, which has two counts.
 pub(crate) fn half_scale(window: u64) -> u64 {
-    1 << (window.max(1).ilog2().min(50) + 1) / 2
+    1 << window.max(1).ilog2().min(50).div_ceil(2)
 }
 
 #[cfg(test)]

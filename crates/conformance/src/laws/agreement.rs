@@ -6,7 +6,7 @@ use tidegate_core::{Charge, Cost, Rule, Span, Timestamp};
 use super::CASES;
 use crate::Subject;
 use crate::model::ModelStore;
-use crate::trace::{Mix, Play, Trace, for_all, fresh, limits, rule, traces};
+use crate::trace::{Mix, Play, Trace, for_all, fresh, large_traces, limits, rule, traces};
 
 /// Every verdict of every trace is the model's.
 pub fn agrees_with_the_model(subject: &impl Subject) {
@@ -27,6 +27,11 @@ pub fn agrees_with_the_model_when_limits_change(subject: &impl Subject) {
     for_all(subject.share_of(2 * CASES), traces(Mix::CHANGING), |trace| {
         compare(subject, &trace, false);
     });
+}
+
+/// Also when much is counted.
+pub fn large_counts_agree_with_the_model(subject: &impl Subject) {
+    for_all(subject.share_of(4 * CASES), large_traces(), |trace| compare(subject, &trace, false));
 }
 
 /// A key's own windows are windows too.
