@@ -19,8 +19,9 @@ local function swift_sliding_window(rule, first, last)
         current = 0
       end
       local room, share = limit - current - sum, previous * left
-      -- Neither from the future, nor run over.
-      done = previous < scale and current + sum < scale and share <= LARGEST
+      -- One of ours, neither from the future, nor run over.
+      done = (before == 0 or before >= square) and previous < scale and current + sum < scale
+        and share <= LARGEST
       -- Past the largest number the right side is not exact, and exact enough.
       local fits = room >= 0 and share <= room * window
       done = done and (fits or sum == cost)

@@ -12,14 +12,14 @@ pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<State> {
         Limit::FixedWindow(_) => {
             let (end, count) = match raw {
                 [b'w', rest @ ..] if rest.len() == 14 => (number(rest, 0, 7), number(rest, 7, 7)),
-                _ => return counted(limit, std::str::from_utf8(raw).ok()?.parse().ok()?),
+                _ => return counted(limit, whole(raw)?),
             };
             Some(State::FixedWindow(FixedWindow::state(instant(end), count)))
         }
-        Limit::SlidingWindow(_) if raw.first()?.is_ascii_digit() => {
-            counted(limit, std::str::from_utf8(raw).ok()?.parse().ok()?)
-        }
         Limit::SlidingWindow(_) => {
+            if let Some(number) = whole(raw) {
+                return counted(limit, number);
+            }
             let (until, previous, current) = three(raw)?;
             Some(State::SlidingWindow(SlidingWindow::state(until, previous, current)))
         }
@@ -68,6 +68,13 @@ fn without_rounding(raw: &[u8]) -> SmallVec<[u8; 24]> {
         *head &= 0xf;
     }
     raw
+}
+
+/// What `whole` of `arithmetic.lua` reads: a number as INCRBY writes it.
+fn whole(raw: &[u8]) -> Option<u64> {
+    let is_one = matches!(raw, [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit));
+    let number = std::str::from_utf8(raw).ok().filter(|_| is_one)?.parse().ok()?;
+    (number < 1 << 53).then_some(number)
 }
 
 /// What `pack_three` makes: an instant, and two numbers of two, four or seven bytes.

@@ -29,12 +29,36 @@ async fn a_text_under_our_key_is_of_the_wrong_type_and_still_there_afterwards() 
     let redis = Redis::start();
     let store = patient_store(&redis.url());
     for (n, kind) in (0..).zip(AlgorithmKind::ALL) {
-        for text in ["", "x", "not a number", "17 and more text than any state of ours has"] {
+        for text in ["", "x", "-5", "not a number", "17 and more text than any state of ours has"] {
             let counter = Counter::new(*kind, "10/hour", n);
             let key = store.key_name(&counter.charge());
             redis.command(&[&b"SET"[..], &key, text.as_bytes()]).or_panic();
             assert_kind(counter.ask(&store).await, StoreErrorKind::WrongType);
             assert_eq!(redis.command(&[&b"GET"[..], &key]), Reply::bulk(text), "{kind}");
+        }
+    }
+}
+
+/// Numbers that others might write: whatever becomes of them, callers hear of it.
+#[tokio::test]
+async fn of_a_number_under_our_key_is_told_what_was_done() {
+    let redis = Redis::start();
+    let store = patient_store(&redis.url());
+    for (n, kind) in (0..).zip([AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow]) {
+        for text in ["1", "2", "3", "01234567890", "000000000000001", "99999999999999999999"] {
+            let counter = Counter::new(kind, "10/hour", n);
+            let key = store.key_name(&counter.charge());
+            redis.command(&[&b"SET"[..], &key, text.as_bytes()]).or_panic();
+            match counter.ask(&store).await {
+                Ok(passes) => {
+                    let used = if passes { 1 } else { 10 };
+                    assert_eq!(counter.used(&store).await, used, "{kind} {text}");
+                }
+                answer => {
+                    assert_kind(answer, StoreErrorKind::WrongType);
+                    assert_eq!(redis.command(&[&b"GET"[..], &key]), Reply::bulk(text), "{kind}");
+                }
+            }
         }
     }
 }
