@@ -1,13 +1,14 @@
--- Counts requests, and looks at what comes of it, as for a fixed window.
+-- Counts requests, and looks at what comes of it, as for a fixed window. Counts that do not fit
+-- into the integer are left.
 local function swift_sliding_window(rule, first, last)
   local limit, window, scale, cost = rule[2], rule[3], rule[4], rule[6]
-  if limit >= scale then return false end
+  local most = min(limit, scale - 1)
   local final = floor(now / window) * window + 2 * window
   local left, square, one = final - window - now, scale * scale, format('%.0f', cost)
   local none = final / window * square
   for key = first, last do
     local name, sum, done = KEYS[key], cost * (times[key] or 1), false
-    local number = sum <= limit and pcall('INCRBY', name, sum == cost and one or sum)
+    local number = sum <= most and pcall('INCRBY', name, sum == cost and one or sum)
     if type(number) == 'number' then
       local before = number - sum
       local current, previous = before % scale, 0

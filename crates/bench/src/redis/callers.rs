@@ -82,7 +82,6 @@ const fn generous(kind: AlgorithmKind, keys: u64) -> &'static str {
         AlgorithmKind::TokenBucket if keys > 1 => "1000/hour burst 1000",
         AlgorithmKind::TokenBucket => "100000/minute burst 100000000",
         AlgorithmKind::SlidingLog => "100000/s",
-        AlgorithmKind::SlidingWindow if keys > 1 => "8000/minute",
         _ => "10000000/minute",
     }
 }

@@ -15,8 +15,7 @@ fn script(kind: AlgorithmKind, keys: u64) -> anyhow::Result<(&'static str, [&'st
             (include_str!("../../lua/fixed_window.lua"), ["10000000", "60"])
         }
         AlgorithmKind::SlidingWindow => {
-            let arguments = [if keys == 1 { "10000000" } else { "8000" }, "60000"];
-            (include_str!("../../lua/sliding_window.lua"), arguments)
+            (include_str!("../../lua/sliding_window.lua"), ["10000000", "60000"])
         }
         AlgorithmKind::SlidingLog => {
             (include_str!("../../lua/sliding_log.lua"), ["100000", "1000000"])
