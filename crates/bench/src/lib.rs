@@ -63,6 +63,9 @@ enum Benchmark {
         /// Decisions in a round.
         #[arg(long, default_value_t = 500_000)]
         decisions: u64,
+        /// Only what has this in its name, such as "fixed-window, one key".
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
     },
     /// The Redis protocol, beside a server that does nothing but answer PING, and beside
     /// throttlecrab's where it is installed. Starts its own servers.
@@ -154,7 +157,9 @@ pub fn run(allocations: Allocations) -> anyhow::Result<()> {
             memory::compare()
         }
         Benchmark::Policy { rounds, requests } => policy::compare(rounds, requests, allocations),
-        Benchmark::Redis { rounds, decisions } => redis::compare(rounds, decisions),
+        Benchmark::Redis { rounds, decisions, only } => {
+            redis::compare(rounds, decisions, &only)
+        }
         Benchmark::Resp { rounds, seconds } => resp::compare(rounds, seconds),
         Benchmark::Http { rounds, seconds } => http::compare(rounds, seconds),
         Benchmark::MemoryOf { contestant, keys } => memory::measure(&contestant, keys),

@@ -1,7 +1,10 @@
 //! Prints a table that a person can read and paste.
 
-/// Aligned columns with a header, as Markdown.
+/// Aligned columns with a header, as Markdown. Nothing, if there are no rows.
 pub(crate) fn print(title: &str, header: &[String], rows: &[Vec<String>]) {
+    if rows.is_empty() {
+        return;
+    }
     println!("\n## {title}\n");
     let widths: Vec<usize> = (0..header.len())
         .map(|column| {

@@ -9,8 +9,8 @@ use tidegate_core::{Charge, Cost, Span, Timestamp};
 use tidegate_store::{Store, StoreError, StoreErrorKind, Usage, Verdicts};
 use tokio::time::timeout;
 
-use crate::batch::{Ask, Item, Items};
-use crate::courier::Courier;
+use crate::batch::{Answer, Ask, Item, Items};
+use crate::courier::{Courier, Place};
 use crate::key::KeyName;
 use crate::link::Link;
 use crate::naming::Naming;
@@ -97,29 +97,33 @@ impl RedisStore {
     }
 
     /// Asks within the deadline, whatever happens.
-    async fn ask(&self, ask: Ask) -> Result<(bool, Verdicts), StoreError> {
+    fn ask(&self, ask: Ask) -> impl Future<Output = Answer> + Send {
         let place = self.courier.place(&ask);
-        if self.courier.is_open(place.slot) {
-            return Err(StoreError::new(
-                StoreErrorKind::Unreachable,
-                "it did not answer lately, so nobody asks until it does",
-            ));
-        }
-        // All requests of a key take the same way, so that they find company.
-        let counter = ask.items().first().map_or(0, |item| item.counter.low());
-        let queue = &self.queues[counter as usize % self.queues.len()];
-        match timeout(self.deadline, queue.ask(ask)).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                // It left after it was asked, so it is under way for less than that.
-                let late = queue.overdue(self.deadline / 2);
-                self.courier.timed_out(place, &late);
-                Err(StoreError::new(
-                    StoreErrorKind::Timeout,
-                    format!("no answer within {:?}", self.deadline),
-                ))
+        let asked = match self.courier.is_open(place.slot) {
+            true => Err(unasked()),
+            false => {
+                let queue = self.queue(&ask);
+                Ok((timeout(self.deadline, queue.ask(ask)), queue))
             }
+        };
+        async move {
+            let (answer, queue) = asked?;
+            answer.await.unwrap_or_else(|_| Err(self.timed_out(place, queue)))
         }
+    }
+
+    /// All requests of a key take the same way, so that they find company.
+    fn queue(&self, ask: &Ask) -> &Arc<Queue<Arc<Courier>>> {
+        let counter = ask.items().first().map_or(0, |item| item.counter.low());
+        &self.queues[counter as usize % self.queues.len()]
+    }
+
+    #[cold]
+    fn timed_out(&self, place: Place, queue: &Queue<Arc<Courier>>) -> StoreError {
+        // It left after it was asked, so it is under way for less than that.
+        let late = queue.overdue(self.deadline / 2);
+        self.courier.timed_out(place, &late);
+        StoreError::new(StoreErrorKind::Timeout, format!("no answer within {:?}", self.deadline))
     }
 
     /// Charges that a Cluster keeps in different places: one place after the other. Where one
@@ -168,6 +172,14 @@ impl RedisStore {
     }
 }
 
+#[cold]
+fn unasked() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Unreachable,
+        "it did not answer lately, so nobody asks until it does",
+    )
+}
+
 /// Until a verdict is there.
 const UNKNOWN: Verdict =
     Verdict { allowed: false, limit: 0, remaining: 0, retry_after: None, reset_after: Span::ZERO };
@@ -203,7 +215,7 @@ impl Store for RedisStore {
         if self.courier.is_cluster() && items.len() > 1 {
             let mut groups = by_slot(items);
             if groups.len() > 1 {
-                return self.settle_apart(groups, out).await;
+                return Box::pin(self.settle_apart(groups, out)).await;
             }
             let items = groups.pop().map(|(_, items)| items).unwrap_or_default();
             return self.settle_together(items, out).await;

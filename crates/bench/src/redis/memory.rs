@@ -5,20 +5,22 @@ use std::sync::Arc;
 use tidegate::{AlgorithmKind, Cost, Limiter, RedisConfig, RedisStore};
 use tidegate_testkit::Redis;
 
+use super::wanted;
 use crate::table;
 
 const KEYS: u64 = 1_000_000;
 const KEYS_WITH_A_LOG: u64 = 100_000;
 
 /// Bytes of `used_memory` a key: a million keys of each algorithm, and logs of ten entries.
-pub(super) fn compare() -> anyhow::Result<()> {
+pub(super) fn compare(only: &str) -> anyhow::Result<()> {
     let mut rows = Vec::new();
-    for kind in AlgorithmKind::ALL {
-        eprintln!("{kind}, memory ...");
-        rows.push(vec![kind.name().to_owned(), format!("{:.0}", measure(*kind, KEYS, 1)?)]);
+    for kind in wanted(AlgorithmKind::ALL, "memory", only) {
+        rows.push(vec![kind.name().to_owned(), format!("{:.0}", measure(kind, KEYS, 1)?)]);
     }
-    let log = measure(AlgorithmKind::SlidingLog, KEYS_WITH_A_LOG, 10)?;
-    rows.push(vec!["sliding-log, 10 entries".to_owned(), format!("{log:.0}")]);
+    for kind in wanted(&[AlgorithmKind::SlidingLog], "10 entries, memory", only) {
+        let log = measure(kind, KEYS_WITH_A_LOG, 10)?;
+        rows.push(vec![format!("{kind}, 10 entries"), format!("{log:.0}")]);
+    }
     table::print("Bytes a key in Redis", &["".to_owned(), "used_memory".to_owned()], &rows);
     Ok(())
 }

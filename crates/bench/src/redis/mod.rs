@@ -26,26 +26,40 @@ const LEASED: Precision = Precision::Leased { max_over_permille: 50 };
 /// Keys that requests are spread over.
 const KEYS: u64 = 100_000;
 
-/// Everything, once for each round.
-pub(crate) fn compare(rounds: usize, decisions: u64) -> anyhow::Result<()> {
-    uniform(rounds, decisions)?;
-    hot_key(rounds, decisions)?;
-    over_the_limit(decisions)?;
-    on_a_cluster(decisions)?;
-    memory::compare()
+/// Everything whose name contains `only`, once for each round.
+pub(crate) fn compare(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
+    uniform(rounds, decisions, only)?;
+    hot_key(rounds, decisions, only)?;
+    over_the_limit(decisions, only)?;
+    on_a_cluster(decisions, only)?;
+    memory::compare(only)
+}
+
+/// Those of the algorithms for which a measurement was asked for, as they come.
+fn wanted<'a>(
+    kinds: &'a [AlgorithmKind],
+    what: &'a str,
+    only: &'a str,
+) -> impl Iterator<Item = AlgorithmKind> + 'a {
+    kinds.iter().copied().filter(move |kind| {
+        let name = format!("{kind}, {what}");
+        let wanted = name.contains(only);
+        if wanted {
+            eprintln!("{name} ...");
+        }
+        wanted
+    })
 }
 
 /// Many keys: each algorithm beside its script.
-fn uniform(rounds: usize, decisions: u64) -> anyhow::Result<()> {
+fn uniform(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
     let redis = Redis::start();
     let mut rows = Vec::new();
-    for kind in AlgorithmKind::ALL {
-        eprintln!("{kind}, {KEYS} keys ...");
+    for kind in wanted(AlgorithmKind::ALL, "100,000 keys", only) {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
-            theirs.push(scripts::run(&redis, *kind, KEYS, decisions)?);
-            let load =
-                Load { kind: *kind, keys: KEYS, decisions, precision: EXACT, url: redis.url() };
+            theirs.push(scripts::run(&redis, kind, KEYS, decisions)?);
+            let load = Load { kind, keys: KEYS, decisions, precision: EXACT, url: redis.url() };
             ours.push(callers::run(&load, || redis.cpu_micros())?);
         }
         rows.push(row(kind.name(), &ours, &theirs)?);
@@ -59,13 +73,12 @@ fn uniform(rounds: usize, decisions: u64) -> anyhow::Result<()> {
 }
 
 /// One key that everybody wants.
-fn hot_key(rounds: usize, decisions: u64) -> anyhow::Result<()> {
+fn hot_key(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
     let redis = Redis::start();
+    let kinds =
+        [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow, AlgorithmKind::TokenBucket];
     let mut rows = Vec::new();
-    for kind in
-        [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow, AlgorithmKind::TokenBucket]
-    {
-        eprintln!("{kind}, one key ...");
+    for kind in wanted(&kinds, "one key", only) {
         let (mut exact, mut leased, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..rounds {
             theirs.push(scripts::run(&redis, kind, 1, decisions)?);
@@ -102,11 +115,11 @@ fn row(name: &str, ours: &[Result], theirs: &[Result]) -> anyhow::Result<Vec<Str
 }
 
 /// Attackers: a hundred times what is allowed.
-fn over_the_limit(decisions: u64) -> anyhow::Result<()> {
+fn over_the_limit(decisions: u64, only: &str) -> anyhow::Result<()> {
     let redis = Redis::start();
     let mut rows = Vec::new();
-    for kind in AlgorithmKind::ALL {
-        let share = callers::share_that_reaches_redis(&redis, *kind, decisions)?;
+    for kind in wanted(AlgorithmKind::ALL, "over the limit", only) {
+        let share = callers::share_that_reaches_redis(&redis, kind, decisions)?;
         rows.push(vec![
             kind.name().to_owned(),
             format!("{:.1} %", 100.0 * share.denied),
@@ -119,14 +132,16 @@ fn over_the_limit(decisions: u64) -> anyhow::Result<()> {
 }
 
 /// Where the keys of a call must share a slot.
-fn on_a_cluster(decisions: u64) -> anyhow::Result<()> {
+fn on_a_cluster(decisions: u64, only: &str) -> anyhow::Result<()> {
+    let mut kinds = wanted(AlgorithmKind::ALL, "Cluster", only).peekable();
+    if kinds.peek().is_none() {
+        return Ok(());
+    }
     let cluster = Cluster::start(3);
     let cpu = || cluster.nodes().iter().map(Redis::cpu_micros).sum();
     let mut rows = Vec::new();
-    for kind in AlgorithmKind::ALL {
-        eprintln!("{kind}, Cluster ...");
-        let load =
-            Load { kind: *kind, keys: KEYS, decisions, precision: EXACT, url: cluster.url() };
+    for kind in kinds {
+        let load = Load { kind, keys: KEYS, decisions, precision: EXACT, url: cluster.url() };
         let ours = callers::run(&load, cpu)?;
         rows.push(vec![
             kind.name().to_owned(),

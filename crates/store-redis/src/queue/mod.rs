@@ -7,7 +7,9 @@
 mod aloft;
 mod waiting;
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -48,19 +50,21 @@ impl<C: Carrier> Queue<C> {
         Arc::new(Self { carrier, most, deadline, waiting: Mutex::new(Waiting::new(lanes)) })
     }
 
-    /// Gets an answer, in its turn. A caller that stops waiting before its request has left takes
-    /// it back by that.
-    pub(crate) async fn ask(self: &Arc<Self>, ask: Ask) -> Answer {
+    /// Asks, and gets an answer in its turn. A caller that stops waiting before its request has left
+    /// takes it back by that.
+    ///
+    /// No `async fn`: a future with a request in it would be moved from hand to hand, which takes
+    /// longer than all that is done here.
+    pub(crate) fn ask(self: &Arc<Self>, ask: Ask) -> Asked {
         let (answer, answered) = oneshot::channel();
-        {
-            let mut waiting = self.waiting.lock();
-            if waiting.len() >= self.most {
-                return Err(too_many(waiting.len()));
-            }
+        let mut waiting = self.waiting.lock();
+        if waiting.len() >= self.most {
+            let _ = answer.send(Err(too_many(waiting.len())));
+        } else {
             waiting.push(ask, answer, self.deadline);
             self.start_another(&mut waiting);
         }
-        answered.await.unwrap_or_else(|_| Err(abandoned()))
+        Asked(answered)
     }
 
     /// The connections on which a call is under way for so long.
@@ -132,6 +136,18 @@ impl<C: Carrier> Queue<C> {
         }
         waiting.clear(&mut kept_back);
         boarded
+    }
+}
+
+/// The answer to a request, when it is there.
+#[derive(Debug)]
+pub(crate) struct Asked(oneshot::Receiver<Answer>);
+
+impl Future for Asked {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        Pin::new(&mut self.0).poll(context).map(|answer| answer.unwrap_or_else(|_| Err(abandoned())))
     }
 }
 
