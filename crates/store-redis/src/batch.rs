@@ -87,6 +87,16 @@ impl Ask {
         let nobody = Fingerprint::new(0, 0);
         self.items().first().map_or(nobody, |item| item.charge().subject())
     }
+
+    /// Whether this charge by itself would be the same request.
+    pub(crate) fn is_like(&self, charge: &Charge<'_>) -> bool {
+        let Self::Settle(items) = self else { return false };
+        let [item] = items.as_slice() else { return false };
+        item.counter == charge.counter()
+            && item.cost == charge.cost()
+            && item.rule == *charge.rule()
+            && item.plain.is_none()
+    }
 }
 
 /// Whether a request passes, and each charge's verdict.
@@ -95,10 +105,26 @@ pub(crate) type Answer = Result<(bool, Verdicts), StoreError>;
 /// Requests that gather for one call.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    pub(crate) asks: Vec<Ask>,
+    pub(crate) crowds: Vec<Crowd>,
+    /// How many requests these are.
+    pub(crate) requests: usize,
     pub(crate) keys: Vec<Entry>,
     places: HashMap<Fingerprint, usize, RandomState>,
     pub(crate) prices: Vec<(Limit, Cost)>,
+}
+
+/// Requests that are all alike and come one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Crowd {
+    pub(crate) ask: Ask,
+    pub(crate) size: usize,
+}
+
+impl Crowd {
+    /// A request by itself.
+    pub(crate) const fn of_one(ask: Ask) -> Self {
+        Self { ask, size: 1 }
+    }
 }
 
 /// A key, and what is asked of it.
@@ -118,20 +144,20 @@ impl Batch {
     /// Keys in one call: past this they gain little, and a script must not run for long.
     pub(crate) const MAX_KEYS: usize = 128;
     /// Requests in one call.
-    pub(crate) const MAX_ASKS: usize = 512;
+    pub(crate) const MAX_REQUESTS: usize = 512;
 
     /// Whether a request can come along: there is room, and nobody knows another limit for the same
     /// counter, which happens while a policy is being replaced.
-    pub(crate) fn has_room_for(&self, ask: &Ask) -> bool {
+    pub(crate) fn has_room_for(&self, ask: &Ask, size: usize) -> bool {
         let differs = |item: &Item| {
             let entry = self.places.get(&item.counter).map(|place| &self.keys[*place]);
             entry.is_some_and(|entry| self.prices[entry.price].0 != item.rule.limit)
         };
         // Those have a script of their own, which takes one request.
-        let apart = ask.is_plain() || self.asks.first().is_some_and(Ask::is_plain);
-        let fits = self.asks.len() < Self::MAX_ASKS
+        let apart = ask.is_plain() || self.crowds.first().is_some_and(|crowd| crowd.ask.is_plain());
+        let fits = self.requests + size <= Self::MAX_REQUESTS
             && self.keys.len() + ask.items().len() <= Self::MAX_KEYS;
-        self.asks.is_empty() || (fits && !apart && !ask.items().iter().any(differs))
+        self.crowds.is_empty() || (fits && !apart && !ask.items().iter().any(differs))
     }
 
     /// Whether all its counters are in the call anyway.
@@ -139,23 +165,25 @@ impl Batch {
         ask.items().iter().all(|item| self.places.contains_key(&item.counter))
     }
 
-    pub(crate) fn add(&mut self, mut ask: Ask) {
-        let connected = !matches!(&ask, Ask::Settle(items) if items.len() == 1);
-        for item in ask.items_mut() {
+    pub(crate) fn add(&mut self, mut crowd: Crowd) {
+        let connected = !matches!(&crowd.ask, Ask::Settle(items) if items.len() == 1);
+        let times = crowd.size as u64;
+        for item in crowd.ask.items_mut() {
             let price = self.price(item.rule.limit, item.cost);
             item.place = *self.places.entry(item.counter).or_insert(self.keys.len());
             match self.keys.get_mut(item.place) {
                 Some(entry) => {
-                    entry.times += 1;
+                    entry.times += times;
                     entry.connected |= connected || entry.price != price;
                 }
                 None => {
                     let (name, phase) = (item.key.clone(), item.phase);
-                    self.keys.push(Entry { name, price, phase, times: 1, connected });
+                    self.keys.push(Entry { name, price, phase, times, connected });
                 }
             }
         }
-        self.asks.push(ask);
+        self.requests += crowd.size;
+        self.crowds.push(crowd);
     }
 
     fn price(&mut self, limit: Limit, cost: Cost) -> usize {

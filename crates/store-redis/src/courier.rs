@@ -9,7 +9,7 @@ use tidegate_core::{Fingerprint, Timestamp};
 use tidegate_store::{Clock, StoreError, StoreErrorKind, SystemClock, Usage};
 use tokio::time::{sleep, timeout};
 
-use crate::batch::{Answer, Ask, Batch};
+use crate::batch::{Answer, Ask, Batch, Crowd};
 use crate::breaker::Breaker;
 use crate::link::{Call, Failure, Link, Reply};
 use crate::naming::Naming;
@@ -137,7 +137,7 @@ impl Courier {
     /// Whether Redis decides again: a decision about nobody, where it was asked in vain.
     async fn probe(&self, place: Place) -> bool {
         let mut batch = Batch::default();
-        self.naming.probe(place.subject).into_iter().for_each(|ask| batch.add(ask));
+        self.naming.probe(place.subject).into_iter().for_each(|ask| batch.add(Crowd::of_one(ask)));
         let call = self.call(&batch.seal());
         matches!(timeout(PROBE_TIMEOUT, self.link.run(place.slot, 0, &call)).await, Ok(Ok(_)))
     }
@@ -169,7 +169,7 @@ impl Carrier for Arc<Courier> {
 
     async fn carry(&self, lane: usize, parcel: &Parcel) -> Vec<Answer> {
         match self.run(lane, parcel).await {
-            Err(failure) if failure.keys_apart && parcel.asks().len() > 1 => {
+            Err(failure) if failure.keys_apart && parcel.crowds().len() > 1 => {
                 self.carry_apart(lane, parcel).await
             }
             outcome => self.answers(parcel, outcome),
@@ -183,7 +183,7 @@ impl Courier {
     }
 
     fn slot(&self, parcel: &Parcel) -> u16 {
-        parcel.asks().first().map_or(0, |ask| self.place(ask).slot)
+        parcel.first().map_or(0, |ask| self.place(ask).slot)
     }
 
     fn answers(self: &Arc<Self>, parcel: &Parcel, outcome: Result<Reply, Failure>) -> Vec<Answer> {
@@ -193,12 +193,10 @@ impl Courier {
                 parcel.answers(&reply)
             }
             Err(failure) => {
-                let first = parcel.asks().first();
-                if let Some(ask) = first.filter(|_| is_of_the_server(&failure)) {
+                if let Some(ask) = parcel.first().filter(|_| is_of_the_server(&failure)) {
                     self.failed(self.place(ask));
                 }
-                let error = StoreError::from(failure);
-                parcel.asks().iter().map(|_| Err(error.clone())).collect()
+                parcel.all(&failure.into())
             }
         }
     }
@@ -206,7 +204,7 @@ impl Courier {
     /// Requests that cannot be decided in one call, because their slot moves and the keys of some
     /// have moved already. All at once, so that nobody waits for the others.
     async fn carry_apart(self: &Arc<Self>, lane: usize, parcel: &Parcel) -> Vec<Answer> {
-        let flights: Vec<_> = apart(parcel.asks())
+        let flights: Vec<_> = apart(parcel.crowds())
             .into_iter()
             .map(|(places, part)| {
                 let courier = Arc::clone(self);
@@ -217,7 +215,7 @@ impl Courier {
                 (places, tokio::spawn(flight))
             })
             .collect();
-        let mut answers: Vec<_> = parcel.asks().iter().map(|_| Err(abandoned())).collect();
+        let mut answers = parcel.all(&abandoned());
         for (places, flight) in flights {
             for (place, answer) in places.into_iter().zip(flight.await.unwrap_or_default()) {
                 answers[place] = answer;
@@ -227,18 +225,20 @@ impl Courier {
     }
 }
 
-/// Requests, those with the same keys together, with their places.
-fn apart(asks: &[Ask]) -> Vec<(Vec<usize>, Parcel)> {
+/// Requests, those with the same keys together, with the places of their answers.
+fn apart(crowds: &[Crowd]) -> Vec<(Vec<usize>, Parcel)> {
     let mut parts: Vec<(Vec<usize>, Batch)> = Vec::new();
     let mut known: HashMap<Vec<Fingerprint>, usize> = HashMap::new();
-    for (place, ask) in asks.iter().enumerate() {
-        let counters = ask.items().iter().map(|item| item.counter).collect();
+    let mut place = 0;
+    for crowd in crowds {
+        let counters = crowd.ask.items().iter().map(|item| item.counter).collect();
         let part = *known.entry(counters).or_insert_with(|| {
             parts.push(Default::default());
             parts.len() - 1
         });
-        parts[part].0.push(place);
-        parts[part].1.add(ask.clone());
+        parts[part].0.extend(place..place + crowd.size);
+        parts[part].1.add(crowd.clone());
+        place += crowd.size;
     }
     parts.into_iter().map(|(places, batch)| (places, batch.seal())).collect()
 }

@@ -4,7 +4,7 @@ use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Limit, Timestamp};
 use tidegate_store::{StoreError, StoreErrorKind};
 
-use crate::batch::{Answer, Ask, Batch, Entry, Item};
+use crate::batch::{Answer, Ask, Batch, Crowd, Entry, Item};
 use crate::link::Reply;
 use crate::replay::Replay;
 use crate::{pack, plain, rule};
@@ -31,13 +31,23 @@ impl Parcel {
         Self { batch, positions, order }
     }
 
-    pub(crate) fn asks(&self) -> &[Ask] {
-        &self.batch.asks
+    pub(crate) fn crowds(&self) -> &[Crowd] {
+        &self.batch.crowds
+    }
+
+    /// How many requests it has.
+    #[cfg(test)]
+    pub(crate) const fn requests(&self) -> usize {
+        self.batch.requests
+    }
+
+    pub(crate) fn first(&self) -> Option<&Ask> {
+        self.crowds().first().map(|crowd| &crowd.ask)
     }
 
     /// The one request, if it concerns keys that another limiter writes too.
     pub(crate) fn plain(&self) -> Option<&Ask> {
-        self.asks().first().filter(|ask| ask.is_plain())
+        self.first().filter(|ask| ask.is_plain())
     }
 
     /// How many keys the call has.
@@ -70,7 +80,7 @@ impl Parcel {
 
     /// The script's first argument; see `request.lua`.
     pub(crate) fn argument(&self, now: Timestamp) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64 + 8 * self.batch.asks.len());
+        let mut out = Vec::with_capacity(64 + 8 * self.batch.crowds.len());
         pack::list(&mut out, 6);
         pack::list(&mut out, self.batch.prices.len());
         for (limit, cost) in &self.batch.prices {
@@ -109,8 +119,10 @@ impl Parcel {
 
     fn write_requests(&self, out: &mut Vec<u8>) {
         let (mut requests, mut count) = (Vec::new(), 0);
-        for ask in self.asks().iter().filter(|ask| self.is_connected(ask)) {
-            count += self.write_request(ask, &mut requests);
+        for crowd in self.crowds().iter().filter(|crowd| self.is_connected(&crowd.ask)) {
+            for _ in 0..crowd.size {
+                count += self.write_request(&crowd.ask, &mut requests);
+            }
         }
         pack::list(out, count);
         out.append(&mut requests);
@@ -157,9 +169,19 @@ impl Parcel {
             return vec![plain::answer(ask, reply).unwrap_or_else(|| Err(misunderstood()))];
         }
         match Replay::new(self, reply) {
-            Some(mut replay) => self.asks().iter().map(|ask| replay.answer(ask)).collect(),
-            None => self.asks().iter().map(|_| Err(misunderstood())).collect(),
+            Some(mut replay) => self.each().map(|ask| replay.answer(ask)).collect(),
+            None => self.each().map(|_| Err(misunderstood())).collect(),
         }
+    }
+
+    /// The same answer for everybody.
+    pub(crate) fn all(&self, error: &StoreError) -> Vec<Answer> {
+        self.each().map(|_| Err(error.clone())).collect()
+    }
+
+    /// Every request, in their order.
+    fn each(&self) -> impl Iterator<Item = &Ask> {
+        self.crowds().iter().flat_map(|crowd| std::iter::repeat_n(&crowd.ask, crowd.size))
     }
 }
 

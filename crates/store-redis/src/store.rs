@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::Verdict;
-use tidegate_core::{Charge, Cost, Span, Timestamp};
+use tidegate_core::{Charge, Cost, Fingerprint, Span, Timestamp};
 use tidegate_store::{Store, StoreError, StoreErrorKind, Usage, Verdicts};
 use tokio::time::timeout;
 
@@ -14,7 +14,7 @@ use crate::courier::{Courier, Place};
 use crate::key::KeyName;
 use crate::link::Link;
 use crate::naming::Naming;
-use crate::queue::Queue;
+use crate::queue::{Asked, Queue};
 use crate::{RedisConfig, RedisStoreBuilder, board};
 
 /// Counters that every instance shares, in Redis: standalone, behind Sentinel, or a Cluster.
@@ -99,23 +99,35 @@ impl RedisStore {
     /// Asks within the deadline, whatever happens.
     fn ask(&self, ask: Ask) -> impl Future<Output = Answer> + Send {
         let place = self.courier.place(&ask);
-        let asked = match self.courier.is_open(place.slot) {
-            true => Err(unasked()),
-            false => {
-                let queue = self.queue(&ask);
-                Ok((timeout(self.deadline, queue.ask(ask)), queue))
-            }
-        };
-        async move {
-            let (answer, queue) = asked?;
-            answer.await.unwrap_or_else(|_| Err(self.timed_out(place, queue)))
+        let counter = ask.items().first().map_or(Fingerprint::NONE, |item| item.counter);
+        let queue = self.queue(counter);
+        let is_open = self.courier.is_open(place.slot);
+        self.answer(if is_open { Err(unasked()) } else { Ok(queue.ask(ask)) }, place, queue)
+    }
+
+    /// The same for a charge that somebody else waits for already, in the same way.
+    fn join(&self, charge: &Charge<'_>) -> Option<impl Future<Output = Answer> + Send> {
+        if self.courier.is_cluster() || self.courier.is_open(0) {
+            return None;
         }
+        let queue = self.queue(charge.counter());
+        let asked = queue.join(charge)?;
+        Some(self.answer(Ok(asked), Place { slot: 0, subject: charge.subject() }, queue))
+    }
+
+    fn answer(
+        &self,
+        asked: Result<Asked, StoreError>,
+        place: Place,
+        queue: &Queue<Arc<Courier>>,
+    ) -> impl Future<Output = Answer> + Send {
+        let asked = asked.map(|asked| timeout(self.deadline, asked));
+        async move { asked?.await.unwrap_or_else(|_| Err(self.timed_out(place, queue))) }
     }
 
     /// All requests of a key take the same way, so that they find company.
-    fn queue(&self, ask: &Ask) -> &Arc<Queue<Arc<Courier>>> {
-        let counter = ask.items().first().map_or(0, |item| item.counter.low());
-        &self.queues[counter as usize % self.queues.len()]
+    fn queue(&self, counter: Fingerprint) -> &Arc<Queue<Arc<Courier>>> {
+        &self.queues[counter.low() as usize % self.queues.len()]
     }
 
     #[cold]
@@ -208,6 +220,13 @@ fn by_slot(items: Items) -> Groups {
 
 impl Store for RedisStore {
     async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
+        if let [charge] = charges
+            && let Some(answer) = self.join(charge)
+        {
+            let (passes, verdicts) = answer.await?;
+            out.extend(verdicts);
+            return Ok(passes);
+        }
         let items = self.naming.items(charges)?;
         if items.is_empty() {
             return Ok(true);

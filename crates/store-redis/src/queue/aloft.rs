@@ -1,5 +1,7 @@
 //! Which counters are under way.
 
+use tidegate_core::Fingerprint;
+
 use crate::batch::Ask;
 
 /// What is asked of one counter is decided in the order in which it was asked. Two connections do
@@ -17,7 +19,7 @@ pub(super) struct Aloft {
 pub(super) type Marks = Vec<u16>;
 
 /// Few share a class with the hundred counters that a call has, or fewer.
-const CLASSES: usize = 2_048;
+pub(super) const CLASSES: usize = 2_048;
 
 impl Aloft {
     pub(super) fn new() -> Self {
@@ -43,6 +45,11 @@ impl Aloft {
     }
 }
 
-fn classes(ask: &Ask) -> impl Iterator<Item = u16> {
-    ask.items().iter().map(|item| (item.counter.low() % CLASSES as u64) as u16)
+/// The classes of what a request is about.
+pub(super) fn classes(ask: &Ask) -> impl Iterator<Item = u16> {
+    ask.items().iter().map(|item| class(item.counter))
+}
+
+pub(super) const fn class(counter: Fingerprint) -> u16 {
+    (counter.low() % CLASSES as u64) as u16
 }

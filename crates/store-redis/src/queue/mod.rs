@@ -13,12 +13,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tidegate_core::Charge;
 use tidegate_store::{StoreError, StoreErrorKind};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use self::aloft::Marks;
 use self::waiting::{Departure, Waiter, Waiting};
-use crate::batch::{Answer, Ask, Batch};
+use crate::batch::{Answer, Ask, Batch, Crowd};
 use crate::parcel::Parcel;
 
 /// Sends one call, and gives each of its requests an answer.
@@ -56,8 +58,8 @@ impl<C: Carrier> Queue<C> {
     /// No `async fn`: a future with a request in it would be moved from hand to hand, which takes
     /// longer than all that is done here.
     pub(crate) fn ask(self: &Arc<Self>, ask: Ask) -> Asked {
-        let (answer, answered) = oneshot::channel();
         let mut waiting = self.waiting.lock();
+        let (answer, answered) = oneshot::channel();
         if waiting.len() >= self.most {
             let _ = answer.send(Err(too_many(waiting.len())));
         } else {
@@ -65,6 +67,17 @@ impl<C: Carrier> Queue<C> {
             self.start_another(&mut waiting);
         }
         Asked(answered)
+    }
+
+    /// Asks together with whoever waits already and asks the same, if there is anybody.
+    pub(crate) fn join(self: &Arc<Self>, charge: &Charge<'_>) -> Option<Asked> {
+        let mut waiting = self.waiting.lock();
+        if waiting.len() >= self.most {
+            return None;
+        }
+        let answered = waiting.join(charge)?;
+        self.start_another(&mut waiting);
+        Some(Asked(answered))
     }
 
     /// The connections on which a call is under way for so long.
@@ -87,8 +100,10 @@ impl<C: Carrier> Queue<C> {
         if is_seen_to || !waiting.is_worth_a_flight(!self.carrier.keeps_slots_apart()) {
             return;
         }
+        // Outside of a runtime nothing flies. Whoever asks there is told so by the timer they need.
+        let Ok(runtime) = Handle::try_current() else { return };
         let Some((number, lane)) = waiting.begin() else { return };
-        tokio::spawn(Flight { queue: Arc::clone(self), number, lane, landed: false }.run());
+        runtime.spawn(Flight { queue: Arc::clone(self), number, lane, landed: false }.run());
     }
 
     /// Takes along what waits, as far as it fits; `None` ends the flight.
@@ -103,7 +118,7 @@ impl<C: Carrier> Queue<C> {
             waiting.landed(flight);
             return None;
         }
-        waiting.left(flight, &boarded.batch.asks, boarded.batch.keys.len());
+        waiting.left(flight, &boarded.batch.crowds, boarded.batch.keys.len());
         self.start_another(&mut waiting);
         drop(waiting);
         Some((boarded.batch.seal(), boarded.callers))
@@ -117,8 +132,9 @@ impl<C: Carrier> Queue<C> {
         // Who is held keeps back those who asked for the same thing later.
         let (mut slot, mut place, mut kept_back) = (None, 0, Marks::new());
         while place < LOOKED_THROUGH {
-            let Some(Waiter { ask, caller, .. }) = waiting.get(place) else { break };
-            if caller.is_closed() {
+            waiting.forget_who_left(place);
+            let Some(Waiter { ask, callers, .. }) = waiting.get(place) else { break };
+            if callers.is_empty() {
                 waiting.remove(place);
             } else if apart && *slot.get_or_insert(ask.slot()) != ask.slot() {
                 place += 1;
@@ -126,7 +142,7 @@ impl<C: Carrier> Queue<C> {
                 waiting.keep_back(place, &mut kept_back);
                 place += 1;
             } else if (boarded.share < most || boarded.batch.knows(ask))
-                && boarded.batch.has_room_for(ask)
+                && boarded.batch.has_room_for(ask, callers.len())
             {
                 let Some(waiter) = waiting.remove(place) else { break };
                 boarded.add(waiter);
@@ -163,8 +179,8 @@ struct Boarded {
 impl Boarded {
     fn add(&mut self, waiter: Waiter) {
         let before = self.batch.keys.len();
-        self.batch.add(waiter.ask);
-        self.callers.push(waiter.caller);
+        self.batch.add(Crowd { ask: waiter.ask, size: waiter.callers.len() });
+        self.callers.extend(waiter.callers);
         self.share += usize::from(self.batch.keys.len() > before);
     }
 }

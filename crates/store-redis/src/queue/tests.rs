@@ -32,9 +32,9 @@ impl Carrier for Tower {
     }
 
     async fn carry(&self, lane: usize, parcel: &Parcel) -> Vec<Answer> {
-        self.departures.lock().push((lane, parcel.asks().len()));
+        self.departures.lock().push((lane, parcel.requests()));
         self.landing.acquire().await.unwrap().forget();
-        parcel.asks().iter().map(|_| Ok((true, Verdicts::new()))).collect()
+        (0..parcel.requests()).map(|_| Ok((true, Verdicts::new()))).collect()
     }
 }
 
@@ -57,11 +57,17 @@ async fn settle() {
     }
 }
 
-fn ask(n: u64) -> Ask {
+fn rule() -> Rule {
     let limit: Limit = "5/minute".parse().unwrap();
-    let rule = Rule { id: Fingerprint::NONE, limit, enforced: true, staggered: false };
-    let charge = Charge::new(Fingerprint::new(n, n), Cost::ONE, &rule);
-    Ask::Settle(std::iter::once(Item::new(b"", &charge)).collect())
+    Rule { id: Fingerprint::NONE, limit, enforced: true, staggered: false }
+}
+
+fn item(n: u64) -> Item {
+    Item::new(b"", &Charge::new(Fingerprint::new(n, n), Cost::ONE, &rule()))
+}
+
+fn ask(n: u64) -> Ask {
+    Ask::Settle(std::iter::once(item(n)).collect())
 }
 
 /// Each of them asks about somebody else.
@@ -153,6 +159,52 @@ async fn all_that_is_asked_of_one_counter_shares_a_call() {
     let _asked: Vec<_> = (0..64).map(|_| ask_about(&queue, 7)).collect();
     settle().await;
     assert_eq!(tower.departures(), [(0, 64)]);
+}
+
+/// Asks for one unit of counter `n`, if somebody waits for the same.
+fn join(queue: &Arc<Queue<Tower>>, n: u64) -> Option<Asked> {
+    queue.join(&Charge::new(Fingerprint::new(n, n), Cost::ONE, &rule()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_what_somebody_waits_for_waits_as_one_with_them() {
+    let (queue, tower) = queue();
+    assert!(join(&queue, 7).is_none());
+    let first = queue.ask(ask(7));
+    let (second, gone, other) = (join(&queue, 7), join(&queue, 7), join(&queue, 8));
+    assert!(gone.is_some() && other.is_none());
+    drop(gone);
+    settle().await;
+    assert_eq!(tower.departures(), [(0, 2)]);
+    // What has left takes nobody along.
+    assert!(join(&queue, 7).is_none());
+    tower.land().await;
+    assert!(first.await.is_ok() && second.unwrap().await.is_ok());
+    assert_eq!(queue.waiting.lock().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_joins_past_what_was_asked_of_the_counter_later() {
+    let costs_more = || Ask::Settle(vec![Item { cost: Cost::new(2).unwrap(), ..item(7) }].into());
+    let several = || Ask::Settle(vec![item(1), item(7)].into());
+    for later in [costs_more(), several(), Ask::Refund(item(7)), Ask::Reset(item(7))] {
+        let (queue, tower) = queue();
+        let _asked = [queue.ask(ask(7)), queue.ask(later)];
+        assert!(join(&queue, 7).is_none());
+        settle().await;
+        assert_eq!(tower.departures(), [(0, 2)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crowd_is_bounded_and_so_is_the_queue() {
+    let queue = Queue::new(Tower::default(), vec![0], 1_000, DEADLINE);
+    let _first = queue.ask(ask(7));
+    let crowd: Vec<_> = std::iter::from_fn(|| join(&queue, 7)).collect();
+    assert_eq!(crowd.len(), Batch::MAX_REQUESTS / 2 - 1);
+    let _others: Vec<_> = (0..1_000 - 1 - crowd.len()).map(|_| queue.ask(ask(8))).collect();
+    assert_eq!(queue.waiting.lock().len(), 1_000);
+    assert!(join(&queue, 8).is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,7 +303,7 @@ fn a_flight_whose_runtime_stands_still_is_not_waited_for() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (stands_still, goes_on) = (runtime(), runtime());
     tower.landing.add_permits(2);
-    assert!(stands_still.block_on(queue.ask(ask(1))).is_ok());
+    assert!(stands_still.block_on(async { queue.ask(ask(1)).await }).is_ok());
     let answer = goes_on.block_on(async {
         tokio::time::sleep(2 * MOMENT).await;
         tokio::time::timeout(Duration::from_secs(10), queue.ask(ask(2))).await

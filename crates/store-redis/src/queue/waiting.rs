@@ -3,11 +3,19 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+use tidegate_core::Charge;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::aloft::{Aloft, Marks};
-use crate::batch::{Answer, Ask};
+use super::aloft::{Aloft, CLASSES, Marks, class, classes};
+use crate::batch::{Answer, Ask, Batch, Crowd};
+
+/// Who gets the answers to requests that are alike, in the order in which they came.
+pub(super) type Callers = SmallVec<[oneshot::Sender<Answer>; 1]>;
+
+/// More do not wait as one: a call has room for two such crowds.
+const LARGEST_CROWD: usize = Batch::MAX_REQUESTS / 2;
 
 /// How long a flight takes to board or, where all is well, to land: past this nobody counts on it.
 pub(super) const MOMENT: Duration = Duration::from_millis(2);
@@ -16,9 +24,15 @@ const WORTH_SHARING: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Waiting {
-    asks: VecDeque<Waiter>,
-    /// How many of them no flight is known to hold.
+    waiters: VecDeque<Waiter>,
+    /// How many requests these are.
+    requests: usize,
+    /// How many waiters no flight is known to hold.
     ready: usize,
+    /// For each class of counters, the number of the waiter that was last to ask about any of it.
+    latest: Box<[u64]>,
+    /// The number of the last waiter.
+    last: u64,
     /// The connections on which a call may leave, each as often as it takes one more.
     free: Vec<usize>,
     pub(super) under_way: Vec<Departure>,
@@ -30,11 +44,12 @@ pub(super) struct Waiting {
     took: Duration,
 }
 
-/// A request that waits.
+/// A request that waits, with all that are like it and came later.
 #[derive(Debug)]
 pub(super) struct Waiter {
+    number: u64,
     pub(super) ask: Ask,
-    pub(super) caller: oneshot::Sender<Answer>,
+    pub(super) callers: Callers,
     /// Whether it waits for the end of a flight that has its counters.
     is_held: bool,
 }
@@ -55,8 +70,11 @@ impl Waiting {
     pub(super) fn new(lanes: Vec<usize>) -> Self {
         let several = lanes.iter().any(|lane| Some(lane) != lanes.first());
         Self {
-            asks: VecDeque::new(),
+            waiters: VecDeque::new(),
+            requests: 0,
             ready: 0,
+            latest: vec![0; CLASSES].into(),
+            last: 0,
             free: lanes,
             under_way: Vec::new(),
             aloft: several.then(Aloft::new),
@@ -66,8 +84,23 @@ impl Waiting {
     }
 
     /// How many requests wait.
-    pub(super) fn len(&self) -> usize {
-        self.asks.len()
+    pub(super) const fn len(&self) -> usize {
+        self.requests
+    }
+
+    /// Adds a request to one that is like it, if nobody asked for anything else of its counter
+    /// since. Many who want one thing are little more work than one of them.
+    pub(super) fn join(&mut self, charge: &Charge<'_>) -> Option<oneshot::Receiver<Answer>> {
+        let number = self.latest[usize::from(class(charge.counter()))];
+        let place = self.waiters.partition_point(|waiter| waiter.number < number);
+        let waiter = self.waiters.get_mut(place).filter(|waiter| waiter.number == number)?;
+        if waiter.callers.len() >= LARGEST_CROWD || !waiter.ask.is_like(charge) {
+            return None;
+        }
+        let (caller, answered) = oneshot::channel();
+        waiter.callers.push(caller);
+        self.requests += 1;
+        Some(answered)
     }
 
     /// Adds one. Who is held leaves with the flight that holds, when that is back; or, should it
@@ -78,16 +111,29 @@ impl Waiting {
             is_held = self.holds(&ask);
         }
         self.ready += usize::from(!is_held);
-        self.asks.push_back(Waiter { ask, caller, is_held });
+        self.requests += 1;
+        self.last += 1;
+        classes(&ask).for_each(|class| self.latest[usize::from(class)] = self.last);
+        let callers = Callers::from_iter([caller]);
+        self.waiters.push_back(Waiter { number: self.last, ask, callers, is_held });
     }
 
     pub(super) fn get(&self, place: usize) -> Option<&Waiter> {
-        self.asks.get(place)
+        self.waiters.get(place)
+    }
+
+    /// Who does not wait any more has not asked.
+    pub(super) fn forget_who_left(&mut self, place: usize) {
+        let Some(waiter) = self.waiters.get_mut(place) else { return };
+        let before = waiter.callers.len();
+        waiter.callers.retain(|caller| !caller.is_closed());
+        self.requests -= before - waiter.callers.len();
     }
 
     pub(super) fn remove(&mut self, place: usize) -> Option<Waiter> {
-        let waiter = self.asks.remove(place)?;
+        let waiter = self.waiters.remove(place)?;
         self.ready -= usize::from(!waiter.is_held);
+        self.requests -= waiter.callers.len();
         Some(waiter)
     }
 
@@ -99,7 +145,7 @@ impl Waiting {
 
     /// The same for a flight that is back, and would take along those whom it held.
     pub(super) fn is_worth_another(&self, flight: u64, may_have_company: bool) -> bool {
-        self.is_worth(self.asks.len(), Some(flight), may_have_company)
+        self.is_worth(self.waiters.len(), Some(flight), may_have_company)
     }
 
     /// Where calls may have any company, a few requests wait for the end of a flight that has many
@@ -133,7 +179,7 @@ impl Waiting {
     pub(super) fn fair_share(&self, flight: u64) -> usize {
         let boarding = |call: &&Departure| call.is_boarding() && call.flight != flight;
         let others = self.free.len() + self.under_way.iter().filter(boarding).count();
-        match self.asks.len() {
+        match self.waiters.len() {
             few @ ..WORTH_SHARING => few,
             many => many.div_ceil(others + 1),
         }
@@ -151,7 +197,7 @@ impl Waiting {
     /// Takes note that the request in this place is held, and keeps others from what it is about
     /// until these marks are cleared.
     pub(super) fn keep_back(&mut self, place: usize, marks: &mut Marks) {
-        if let Some((aloft, waiter)) = self.aloft.as_mut().zip(self.asks.get_mut(place)) {
+        if let Some((aloft, waiter)) = self.aloft.as_mut().zip(self.waiters.get_mut(place)) {
             aloft.mark(&waiter.ask, marks);
             self.ready -= usize::from(!waiter.is_held);
             waiter.is_held = true;
@@ -165,13 +211,13 @@ impl Waiting {
     }
 
     /// Takes note of a call that leaves, with so many counters.
-    pub(super) fn left(&mut self, flight: u64, asks: &[Ask], counters: usize) {
+    pub(super) fn left(&mut self, flight: u64, crowds: &[Crowd], counters: usize) {
         let Some(call) = self.under_way.iter_mut().find(|call| call.flight == flight) else {
             return;
         };
         (call.counters, call.at) = (counters, Instant::now());
         if let Some(aloft) = &mut self.aloft {
-            asks.iter().for_each(|ask| aloft.mark(ask, &mut call.marks));
+            crowds.iter().for_each(|crowd| aloft.mark(&crowd.ask, &mut call.marks));
         }
     }
 
