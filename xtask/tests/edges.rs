@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-testkit", &[]),
     ("tidegate-macros", &["tidegate-core"]),
     (
-        "tidegate",
+        "tidegate-limiter",
         &[
             "tidegate-core",
             "tidegate-macros",
@@ -24,9 +24,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("tidegate-wire", &[]),
-    ("tidegate-http", &["tidegate", "tidegate-wire"]),
-    ("tidegate-tower", &["tidegate", "tidegate-http"]),
-    ("tidegate-client", &["tidegate"]),
+    ("tidegate-http", &["tidegate-limiter", "tidegate-wire"]),
+    ("tidegate-tower", &["tidegate-http", "tidegate-limiter"]),
+    ("tidegate-client", &["tidegate-limiter"]),
+    ("tidegate", &["tidegate-client", "tidegate-limiter", "tidegate-tower"]),
     ("tidegate-server", &["tidegate", "tidegate-http", "tidegate-wire"]),
     ("tidegate-gateway", &["tidegate", "tidegate-http", "tidegate-server", "tidegate-wire"]),
     ("tidegate-sim", &["tidegate", "tidegate-core", "tidegate-policy"]),
@@ -53,7 +54,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("tidegate-policy", &["tokio", "hyper", "http"]),
     ("tidegate-store", &["tokio", "hyper", "http", "serde"]),
-    ("tidegate", &["hyper", "http", "prost"]),
+    ("tidegate-limiter", &["hyper", "http", "prost"]),
 ];
 
 /// The direct dependencies of each crate of the workspace, without those of its tests.

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::header::{DATE, HeaderMap, RETRY_AFTER};
 use http::{HeaderName, StatusCode};
-use tidegate::{Clock, SystemClock};
+use tidegate_limiter::{Clock, SystemClock};
 
 use crate::field::{Item, parse};
 

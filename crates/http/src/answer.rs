@@ -1,7 +1,7 @@
 //! A decision, together with the limits that it is about.
 
-use tidegate::config::PlannedPolicy;
-use tidegate::{Charge, Decision, Owed, Policy, Reason, Rule, Verdict};
+use tidegate_limiter::config::PlannedPolicy;
+use tidegate_limiter::{Charge, Decision, Owed, Policy, Reason, Rule, Verdict};
 
 use crate::Stencil;
 

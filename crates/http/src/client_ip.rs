@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue};
-use tidegate::{Address, Network};
+use tidegate_limiter::{Address, Network};
 
 /// Which of the addresses that a request shows is its client's.
 ///

@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
-use tidegate::{Reason, Source, Span};
+use tidegate_limiter::{Reason, Source, Span};
 use tidegate_wire::{CheckResponse, LimitStatus, Problem, QuotaExceeded};
 
 use crate::{Answer, PROBLEM_JSON, Said, describe};
@@ -132,8 +132,8 @@ const SECOND: Span = Span::from_secs(1);
 
 #[cfg(test)]
 mod tests {
-    use tidegate::config::Source as Text;
-    use tidegate::{Cost, Decision, Plan, Verdict};
+    use tidegate_limiter::config::Source as Text;
+    use tidegate_limiter::{Cost, Decision, Plan, Verdict};
 
     use super::*;
 

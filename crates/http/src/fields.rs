@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use tidegate::{Calendar, Limit, Policy, Span};
+use tidegate_limiter::{Calendar, Limit, Policy, Span};
 
 use crate::{Answer, Said};
 
@@ -215,15 +215,15 @@ const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy")
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate::config::Source;
-    use tidegate::{Cost, Decision, LocalStore, MemoryStore, Plan};
+    use tidegate_limiter::config::Source;
+    use tidegate_limiter::{Cost, Decision, LocalStore, MemoryStore, Plan};
 
     fn described(policy: &str, cost: u64) -> HeaderMap {
         let text = format!("policies: [{{ key: [], {policy} }}]");
         let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
         let owed = plan.charges::<[(&str, &str)]>(&[], Cost::new(cost).unwrap());
         let charges = owed.charges();
-        let decision = Decision::of_charges(charges, tidegate::Source::Store, |out| {
+        let decision = Decision::of_charges(charges, tidegate_limiter::Source::Store, |out| {
             MemoryStore::new().settle_now(charges, out)
         });
         let (answer, mut headers) = (Answer::of_owed(&owed, &decision), HeaderMap::new());

@@ -2,8 +2,8 @@
 
 use http::HeaderMap;
 use http::header::HeaderName;
-use tidegate::config::LegacyHeaders;
-use tidegate::{Clock, SystemClock, Timestamp};
+use tidegate_limiter::config::LegacyHeaders;
+use tidegate_limiter::{Clock, SystemClock, Timestamp};
 
 use crate::Answer;
 
@@ -43,7 +43,7 @@ const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate::{Limiter, ManualClock, MemoryStore, Span};
+    use tidegate_limiter::{Limiter, ManualClock, MemoryStore, Span};
 
     fn fields(unit: LegacyHeaders) -> [String; 3] {
         let now = Timestamp::from_secs(1_000_000_000);

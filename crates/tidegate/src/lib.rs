@@ -31,8 +31,7 @@
 //!
 //! # Features
 //!
-//! None is on by default, and none changes what a decision means. What is for HTTP is in crates of its
-//! own, which depend on this one.
+//! None is on by default, and none changes what a decision means.
 //!
 //! | feature | | crates of others |
 //! |---|---|--:|
@@ -40,8 +39,10 @@
 //! | `macros` | the attribute `rate_limit` | 39 |
 //! | `serde` | decisions are written, limits are read | 39 |
 //! | `redis` | counters in Redis, also behind Sentinel, on a Cluster and over TLS | 99 |
-//! | the crate `tidegate-tower` | a layer for axum, tonic and hyper | 51 |
-//! | the crate `tidegate-client` | a layer for clients, which heeds what servers say | 45 |
+//! | `tower` | `tower::RateLimitLayer`: a layer for axum, tonic and hyper | 51 |
+//! | `axum`, `tonic` | the same, with what these know of a request | |
+//! | `client` | `client::PoliteLayer`: a layer for clients, which heeds what servers say | 45 |
+//! | `tracing` | the layer's warnings as events, which go to standard error otherwise | |
 //!
 //! # Choosing an algorithm
 //!
@@ -60,64 +61,22 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-#[cfg(feature = "macros")]
-pub mod attribute;
-mod builder;
-mod by_fingerprint;
-mod decision;
-mod deny_cache;
-mod fallback;
-mod gate;
 pub mod guide;
-mod histogram;
-mod leases;
-mod limiter;
-mod planned;
-mod resolver;
-#[cfg(feature = "serde")]
-mod serial;
-mod trouble;
-mod vitals;
-mod wait;
 
-#[cfg(feature = "macros")]
-pub use attribute::Denied;
-pub use builder::{BuildError, LimitSpec, LimiterBuilder};
-pub use decision::{Decision, Reason, Source};
-pub use histogram::{Durations, Histogram};
-pub use limiter::{Limiter, RateLimiter};
-pub use planned::PlanLimiter;
-pub use resolver::{KeyResolver, Resolved};
-pub use vitals::StoreReport;
-pub use wait::{Lines, NotReady, Patience, PlaceInLine, Turn};
+#[doc(inline)]
+pub use tidegate_limiter::*;
 
-#[cfg(feature = "macros")]
-pub use tidegate_macros::rate_limit;
-
-pub use tidegate_core::algorithm;
-pub use tidegate_core::{
-    AlgorithmKind, Calendar, Charge, Cost, CostTooLarge, Fingerprint, Limit, MAX_COUNT, Quota,
-    QuotaError, Rule, Span, Timestamp, Verdict,
-};
-pub use tidegate_policy::{
-    AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, OwnedKey, Plan,
-    Policy, PolicyError, Precision, path_in_normal_form,
-};
-
-/// Configuration files: reading, checking, explaining and importing them.
-pub mod config {
-    pub use tidegate_policy::{
-        Amended, Amendment, Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed,
-        Domain, Explained, KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy,
-        Precision, Problem, Problems, Settings, Source, gateway, import, json_schema,
-    };
+/// The other side: a client that is welcome. The feature `client`.
+#[cfg(feature = "client")]
+pub mod client {
+    #[doc(inline)]
+    pub use tidegate_client::*;
 }
 
-pub use tidegate_store::{
-    Board, Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, Notice, Notices, Stopwatch,
-    Store, StoreError, StoreErrorKind, SystemClock, Usage, Verdicts,
-};
-#[cfg(feature = "redis")]
-pub use tidegate_store_redis::{
-    KeyFormat, KeyFormatError, RedisConfig, RedisStore, RedisStoreBuilder, RedisUrlError,
-};
+/// One layer that limits, for axum, tonic and hyper. The feature `tower`; with `axum` or `tonic` it knows
+/// what these know of a request.
+#[cfg(feature = "tower")]
+pub mod tower {
+    #[doc(inline)]
+    pub use tidegate_tower::*;
+}

@@ -2,7 +2,7 @@
 
 use http::HeaderValue;
 use http::header::HOST;
-use tidegate::Plan;
+use tidegate_limiter::Plan;
 use tidegate_http::{ClientIp, HttpRequest};
 
 use crate::RequestHead;

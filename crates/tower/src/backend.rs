@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate::{Cost, Decision, Fingerprint, Limiter, Owed, Plan, PlanLimiter, Source, Store};
+use tidegate_limiter::{Cost, Decision, Fingerprint, Limiter, Owed, Plan, PlanLimiter, Source, Store};
 use tidegate_http::{Answer, Fields, Stencil};
 
 use crate::RequestHead;

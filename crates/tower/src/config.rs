@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use tidegate::{Cost, Decision, MAX_COUNT};
+use tidegate_limiter::{Cost, Decision, MAX_COUNT};
 use tidegate_http::Fields;
 
 use crate::backend::{Backend, Told};

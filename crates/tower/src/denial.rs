@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
-use tidegate::Decision;
+use tidegate_limiter::Decision;
 
 use crate::{RequestHead, grpc};
 

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use http::StatusCode;
 use http::request::Parts;
-use tidegate::Decision;
+use tidegate_limiter::Decision;
 
 /// The decision about a request, as an extractor for axum's handlers. It is also in the request's
 /// extensions, as a plain [`Decision`].

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use tidegate::Decision;
+use tidegate_limiter::Decision;
 use tidegate_http::Fields;
 use tower_service::Service;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response};
-use tidegate::Decision;
+use tidegate_limiter::Decision;
 
 /// The denial of a call. `kind` is the call's content type, which its answer shares.
 pub(crate) fn denial(decision: &Decision, kind: Option<&HeaderValue>) -> Response<Bytes> {

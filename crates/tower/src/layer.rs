@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate::config::{Problems, Source};
-use tidegate::{BuildError, Decision, LimitSpec, Limiter, MemoryStore, PlanLimiter};
+use tidegate_limiter::config::{Problems, Source};
+use tidegate_limiter::{BuildError, Decision, LimitSpec, Limiter, MemoryStore, PlanLimiter};
 use tower_layer::Layer;
 
 use crate::backend::IntoBackend;

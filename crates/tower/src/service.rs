@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use tidegate::Decision;
+use tidegate_limiter::Decision;
 use tower_service::Service;
 
 use crate::backend::{Glance, Question, Told};

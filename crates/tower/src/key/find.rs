@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use tidegate::{Address, Fingerprint, OwnedKey, Policy};
+use tidegate_limiter::{Address, Fingerprint, OwnedKey, Policy};
 use tidegate_http::ClientIp;
 
 use super::{Absent, AddressOf, Key, Source};
@@ -111,7 +111,7 @@ fn all(keys: &[Key], head: RequestHead<'_>, warnings: &Warnings, key: &mut Owned
     Found::Substitute
 }
 
-fn push<K: tidegate::Key>(key: &mut OwnedKey, value: Option<K>) -> bool {
+fn push<K: tidegate_limiter::Key>(key: &mut OwnedKey, value: Option<K>) -> bool {
     if let Some(value) = &value {
         key.push(value);
     }

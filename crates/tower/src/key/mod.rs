@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderName;
-use tidegate::{Network, OwnedKey};
+use tidegate_limiter::{Network, OwnedKey};
 use tidegate_http::ClientIp;
 
 use crate::RequestHead;
@@ -116,7 +116,7 @@ impl Key {
     pub fn extension<T, K>(key: impl Fn(&T) -> K + Send + Sync + 'static) -> Self
     where
         T: Send + Sync + 'static,
-        K: tidegate::Key,
+        K: tidegate_limiter::Key,
     {
         Self::from_fn(move |head| head.extensions().get().map(&key))
     }
@@ -129,7 +129,7 @@ impl Key {
     /// ```
     pub fn from_fn<K, F>(key: F) -> Self
     where
-        K: tidegate::Key,
+        K: tidegate_limiter::Key,
         F: Fn(RequestHead<'_>) -> Option<K> + Send + Sync + 'static,
     {
         Self::new(Source::Function(Arc::new(move |head| Some(OwnedKey::of(&key(head)?)))))

@@ -1,0 +1,74 @@
+//! The engine of `tidegate`, which has all of it under one name, and the documentation: depend on that.
+//!
+//! A [`Limiter`] is a policy, a store, and what happens without the store; a [`PlanLimiter`] is the same
+//! for a configuration file. `tidegate-tower` and `tidegate-client` stand on this crate, and `tidegate`
+//! on all of them.
+//!
+//! ```
+//! use tidegate_limiter::Limiter;
+//!
+//! let limiter = Limiter::builder().limit("3/minute").build()?;
+//! assert!(limiter.check_now("alice").is_allowed());
+//! # Ok::<(), tidegate_limiter::BuildError>(())
+//! ```
+
+#[cfg(feature = "macros")]
+pub mod attribute;
+mod builder;
+mod by_fingerprint;
+mod decision;
+mod deny_cache;
+mod fallback;
+mod gate;
+mod histogram;
+mod leases;
+mod limiter;
+mod planned;
+mod resolver;
+#[cfg(feature = "serde")]
+mod serial;
+mod trouble;
+mod vitals;
+mod wait;
+
+#[cfg(feature = "macros")]
+pub use attribute::Denied;
+pub use builder::{BuildError, LimitSpec, LimiterBuilder};
+pub use decision::{Decision, Reason, Source};
+pub use histogram::{Durations, Histogram};
+pub use limiter::{Limiter, RateLimiter};
+pub use planned::PlanLimiter;
+pub use resolver::{KeyResolver, Resolved};
+pub use vitals::StoreReport;
+pub use wait::{Lines, NotReady, Patience, PlaceInLine, Turn};
+
+#[cfg(feature = "macros")]
+pub use tidegate_macros::rate_limit;
+
+pub use tidegate_core::algorithm;
+pub use tidegate_core::{
+    AlgorithmKind, Calendar, Charge, Cost, CostTooLarge, Fingerprint, Limit, MAX_COUNT, Quota,
+    QuotaError, Rule, Span, Timestamp, Verdict,
+};
+pub use tidegate_policy::{
+    AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, OwnedKey, Plan,
+    Policy, PolicyError, Precision, path_in_normal_form,
+};
+
+/// Configuration files: reading, checking, explaining and importing them.
+pub mod config {
+    pub use tidegate_policy::{
+        Amended, Amendment, Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed,
+        Domain, Explained, KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy,
+        Precision, Problem, Problems, Settings, Source, gateway, import, json_schema,
+    };
+}
+
+pub use tidegate_store::{
+    Board, Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, Notice, Notices, Stopwatch,
+    Store, StoreError, StoreErrorKind, SystemClock, Usage, Verdicts,
+};
+#[cfg(feature = "redis")]
+pub use tidegate_store_redis::{
+    KeyFormat, KeyFormatError, RedisConfig, RedisStore, RedisStoreBuilder, RedisUrlError,
+};
