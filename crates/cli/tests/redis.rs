@@ -123,3 +123,59 @@ fn a_closed_policy_without_redis_says_when_to_come_back() {
     assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
     std::fs::remove_file(path).unwrap();
 }
+
+/// Nobody restarts anything, nobody flushes Redis, and old keys expire by themselves.
+#[test]
+fn another_algorithm_takes_effect_while_the_server_runs() {
+    let redis = Redis::start();
+    let path = std::env::temp_dir().join(format!("tidegate-switch-{}.yaml", std::process::id()));
+    let write = |algorithm: &str| {
+        let rest = "max-requests: 2, window-size: 3600";
+        std::fs::write(&path, format!("rate-limiter: {{ use-algo: {algorithm}, {rest} }}")).unwrap();
+    };
+    write("fixed-window-algo");
+    let server = Server::start(&redis, &["--config", path.to_str().unwrap()]);
+    assert_eq!(server.ask("GET /check?userId=bob", "").0, 200);
+    write("sliding-window-algo");
+    let kind = || redis.command(&["TYPE", "rlaas:rate_limit:carol"]).text();
+    wait_until("a sorted set", Duration::from_secs(10), || {
+        let _ = server.ask("GET /check?userId=carol", "");
+        kind() == "zset"
+    });
+    for status in [200, 200, 429] {
+        assert_eq!(server.ask("GET /check?userId=dave", "").0, status);
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+/// Instances that share a Redis share blocks too, whatever their counters are called.
+#[test]
+fn a_block_is_shared_where_keys_have_the_names_of_another_limiter() {
+    let redis = Redis::start();
+    let path = std::env::temp_dir().join(format!("tidegate-block-{}.yaml", std::process::id()));
+    let text = "key_format: 'bf:{{entity}}:{window_start}'\npolicies: [{ name: door, key: [user], \
+                algorithm: fixed-window, limits: [1/s], block_for: 1h }]";
+    std::fs::write(&path, text).unwrap();
+    let [one, two] = [(); 2].map(|()| Server::start(&redis, &["--config", path.to_str().unwrap()]));
+    let ask = |server: &Server| server.ask("POST /v1/check", r#"{"policy": "door", "key": "eve"}"#);
+    wait_until("a block", Duration::from_secs(10), || ask(&one).1.contains(r#""reason":"blocked""#));
+    let (status, answer) = ask(&two);
+    assert_eq!(status, 429);
+    assert!(answer.contains(r#""reason":"blocked""#), "{answer}");
+    assert!(answer.contains(r#""source":"store""#), "{answer}");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn policies_may_have_names_of_their_own_for_their_keys() {
+    let redis = Redis::start();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/policies/keys.yaml");
+    let server = Server::start(&redis, &["--config", path]);
+    let export = r#"{"attributes": {"user": "fay", "path": "/export/1"}}"#;
+    let (_, answer) = server.ask("POST /v1/check", export);
+    assert!(answer.contains(r#""source":"store""#), "{answer}");
+    let keys = redis.command(&["KEYS", "gateway:fay:*"]);
+    let names: Vec<_> = keys.items().iter().map(tidegate_testkit::Reply::text).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names.iter().any(|name| name.starts_with("gateway:fay:export:")), "{names:?}");
+}

@@ -87,8 +87,9 @@ pub struct Rule {
 /// let rule = Rule { id, limit: "5/minute".parse()?, enforced: true, staggered: false };
 /// let charge = Charge::new(subject, Cost::ONE, &rule);
 /// assert_eq!((charge.entity(), charge.limit_name()), (None, None));
-/// let charge = charge.named("alice").of_limit("login");
+/// let charge = charge.named("alice").of_limit("login").kept_as("limits:{entity}:{limit}");
 /// assert_eq!((charge.entity(), charge.limit_name()), (Some("alice"), Some("login")));
+/// assert_eq!(charge.key_format(), Some("limits:{entity}:{limit}"));
 /// # Ok::<(), tidegate_core::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +99,7 @@ pub struct Charge<'a> {
     rule: &'a Rule,
     entity: Option<&'a str>,
     limit_name: Option<&'a str>,
+    key_format: Option<&'a str>,
 }
 
 impl<'a> Charge<'a> {
@@ -105,7 +107,8 @@ impl<'a> Charge<'a> {
     /// every limit of one policy.
     #[inline]
     pub fn new(subject: Fingerprint, cost: Cost, rule: &'a Rule) -> Self {
-        Self { counter: subject ^ rule.id, cost, rule, entity: None, limit_name: None }
+        let counter = subject ^ rule.id;
+        Self { counter, cost, rule, entity: None, limit_name: None, key_format: None }
     }
 
     /// With a name for who asks, for stores that show one to others. It must be the same whenever
@@ -122,6 +125,20 @@ impl<'a> Charge<'a> {
     #[must_use]
     pub const fn of_limit(self, name: &'a str) -> Self {
         Self { limit_name: Some(name), ..self }
+    }
+
+    /// With a template for the name of its key, for stores that share keys with another limiter. An
+    /// empty one asks for the store's own names, whatever it was told for all.
+    #[inline]
+    #[must_use]
+    pub const fn kept_as(self, template: &'a str) -> Self {
+        Self { key_format: Some(template), ..self }
+    }
+
+    /// The template for the name of its key, where one was given.
+    #[inline]
+    pub const fn key_format(&self) -> Option<&'a str> {
+        self.key_format
     }
 
     /// The name of who asks, where one was given.

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use parking_lot::Mutex;
-use tidegate_core::{Charge, Cost, Fingerprint, Limit, Quota, Rule, Span};
+use tidegate_core::{Charge, Cost, Fingerprint, Limit, Quota, Rule, Span, Timestamp};
 use tidegate_store::{LocalStore, MemoryStore, Verdicts};
 
 /// Stands in for a store that does not answer.
@@ -22,28 +22,50 @@ pub(crate) struct Fallback {
 #[derive(Debug, Default)]
 struct Seen {
     /// Made when the first one comes.
-    places: Box<[(Fingerprint, u64)]>,
+    places: Box<[Use]>,
+}
+
+/// What was used of a counter, and when nothing of it matters any more.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    counter: Fingerprint,
+    used: u64,
+    full_at: Timestamp,
+}
+
+impl Use {
+    const NONE: Self = Self { counter: Fingerprint::NONE, used: 0, full_at: Timestamp::ZERO };
+
+    /// What is left of it by now. A bucket has filled up since, as fast as it does; of others it is
+    /// known only when all of it is over.
+    fn by(self, now: Timestamp, limit: &Limit) -> u64 {
+        let left = self.full_at.since(now).as_micros();
+        let Limit::TokenBucket(_) = limit else { return if left > 0 { self.used } else { 0 } };
+        let (units, window) = (limit.quota().limit(), limit.quota().window().as_micros());
+        let owed = u128::from(left) * u128::from(units);
+        let owed = owed.div_ceil(u128::from(window.max(1)));
+        self.used.min(u64::try_from(owed).unwrap_or(u64::MAX))
+    }
 }
 
 /// Keys whose use may be known: a power of two.
 const PLACES: usize = 1 << 17;
 
 impl Seen {
-    fn place(&mut self, counter: Fingerprint) -> &mut (Fingerprint, u64) {
+    fn place(&mut self, counter: Fingerprint) -> &mut Use {
         if self.places.is_empty() {
-            self.places = vec![(Fingerprint::NONE, 0); PLACES].into();
+            self.places = vec![Use::NONE; PLACES].into();
         }
         &mut self.places[counter.high() as usize % PLACES]
     }
 
-    fn note(&mut self, counter: Fingerprint, used: u64) {
-        *self.place(counter) = (counter, used);
+    fn note(&mut self, seen: Use) {
+        *self.place(seen.counter) = seen;
     }
 
-    fn take(&mut self, counter: Fingerprint) -> Option<u64> {
+    fn take(&mut self, counter: Fingerprint) -> Option<Use> {
         let place = self.place(counter);
-        let is_known = place.0 == counter;
-        is_known.then(|| std::mem::replace(place, (Fingerprint::NONE, 0)).1)
+        (place.counter == counter).then(|| std::mem::replace(place, Use::NONE))
     }
 }
 
@@ -60,17 +82,24 @@ impl Fallback {
         self.nodes
     }
 
-    /// Takes note of what the store said, in case that it is the last for a while.
-    pub(crate) fn saw(&self, charges: &[Charge<'_>], verdicts: &Verdicts) {
+    /// Takes note of what the store said `now`, in case that it is the last for a while.
+    pub(crate) fn saw(&self, charges: &[Charge<'_>], verdicts: &Verdicts, now: Timestamp) {
         let mut seen = self.seen.lock();
         for (charge, verdict) in charges.iter().zip(verdicts) {
             let used = verdict.limit.saturating_sub(verdict.remaining);
-            seen.note(charge.counter(), used);
+            let full_at = now + verdict.reset_after;
+            seen.note(Use { counter: charge.counter(), used, full_at });
         }
     }
 
-    /// Decides here: an embedded store with this instance's share.
-    pub(crate) fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool {
+    /// Decides here: an embedded store with this instance's share. `now` is by the clock of
+    /// [`saw`](Self::saw).
+    pub(crate) fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        out: &mut Verdicts,
+    ) -> bool {
         let stand_in = self.stand_in.get_or_init(MemoryStore::new);
         let rules: Vec<Rule> = charges.iter().map(|charge| self.share(charge.rule())).collect();
         let shares: Vec<Charge<'_>> = charges
@@ -78,7 +107,9 @@ impl Fallback {
             .zip(&rules)
             .map(|(charge, rule)| Charge::new(charge.subject(), charge.cost(), rule))
             .collect();
-        shares.iter().for_each(|share| self.seed(stand_in, share));
+        for (charge, share) in charges.iter().zip(&shares) {
+            self.seed(stand_in, charge, share, now);
+        }
         let first = out.len();
         let passes = stand_in.settle_now(&shares, out);
         // More than this instance's share is not more than the limit: the store may be back.
@@ -105,10 +136,20 @@ impl Fallback {
         }
     }
 
-    /// Takes what was used already, this instance's part of it, once.
-    fn seed(&self, stand_in: &MemoryStore, share: &Charge<'_>) {
-        let Some(used) = self.seen.lock().take(share.counter()) else { return };
+    /// Takes what was used already and still matters, this instance's part of it, once.
+    fn seed(
+        &self,
+        stand_in: &MemoryStore,
+        charge: &Charge<'_>,
+        share: &Charge<'_>,
+        now: Timestamp,
+    ) {
+        let Some(seen) = self.seen.lock().take(share.counter()) else { return };
+        let used = seen.by(now, &charge.rule().limit);
         let used = used.div_ceil(self.nodes).min(share.rule().limit.capacity());
+        if used == 0 {
+            return;
+        }
         if let Ok(cost) = Cost::new(used) {
             stand_in.settle_now(
                 &[Charge::new(share.subject(), cost, share.rule())],
@@ -129,5 +170,51 @@ impl Fallback {
             Limit::new(rule.limit.kind(), &share).ok()
         });
         Rule { limit: share.unwrap_or(rule.limit), ..*rule }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::{AlgorithmKind, Verdict};
+
+    /// Whether one unit passes, so long after the store said that a quota was used up.
+    fn passes_after(kind: AlgorithmKind, millis: u64) -> bool {
+        let mut quota: Quota = "4/2s".parse().unwrap();
+        if kind == AlgorithmKind::TokenBucket {
+            quota = quota.with_burst(4).unwrap();
+        }
+        let limit = Limit::new(kind, &quota).unwrap();
+        let id = Fingerprint::new(1, 1);
+        let rule = Rule { id, limit, enforced: true, staggered: false };
+        let charges = [Charge::new(Fingerprint::new(2, 2), Cost::ONE, &rule)];
+        let used_up = Verdict {
+            allowed: true,
+            limit: 4,
+            remaining: 0,
+            retry_after: None,
+            reset_after: Span::from_secs(2),
+        };
+        let (fallback, then) = (Fallback::new(1), Timestamp::from_secs(1_000));
+        fallback.saw(&charges, &Verdicts::from_iter([used_up]), then);
+        let now = then + Span::from_millis(millis);
+        fallback.settle(&charges, now, &mut Verdicts::new())
+    }
+
+    #[test]
+    fn what_was_used_counts_until_the_quota_is_full_again() {
+        for kind in AlgorithmKind::ALL {
+            assert!(!passes_after(*kind, 0), "{kind}");
+            assert!(passes_after(*kind, 2_000), "{kind}");
+            assert!(passes_after(*kind, 3_600_000), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_has_filled_up_meanwhile_and_others_have_not() {
+        assert!(passes_after(AlgorithmKind::TokenBucket, 500));
+        assert!(!passes_after(AlgorithmKind::TokenBucket, 499));
+        assert!(!passes_after(AlgorithmKind::FixedWindow, 1_999));
+        assert!(!passes_after(AlgorithmKind::SlidingLog, 1_999));
     }
 }

@@ -112,7 +112,9 @@ impl Plan {
     ) {
         let counted = Counted { domain, entries: descriptor.entries };
         let charge = Charge::new(self.hasher.fingerprint(&counted), descriptor.cost, rule);
-        owed.push_override(charge, self.settings.key_format().map(|_| counted.entity()));
+        let format = self.settings.key_format();
+        let shown = format.map(|format| (counted.entity(), format.template().to_owned()));
+        owed.push_override(charge, shown);
     }
 }
 
@@ -153,6 +155,6 @@ impl Counted<'_> {
     fn entity(&self) -> String {
         let mut parts = Vec::new();
         self.each_part(|part| parts.push(String::from_utf8_lossy(part).into_owned()));
-        parts.join(":")
+        crate::planned::joined(&parts)
     }
 }

@@ -16,8 +16,8 @@ pub struct Owed<'p> {
     charges: Charges<'p>,
     owners: SmallVec<[u32; 4]>,
     is_crowded: bool,
-    /// For each charge, where the store shows names to others.
-    names: Vec<Names>,
+    /// The names of charges by their numbers, where the store shows names to others.
+    names: Vec<(usize, Names)>,
     /// For each charge, where an operator wants to see who it is.
     entities: Option<Vec<String>>,
     /// The first policy that is about the request and sets it no limit.
@@ -31,6 +31,7 @@ pub struct Owed<'p> {
 struct Names {
     entity: String,
     limit: String,
+    format: String,
 }
 
 impl<'p> Owed<'p> {
@@ -76,8 +77,9 @@ impl<'p> Owed<'p> {
         for number in numbers {
             let (charge, owner) = (self.charges.get(number), self.owners.get(number));
             let (Some(charge), Some(owner)) = (charge, owner) else { continue };
+            let names = self.names.iter().find(|(named, _)| *named == number);
+            part.names.extend(names.map(|(_, names)| (part.charges.len(), names.clone())));
             part.push(*owner, *charge);
-            part.names.extend(self.names.get(number).cloned());
         }
         part
     }
@@ -140,21 +142,22 @@ impl<'p> Owed<'p> {
             too_much()
         });
         for rule in rules {
-            self.push(number, Charge::new(subject, cost, rule));
-            if let Some(entities) = &mut self.entities {
-                entities.push(policy.entity(request));
-            }
-            if policy.key_format().is_some() {
+            if let Some(format) = policy.key_format() {
                 let limit = match rules {
                     [_] => policy.name().to_owned(),
                     _ => format!("{}-{}", policy.name(), rule.limit.quota().window()),
                 };
-                self.names.push(Names { entity: policy.entity(request), limit });
+                let (entity, format) = (policy.entity(request), format.template().to_owned());
+                self.names.push((self.charges.len(), Names { entity, limit, format }));
+            }
+            self.push(number, Charge::new(subject, cost, rule));
+            if let Some(entities) = &mut self.entities {
+                entities.push(policy.entity(request));
             }
         }
     }
 
-    /// Whether its policies have a key format.
+    /// Whether any of its policies has a key format.
     pub fn is_named(&self) -> bool {
         !self.names.is_empty()
     }
@@ -162,10 +165,10 @@ impl<'p> Owed<'p> {
     /// The charges, with names where the policies have a key format.
     pub fn named_charges(&self) -> Charges<'_> {
         let mut charges: Charges<'_> = self.charges.iter().copied().collect();
-        // Either all policies have one, or none of those that a store shows.
-        if self.names.len() == charges.len() {
-            for (charge, names) in charges.iter_mut().zip(&self.names) {
-                *charge = charge.named(&names.entity).of_limit(&names.limit);
+        for (number, names) in &self.names {
+            if let Some(charge) = charges.get_mut(*number) {
+                let named = charge.named(&names.entity).of_limit(&names.limit);
+                *charge = named.kept_as(&names.format);
             }
         }
         charges
@@ -180,13 +183,14 @@ impl<'p> Owed<'p> {
         }
     }
 
-    /// Adds a charge to a limit that came with the request, with a name where the store shows one.
-    pub(crate) fn push_override(&mut self, charge: Charge<'p>, entity: Option<String>) {
-        self.push(OVERRIDE, charge);
-        if let Some(entity) = entity {
+    /// Adds a charge to a limit that came with the request, with the name of who asks and the
+    /// template for the key's where the store shows them.
+    pub(crate) fn push_override(&mut self, charge: Charge<'p>, shown: Option<(String, String)>) {
+        if let Some((entity, format)) = shown {
             let limit = format!("override-{}", charge.rule().limit.quota().window());
-            self.names.push(Names { entity, limit });
+            self.names.push((self.charges.len(), Names { entity, limit, format }));
         }
+        self.push(OVERRIDE, charge);
     }
 
     /// What is owed to one policy, at another cost: for whoever learns afterwards what it was.

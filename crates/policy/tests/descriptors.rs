@@ -66,7 +66,7 @@ fn overrides_are_told_apart_by_domain_entries_and_window() {
 
 #[test]
 fn overrides_have_names_where_the_store_shows_them() {
-    let plan = plan(&format!("key_format: 'rl:{{entity}}:{{limit}}'\n{POLICIES}"));
+    let plan = plan(&format!("key_format: 'rl:{{entity}}:{{limit}}:{{window_start}}'\n{POLICIES}"));
     let (own, alice) = (rule(&plan, "7/minute"), [("user", "alice")]);
     let all = [descriptor(&alice, Some(&own)), descriptor(&alice, None)];
     let owed = plan.descriptor_charges("edge", &all).owed.part([0, 1]);
@@ -74,4 +74,6 @@ fn overrides_have_names_where_the_store_shows_them() {
     let names = named.iter().map(|charge| (charge.entity(), charge.limit_name()));
     let expected = [("edge:user:alice", "override-1m"), ("alice", "per-user-1m")];
     assert_eq!(names.collect::<Vec<_>>(), expected.map(|(a, b)| (Some(a), Some(b))));
+    let format = Some("rl:{entity}:{limit}:{window_start}");
+    assert!(named.iter().all(|charge| charge.key_format() == format));
 }

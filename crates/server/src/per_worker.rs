@@ -54,6 +54,10 @@ impl<S: Store> Store for PerWorker<S> {
         self.others.shared_secret()
     }
 
+    fn set_deadline(&self, longest: Span) {
+        self.each().for_each(|store| store.set_deadline(longest));
+    }
+
     /// For all of them: one that is not asked is worth to be known.
     fn is_available(&self) -> bool {
         self.each().all(Store::is_available)

@@ -43,7 +43,8 @@ impl RedisStoreBuilder {
     }
 
     /// Keeps counters under the names and in the form that another limiter uses, so that both
-    /// count together; see [`KeyFormat`]. Our own are faster, smaller, and hold no user text.
+    /// count together; see [`KeyFormat`]. Our own are faster, smaller, and hold no user text. Charges
+    /// that bring a [template of their own](tidegate_core::Charge::kept_as) are kept by that.
     ///
     /// # Errors
     ///
@@ -52,10 +53,14 @@ impl RedisStoreBuilder {
     /// error of the kind [`Misconfigured`](tidegate_store::StoreErrorKind::Misconfigured); to find
     /// out earlier, ask [`KeyFormat::check`].
     pub fn key_format(self, format: KeyFormat) -> Result<Self, KeyFormatError> {
-        if matches!(self.config.target.place, Place::Cluster { .. }) {
+        if self.is_for_a_cluster() {
             format.check_cluster()?;
         }
         Ok(Self { key_format: Some(format), ..self })
+    }
+
+    pub(crate) const fn is_for_a_cluster(&self) -> bool {
+        matches!(self.config.target.place, Place::Cluster { .. })
     }
 
     /// The deployment's secret: all its instances must have the same one, or they will not find

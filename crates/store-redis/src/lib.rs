@@ -14,6 +14,7 @@ mod breaker;
 mod builder;
 mod config;
 mod courier;
+mod deadline;
 mod key;
 mod key_format;
 mod link;

@@ -1,5 +1,9 @@
 //! What counters are called: by our own names, or by those of another limiter.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use tidegate_core::algorithm::{Algorithm, FixedWindow, SlidingLog};
 use tidegate_core::{Charge, Cost, Fingerprint, Limit, Quota, Rule, Span};
 use tidegate_store::{StoreError, StoreErrorKind};
@@ -14,26 +18,62 @@ use crate::{KeyFormat, KeyFormatError, RedisStoreBuilder};
 pub(crate) struct Naming {
     prefix: Vec<u8>,
     secret: [u8; 16],
-    format: Option<KeyFormat>,
+    /// For charges that bring no template along.
+    format: Option<Arc<KeyFormat>>,
+    /// Templates that charges have brought along.
+    given: Mutex<HashMap<Box<str>, Arc<KeyFormat>>>,
+    on_a_cluster: bool,
 }
+
+/// A configuration has a few; more are not kept at hand.
+const MOST_GIVEN: usize = 1_000;
 
 impl Naming {
     pub(crate) fn new(builder: &RedisStoreBuilder) -> Self {
         Self {
             prefix: builder.prefix.clone().into_bytes(),
             secret: builder.secret,
-            format: builder.key_format.clone(),
+            format: builder.key_format.clone().map(Arc::new),
+            given: Mutex::default(),
+            on_a_cluster: builder.is_for_a_cluster(),
         }
     }
 
-    /// Whether names are those of another limiter.
-    pub(crate) const fn is_plain(&self) -> bool {
-        self.format.is_some()
+    /// Whether a charge's key has a name of ours, and not that of another limiter.
+    pub(crate) fn is_ours(&self, charge: &Charge<'_>) -> bool {
+        charge.key_format().map_or(self.format.is_none(), str::is_empty)
+    }
+
+    /// How another limiter names a charge's key; `None` where we do.
+    fn format_of(&self, charge: &Charge<'_>) -> Result<Option<Arc<KeyFormat>>, StoreError> {
+        match charge.key_format() {
+            None => Ok(self.format.clone()),
+            Some("") => Ok(None),
+            Some(template) => self.read(template).map(Some),
+        }
+    }
+
+    /// Reads a template, once.
+    fn read(&self, template: &str) -> Result<Arc<KeyFormat>, StoreError> {
+        let mut given = self.given.lock();
+        if let Some(format) = given.get(template) {
+            return Ok(Arc::clone(format));
+        }
+        let format: KeyFormat = template.parse().map_err(refused)?;
+        if self.on_a_cluster {
+            format.check_cluster().map_err(refused)?;
+        }
+        if given.len() >= MOST_GIVEN {
+            given.clear();
+        }
+        let format = Arc::new(format);
+        given.insert(template.into(), Arc::clone(&format));
+        Ok(format)
     }
 
     /// The key's name, with a `*` for the window that only Redis knows.
     pub(crate) fn key_name(&self, charge: &Charge<'_>) -> KeyName {
-        match &self.format {
+        match self.format_of(charge).ok().flatten() {
             None => KeyName::new(&self.prefix, charge),
             Some(format) => {
                 let window = format.window().map_or("", |_| "*");
@@ -45,7 +85,7 @@ impl Naming {
     /// A charge to send; an error when the format cannot keep such a limit.
     pub(crate) fn item(&self, charge: &Charge<'_>) -> Result<Item, StoreError> {
         let item = Item::new(&self.prefix, charge);
-        let Some(format) = &self.format else { return Ok(item) };
+        let Some(format) = self.format_of(charge)? else { return Ok(item) };
         let limit = &charge.rule().limit;
         format.check(limit).map_err(refused)?;
         let name = format.name(charge, &self.secret);
@@ -66,31 +106,39 @@ impl Naming {
     /// Charges to decide together.
     pub(crate) fn items(&self, charges: &[Charge<'_>]) -> Result<Items, StoreError> {
         let items = charges.iter().map(|charge| self.item(charge)).collect::<Result<Items, _>>()?;
-        match self.format {
-            Some(_) => refuse_shared(&items).map(|()| items),
-            None => Ok(items),
+        match items.iter().any(|item| item.plain.is_some()) {
+            true => refuse_shared(&items).map(|()| items),
+            false => Ok(items),
         }
     }
 
     /// A decision that concerns nobody, next to the counters of `subject`, to see whether Redis
     /// decides at all. It writes, since Redis may be able to do no more than read.
     pub(crate) fn probe(&self, subject: Fingerprint) -> Option<Ask> {
-        let limit = self.probe_limit()?;
+        let format = self.format_of_probe();
+        let limit = probe_limit(format.as_deref())?;
         let id = Fingerprint::new(0, 0);
         let rule = Rule { id, limit, enforced: true, staggered: false };
         // The tag is made of the lower half.
         let nobody = Fingerprint::new(0, subject.low());
+        let template = format.map(|format| format.to_string()).unwrap_or_default();
         let charge = Charge::new(nobody, Cost::ONE, &rule).named(PROBE).of_limit(PROBE);
-        Some(Ask::Settle(std::iter::once(self.item(&charge).ok()?).collect()))
+        let item = self.item(&charge.kept_as(&template)).ok()?;
+        Some(Ask::Settle(std::iter::once(item).collect()))
     }
 
-    fn probe_limit(&self) -> Option<Limit> {
-        let quota: Quota = "100000/second".parse().ok()?;
-        Some(match self.format.as_ref().map(KeyFormat::window) {
-            None | Some(Some(_)) => FixedWindow::from_quota(&quota).ok()?.into(),
-            Some(None) => SlidingLog::from_quota(&quota).ok()?.into(),
-        })
+    /// One that is in use, if any is: a user may be allowed no other names.
+    fn format_of_probe(&self) -> Option<Arc<KeyFormat>> {
+        self.format.clone().or_else(|| self.given.lock().values().next().cloned())
     }
+}
+
+fn probe_limit(format: Option<&KeyFormat>) -> Option<Limit> {
+    let quota: Quota = "100000/second".parse().ok()?;
+    Some(match format.map(KeyFormat::window) {
+        None | Some(Some(_)) => FixedWindow::from_quota(&quota).ok()?.into(),
+        Some(None) => SlidingLog::from_quota(&quota).ok()?.into(),
+    })
 }
 
 /// Two limits must not count in one key: each would see the other's requests.

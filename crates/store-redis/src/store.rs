@@ -1,7 +1,6 @@
 //! Counters in Redis.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::Verdict;
@@ -11,6 +10,7 @@ use tokio::time::timeout;
 
 use crate::batch::{Answer, Ask, Item, Items};
 use crate::courier::{Courier, Place};
+use crate::deadline::Deadline;
 use crate::key::KeyName;
 use crate::link::Link;
 use crate::naming::Naming;
@@ -28,11 +28,14 @@ use crate::{RedisConfig, RedisStoreBuilder, board};
 #[derive(Debug)]
 pub struct RedisStore {
     courier: Arc<Courier>,
-    queues: Vec<Arc<Queue<Arc<Courier>>>>,
+    /// For keys of ours.
+    queues: Queues,
+    /// For keys that another limiter writes too: each of their calls has one request.
+    plain_queues: Queues,
     naming: Arc<Naming>,
     board: KeyName,
     secret: [u8; 16],
-    deadline: Duration,
+    deadline: Arc<Deadline>,
 }
 
 impl RedisStore {
@@ -45,22 +48,24 @@ impl RedisStore {
         let lanes = builder.config.connections.max(1);
         let naming = Arc::new(Naming::new(&builder));
         let courier = Courier::new(&builder, naming.clone());
-        let alone = courier.is_cluster() || naming.is_plain();
+        let deadline = Deadline::new(builder.deadline);
+        let queues = |ways: Vec<Vec<usize>>| {
+            let most = builder.max_waiting / ways.len();
+            let queue = |lanes| Queue::new(courier.clone(), lanes, most, deadline.clone());
+            ways.into_iter().map(queue).collect()
+        };
+        let of_few = || (0..lanes).map(|lane| vec![lane; FLIGHTS_OF_FEW]).collect();
         // Where calls may have any company, there is one queue, and each of its connections has a
         // call under way at most.
-        let ways: Vec<Vec<usize>> = match alone {
-            true => (0..lanes).map(|lane| vec![lane; FLIGHTS_OF_FEW]).collect(),
-            false => vec![(0..lanes).rev().collect()],
-        };
-        let most = builder.max_waiting / ways.len();
-        let queue = |lanes| Queue::new(courier.clone(), lanes, most, builder.deadline);
+        let of_many = || vec![(0..lanes).rev().collect()];
         Self {
-            queues: ways.into_iter().map(queue).collect(),
+            queues: queues(if courier.is_cluster() { of_few() } else { of_many() }),
+            plain_queues: queues(of_few()),
             courier,
             naming,
             board: board::name(builder.prefix.as_bytes(), &builder.secret),
             secret: builder.secret,
-            deadline: builder.deadline,
+            deadline,
         }
     }
 
@@ -100,17 +105,17 @@ impl RedisStore {
     fn ask(&self, ask: Ask) -> impl Future<Output = Answer> + Send {
         let place = self.courier.place(&ask);
         let counter = ask.items().first().map_or(Fingerprint::NONE, |item| item.counter);
-        let queue = self.queue(counter);
+        let queue = queue(if ask.is_plain() { &self.plain_queues } else { &self.queues }, counter);
         let is_open = self.courier.is_open(place.slot);
         self.answer(if is_open { Err(unasked()) } else { Ok(queue.ask(ask)) }, place, queue)
     }
 
     /// The same for a charge that somebody else waits for already, in the same way.
     fn join(&self, charge: &Charge<'_>) -> Option<impl Future<Output = Answer> + Send> {
-        if self.courier.is_cluster() || self.courier.is_open(0) {
+        if self.courier.is_cluster() || self.courier.is_open(0) || !self.naming.is_ours(charge) {
             return None;
         }
-        let queue = self.queue(charge.counter());
+        let queue = queue(&self.queues, charge.counter());
         let asked = queue.join(charge)?;
         Some(self.answer(Ok(asked), Place { slot: 0, subject: charge.subject() }, queue))
     }
@@ -121,25 +126,22 @@ impl RedisStore {
         place: Place,
         queue: &Queue<Arc<Courier>>,
     ) -> impl Future<Output = Answer> + Send {
-        let asked = asked.map(|asked| timeout(self.deadline, asked));
+        let asked = asked.map(|asked| timeout(self.deadline.get(), asked));
         async move { asked?.await.unwrap_or_else(|_| Err(self.timed_out(place, queue))) }
-    }
-
-    /// All requests of a key take the same way, so that they find company.
-    fn queue(&self, counter: Fingerprint) -> &Arc<Queue<Arc<Courier>>> {
-        &self.queues[counter.low() as usize % self.queues.len()]
     }
 
     #[cold]
     fn timed_out(&self, place: Place, queue: &Queue<Arc<Courier>>) -> StoreError {
         // It left after it was asked, so it is under way for less than that.
-        let late = queue.overdue(self.deadline / 2);
+        let late = queue.overdue(self.deadline.get() / 2);
         self.courier.timed_out(place, &late);
-        StoreError::new(StoreErrorKind::Timeout, format!("no answer within {:?}", self.deadline))
+        let message = format!("no answer within {:?}", self.deadline.get());
+        StoreError::new(StoreErrorKind::Timeout, message)
     }
 
-    /// Charges that a Cluster keeps in different places: one place after the other. Where one
-    /// denies, the others get back what they gave.
+    /// Charges that are kept in different places, on a Cluster or because only some are shared with
+    /// another limiter: one place after the other. Where one denies, the others get back what they
+    /// gave.
     ///
     /// Between taking and giving back, others see too little left: at most one request's cost for
     /// each such request under way. Never does anyone see too much.
@@ -184,6 +186,13 @@ impl RedisStore {
     }
 }
 
+type Queues = Vec<Arc<Queue<Arc<Courier>>>>;
+
+/// All requests of a key take the same way, so that they find company.
+fn queue(queues: &Queues, counter: Fingerprint) -> &Arc<Queue<Arc<Courier>>> {
+    &queues[counter.low() as usize % queues.len()]
+}
+
 #[cold]
 fn unasked() -> StoreError {
     StoreError::new(
@@ -203,19 +212,26 @@ const FLIGHTS_OF_FEW: usize = 256;
 /// Charges by the place they are kept in, with their places in the request.
 type Groups = Vec<(Vec<usize>, Items)>;
 
-fn by_slot(items: Items) -> Groups {
-    let mut groups: Vec<(u16, Vec<usize>, Items)> = Vec::new();
-    for (place, item) in items.into_iter().enumerate() {
-        let slot = item.key.slot();
-        match groups.iter_mut().find(|(other, ..)| *other == slot) {
-            Some((_, places, items)) => {
-                places.push(place);
+/// Whether only some are shared with another limiter.
+fn are_mixed(items: &Items) -> bool {
+    let is_shared = |item: &Item| item.plain.is_some();
+    items.iter().any(is_shared) && !items.iter().all(is_shared)
+}
+
+fn by_place(items: Items, on_a_cluster: bool) -> Groups {
+    let mut groups: Vec<((u16, bool), Vec<usize>, Items)> = Vec::new();
+    for (number, item) in items.into_iter().enumerate() {
+        let slot = if on_a_cluster { item.key.slot() } else { 0 };
+        let place = (slot, item.plain.is_some());
+        match groups.iter_mut().find(|(other, ..)| *other == place) {
+            Some((_, numbers, items)) => {
+                numbers.push(number);
                 items.push(item);
             }
-            None => groups.push((slot, vec![place], SmallVec::from_iter([item]))),
+            None => groups.push((place, vec![number], SmallVec::from_iter([item]))),
         }
     }
-    groups.into_iter().map(|(_, places, items)| (places, items)).collect()
+    groups.into_iter().map(|(_, numbers, items)| (numbers, items)).collect()
 }
 
 impl Store for RedisStore {
@@ -231,8 +247,8 @@ impl Store for RedisStore {
         if items.is_empty() {
             return Ok(true);
         }
-        if self.courier.is_cluster() && items.len() > 1 {
-            let mut groups = by_slot(items);
+        if items.len() > 1 && (self.courier.is_cluster() || are_mixed(&items)) {
+            let mut groups = by_place(items, self.courier.is_cluster());
             if groups.len() > 1 {
                 return Box::pin(self.settle_apart(groups, out)).await;
             }
@@ -252,6 +268,10 @@ impl Store for RedisStore {
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
         Some(self.secret)
+    }
+
+    fn set_deadline(&self, longest: Span) {
+        self.deadline.set(longest.into());
     }
 
     fn is_available(&self) -> bool {

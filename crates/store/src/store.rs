@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Verdict};
+use tidegate_core::{Charge, Span, Verdict};
 
 use crate::StoreError;
 
@@ -56,6 +56,11 @@ pub trait Store: Send + Sync {
     /// counters. `None` where nobody else ever sees them: then each process has its own.
     fn shared_secret(&self) -> Option<[u8; 16]> {
         None
+    }
+
+    /// From now on nothing may take longer than this, where anything has to be waited for.
+    fn set_deadline(&self, longest: Span) {
+        let _ = longest;
     }
 
     /// Whether it is being asked at the moment; not while it does not answer.
@@ -120,6 +125,10 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
         (**self).shared_secret()
+    }
+
+    fn set_deadline(&self, longest: Span) {
+        (**self).set_deadline(longest);
     }
 
     fn is_available(&self) -> bool {

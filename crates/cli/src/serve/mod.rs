@@ -101,7 +101,7 @@ impl Serve {
         // Before the first line is printed: whoever has read it may send a signal.
         let mut stop = Stop::new().context("cannot listen for signals")?;
         let file = self.config.as_deref().zip(source.as_ref());
-        let reload = file.map(|(path, source)| follow(&app, path, source));
+        let reload = file.map(|(path, source)| follow(&app, path, source, self.store.is_none()));
         let certificates = tls.clone().map(follow_certificates);
         reload_on_hangup(reload.clone(), certificates).context("cannot listen for signals")?;
         tokio::spawn(tell_of_the_store(Arc::clone(&app)));
@@ -165,10 +165,17 @@ async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
     }
 }
 
-/// Reloads the policies when their file changes, and when somebody asks for it.
-fn follow<S: Store + 'static>(app: &Arc<App<S>>, path: &Path, source: &Source) -> ReloadRequest {
+/// Reloads the policies when their file changes, and when somebody asks for it. `names_store` is
+/// whether the file says where the counters are.
+fn follow<S: Store + 'static>(
+    app: &Arc<App<S>>,
+    path: &Path,
+    source: &Source,
+    names_store: bool,
+) -> ReloadRequest {
     let reloader = Reloader::new(Arc::clone(app), path, source);
     let (request, name) = (reloader.request(), path.display().to_string());
+    let (app, at_first) = (Arc::clone(app), store_in(&app.limiter().plan()));
     tokio::spawn(reloader.follow(move |reloaded| match reloaded {
         Reloaded::Refused(problems) => {
             let stay = "refused; the policies before it stay in effect";
@@ -177,11 +184,22 @@ fn follow<S: Store + 'static>(app: &Arc<App<S>>, path: &Path, source: &Source) -
         }
         Reloaded::Changed => {
             log::say(Level::Info, "reload", &format!("{name}: in effect"), &[("file", &name)]);
+            if names_store && store_in(&app.limiter().plan()) != at_first {
+                log::say(Level::Warn, "restart_needed", STORE_STAYS, &[("file", &name)]);
+            }
         }
         Reloaded::Unchanged => {}
     }));
     request
 }
+
+/// Where a file wants its counters.
+fn store_in(plan: &Plan) -> String {
+    plan.settings().store().unwrap_or("memory").to_owned()
+}
+
+const STORE_STAYS: &str = "the counters stay where they are: another store takes effect when the \
+    server is started again";
 
 /// The same for certificates.
 fn follow_certificates(tls: Arc<Tls>) -> Arc<Notify> {

@@ -1,12 +1,10 @@
 //! Where `serve` keeps its counters.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-use anyhow::{anyhow, bail};
-use tidegate::config::{KeyFormat as Template, PlannedPolicy};
-use tidegate::{
-    KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisStoreBuilder, RedisUrlError,
-};
+use anyhow::anyhow;
+use tidegate::config::KeyFormat as Template;
+use tidegate::{KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisUrlError};
 use tidegate_server::PerWorker;
 
 use super::Serve;
@@ -31,17 +29,18 @@ impl Serve {
             Some(url) => {
                 let config: RedisConfig = url.parse().map_err(|error| no_store(url, &error))?;
                 let (secret, mut about) = (self.secret()?, config.to_string());
-                let mut builder = RedisStore::builder(config)
-                    .secret(secret.as_deref().unwrap_or_default())
-                    .deadline(deadline_of(plan));
-                if let Some(template) = key_format_of(plan)? {
-                    builder = builder.key_format(template.parse::<KeyFormat>()?)?;
+                let builder =
+                    RedisStore::builder(config).secret(secret.as_deref().unwrap_or_default());
+                for template in key_formats_of(plan) {
+                    // Names come with the charges; here it is seen whether this Redis can have them.
+                    let _ = builder.clone().key_format(template.parse::<KeyFormat>()?)?;
                     about += &format!("\nkeys: {template}");
-                } else if secret.is_none() {
-                    about += NO_SECRET;
-                } else {
-                    about += "\nkeys: hashed under the deployment's secret";
                 }
+                about += match &secret {
+                    _ if has_formats_only(plan) => "",
+                    None => NO_SECRET,
+                    Some(_) => "\nkeys: hashed under the deployment's secret",
+                };
                 if self.is_password_shown(url) {
                     about += PASSWORD_SHOWN;
                 }
@@ -73,22 +72,15 @@ pub(super) async fn doubts_of(store: &PerWorker<RedisStore>) -> String {
     doubts.iter().map(|doubt| format!("\nwarning: {doubt}")).collect()
 }
 
-/// As long as the most patient policy wants to wait.
-fn deadline_of(plan: Option<&Plan>) -> Duration {
-    let policies = plan.map(Plan::policies).unwrap_or_default();
-    let longest = policies.iter().map(PlannedPolicy::store_deadline).max();
-    longest.map_or(RedisStoreBuilder::DEFAULT_DEADLINE, Into::into)
+/// Whether no policy leaves the names of its keys to us.
+fn has_formats_only(plan: Option<&Plan>) -> bool {
+    plan.is_some_and(|plan| plan.policies().iter().all(|policy| policy.key_format().is_some()))
 }
 
-/// The one template of all policies: a store has one way to name its keys.
-fn key_format_of(plan: Option<&Plan>) -> anyhow::Result<Option<&str>> {
+/// The templates for names that policies have.
+fn key_formats_of(plan: Option<&Plan>) -> BTreeSet<&str> {
     let policies = plan.map(Plan::policies).unwrap_or_default();
-    let mut templates = policies.iter().map(|policy| policy.key_format().map(Template::template));
-    let first = templates.next().flatten();
-    if templates.any(|other| other != first) {
-        bail!("policies of one store share one key_format: expected the same for all, or for none");
-    }
-    Ok(first)
+    policies.iter().filter_map(|policy| policy.key_format().map(Template::template)).collect()
 }
 
 const NO_SECRET: &str = "\nkeys: hashed without a secret, so that who reads Redis can guess whose \

@@ -208,7 +208,7 @@ impl<S: Store> Gate<S> {
         if !decision.is_allowed() {
             denials.remember(charges, decision.all_verdicts(), asked);
         }
-        self.fallback.saw(charges, decision.all_verdicts());
+        self.fallback.saw(charges, decision.all_verdicts(), asked);
     }
 
     /// Somebody has given something back, or set another limit.
@@ -250,7 +250,8 @@ impl<S: Store> Gate<S> {
             .zip(&rules)
             .map(|(charge, rule)| Charge::new(charge.subject(), charge.cost(), rule))
             .collect();
-        Decision::of_charges(&local, Source::Fallback, |out| self.fallback.settle(&local, out))
+        let now = self.denials.as_ref().map_or(Timestamp::ZERO, DenyCache::now);
+        Decision::of_charges(&local, Source::Fallback, |out| self.fallback.settle(&local, now, out))
     }
 }
 

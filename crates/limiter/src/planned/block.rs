@@ -19,8 +19,9 @@ pub(super) struct Blocking<'p> {
 }
 
 impl Blocking<'_> {
+    /// By the store's own names: no other limiter knows what a block is.
     pub(super) fn charge(&self, cost: Cost) -> Charge<'_> {
-        Charge::new(self.subject, cost, self.rule)
+        Charge::new(self.subject, cost, self.rule).kept_as("")
     }
 }
 

@@ -61,6 +61,7 @@ impl<S: Store> PlanLimiter<S> {
 
     /// With this plan, until another takes its place.
     pub fn new(plan: Plan, store: S) -> Self {
+        set_deadline(&store, &plan);
         Self { plan: ArcSwap::from_pointee(plan), gate: Gate::new(store, 1) }
     }
 
@@ -78,6 +79,7 @@ impl<S: Store> PlanLimiter<S> {
 
     /// Decides by another plan from now on. Counters stay: a changed limit finds its count.
     pub fn replace(&self, plan: Plan) {
+        set_deadline(self.gate.store(), &plan);
         self.plan.store(Arc::new(plan));
     }
 
@@ -261,6 +263,12 @@ fn terms_of(owed: &Owed<'_>) -> Terms {
         // Of one limit only, so that the first is all of them.
         ..Terms::of(precision)
     }
+}
+
+/// The store waits for as long as the most patient policy wants to.
+fn set_deadline(store: &impl Store, plan: &Plan) {
+    let longest = plan.policies().iter().map(PlannedPolicy::store_deadline).max();
+    longest.into_iter().for_each(|longest| store.set_deadline(longest));
 }
 
 fn hasher_of(store: &impl Store) -> KeyHasher {

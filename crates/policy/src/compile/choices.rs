@@ -1,4 +1,4 @@
-//! Choices from a list, spans and templates.
+//! Choices from a list, and spans.
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +7,7 @@ use tidegate_core::{AlgorithmKind, Span};
 use crate::file::{self, PrecisionFile};
 use crate::normalise::{Network, NoNetwork};
 use crate::problem::{Report, brief};
-use crate::settings::{DEFAULT_DEADLINE, KeyFormat, LegacyHeaders, Mode, OnStoreError, Precision};
+use crate::settings::{DEFAULT_DEADLINE, LegacyHeaders, Mode, OnStoreError, Precision};
 use crate::yaml::Spot;
 
 /// What policies do unless they say otherwise.
@@ -171,39 +171,6 @@ pub(crate) fn permille(
         report.add(&text.at, format!("{value:?}: expected a share of 0.1% to {most}%"));
     }
     permille
-}
-
-pub(crate) fn key_format(text: &Spot<String>, report: &mut Report<'_>) -> Option<KeyFormat> {
-    let mut rest = text.value.as_str();
-    if rest.is_empty() || rest.len() > 256 {
-        report.add(&text.at, "a template of 1 to 256 bytes was expected");
-        return None;
-    }
-    let mut names_entity = false;
-    while let Some((before, after)) = rest.split_once('{') {
-        let Some((name, tail)) = after.split_once('}') else {
-            report.add(&text.at, "a brace that is not closed: expected {entity} and the like");
-            return None;
-        };
-        if before.contains('}') {
-            break;
-        }
-        if !KeyFormat::PLACEHOLDERS.contains(&name) {
-            report.unknown(&text.at, "placeholder", name, KeyFormat::PLACEHOLDERS);
-            return None;
-        }
-        names_entity |= name == "entity";
-        rest = tail;
-    }
-    if rest.contains('}') {
-        report.add(&text.at, "a brace that was never opened: expected {entity} and the like");
-        return None;
-    }
-    if !names_entity {
-        report.add(&text.at, "a template without {entity}: all callers would share one key");
-        return None;
-    }
-    Some(KeyFormat(text.value.clone()))
 }
 
 /// The value is not shown: it may hold a password.

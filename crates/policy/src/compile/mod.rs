@@ -4,6 +4,7 @@ mod choices;
 mod conditions;
 mod gateway;
 mod key;
+mod key_format;
 mod limits;
 mod policy;
 mod response;
@@ -61,7 +62,7 @@ fn ours(
     let legacy_headers = file.http.legacy_headers.as_ref();
     let settings = Settings {
         store: file.store.as_ref().and_then(|store| choices::store(store, report)),
-        key_format: file.key_format.as_ref().and_then(|format| choices::key_format(format, report)),
+        key_format: file.key_format.as_ref().and_then(|format| key_format::read(format, report)),
         trusted_proxies: choices::networks(&file.trusted_proxies, report),
         legacy_headers: legacy_headers.and_then(|unit| choices::legacy_headers(unit, report)),
         is_rlaas: false,
@@ -81,6 +82,10 @@ fn ours(
         .collect();
     for policy in policies.iter_mut().filter(|policy| policy.key_format.is_none()) {
         policy.key_format.clone_from(&settings.key_format);
+    }
+    for (policy, file) in policies.iter().zip(&file.policies) {
+        let at = file.key_format.as_ref().map_or(&file.name.at, |format| &format.at);
+        key_format::check(policy, at, report);
     }
     check_names(file, report);
     check_crowding(file, &policies, report);

@@ -3,7 +3,7 @@
 use tidegate_core::{AlgorithmKind, Cost, Limit, Quota, Span};
 
 use super::limits::{Context, limit_set};
-use super::{Compiler, choices, conditions, key, response, whole};
+use super::{Compiler, choices, conditions, key, key_format, response, whole};
 use crate::amend::Amending;
 use crate::cost::CostSource;
 use crate::file::{CostFile, PolicyFile};
@@ -59,7 +59,7 @@ pub(crate) fn compile_policy(
             .as_ref()
             .and_then(|text| choices::precision(text, report))
             .unwrap_or(compiler.defaults.precision),
-        key_format: file.key_format.as_ref().and_then(|text| choices::key_format(text, report)),
+        key_format: file.key_format.as_ref().and_then(|text| key_format::read(text, report)),
         at_gateway: response::at_gateway(file, report),
     };
     check_lease(file, &policy, report);

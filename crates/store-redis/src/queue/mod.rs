@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use self::aloft::Marks;
 use self::waiting::{Departure, Waiter, Waiting};
 use crate::batch::{Answer, Ask, Batch, Crowd};
+use crate::deadline::Deadline;
 use crate::parcel::Parcel;
 
 /// Sends one call, and gives each of its requests an answer.
@@ -38,8 +39,7 @@ pub(crate) struct Queue<C> {
     carrier: C,
     /// How many requests may wait for a flight.
     most: usize,
-    /// How long anybody waits for an answer.
-    deadline: Duration,
+    deadline: Arc<Deadline>,
     waiting: Mutex<Waiting>,
 }
 
@@ -48,7 +48,12 @@ const LOOKED_THROUGH: usize = 256;
 
 impl<C: Carrier> Queue<C> {
     /// `lanes` are the connections, each as often as it may have a call under way.
-    pub(crate) fn new(carrier: C, lanes: Vec<usize>, most: usize, deadline: Duration) -> Arc<Self> {
+    pub(crate) fn new(
+        carrier: C,
+        lanes: Vec<usize>,
+        most: usize,
+        deadline: Arc<Deadline>,
+    ) -> Arc<Self> {
         Arc::new(Self { carrier, most, deadline, waiting: Mutex::new(Waiting::new(lanes)) })
     }
 
@@ -63,7 +68,7 @@ impl<C: Carrier> Queue<C> {
         if waiting.len() >= self.most {
             let _ = answer.send(Err(too_many(waiting.len())));
         } else {
-            waiting.push(ask, answer, self.deadline);
+            waiting.push(ask, answer, self.deadline.get());
             self.start_another(&mut waiting);
         }
         Asked(answered)
@@ -127,7 +132,7 @@ impl<C: Carrier> Queue<C> {
     fn gather(&self, waiting: &mut Waiting, flight: u64) -> Boarded {
         let apart = self.carrier.keeps_slots_apart();
         let most = if apart { usize::MAX } else { waiting.fair_share(flight) };
-        waiting.give_up(self.deadline);
+        waiting.give_up(self.deadline.get());
         let mut boarded = Boarded::default();
         // Who is held keeps back those who asked for the same thing later.
         let (mut slot, mut place, mut kept_back) = (None, 0, Marks::new());

@@ -84,7 +84,7 @@ fn ask_about(queue: &Arc<Queue<Tower>>, n: u64) -> JoinHandle<Answer> {
 
 fn queue() -> (Arc<Queue<Tower>>, Tower) {
     let tower = Tower::default();
-    (Queue::new(tower.clone(), vec![1, 0], 1_000, DEADLINE), tower)
+    (Queue::new(tower.clone(), vec![1, 0], 1_000, Deadline::new(DEADLINE)), tower)
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,7 +198,7 @@ async fn nobody_joins_past_what_was_asked_of_the_counter_later() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crowd_is_bounded_and_so_is_the_queue() {
-    let queue = Queue::new(Tower::default(), vec![0], 1_000, DEADLINE);
+    let queue = Queue::new(Tower::default(), vec![0], 1_000, Deadline::new(DEADLINE));
     let _first = queue.ask(ask(7));
     let crowd: Vec<_> = std::iter::from_fn(|| join(&queue, 7)).collect();
     assert_eq!(crowd.len(), Batch::MAX_REQUESTS / 2 - 1);
@@ -255,7 +255,7 @@ async fn where_calls_take_long_nobody_waits_for_one() {
 #[tokio::test(start_paused = true)]
 async fn who_stops_waiting_does_not_fly_and_a_full_queue_refuses() {
     let tower = Tower::default();
-    let queue = Queue::new(tower.clone(), vec![0], 2, DEADLINE);
+    let queue = Queue::new(tower.clone(), vec![0], 2, Deadline::new(DEADLINE));
     let flying = ask_all(&queue, 0..1).await;
     let waiting = ask_all(&queue, 1..3).await;
     let error = queue.ask(ask(9)).await.unwrap_err();

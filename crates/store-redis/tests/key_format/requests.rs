@@ -36,6 +36,33 @@ fn all_limits_pay_or_none_does() {
     }
 }
 
+/// Each limit may have names of its own: those of two other limiters, and ours.
+#[test]
+fn a_charge_may_bring_its_own_template_along() {
+    let user = user();
+    let ours = Ours::new(&REDIS.url(), "x:{entity}", limit("fixed-window", "5/hour"), &user, false);
+    let (log, own) = (limit("sliding-log", "3/hour"), limit("token-bucket", "2/hour"));
+    let [log, own] = [(7, log), (6, own)]
+        .map(|(id, limit)| Rule { id: Fingerprint::new(id, id), limit, ..ours.rule });
+    let all = |cost| {
+        let first = ours.charge(cost);
+        let of = |rule| Charge::new(first.subject(), first.cost(), rule).named(&user);
+        let first = first.kept_as("a:{entity}:{window_index}");
+        [first, of(&log).kept_as("b:{entity}"), of(&own).kept_as("")]
+    };
+    let left = |cost| {
+        let (passes, verdicts) = ours.try_settle(&all(cost)).unwrap();
+        (passes, [verdicts[0].remaining, verdicts[1].remaining, verdicts[2].remaining])
+    };
+    assert_eq!(left(2), (true, [3, 1, 0]));
+    // The last denies: what the others gave is given back.
+    assert_eq!(left(1).0, false);
+    assert_eq!(left(0), (true, [3, 1, 0]));
+    let mut names: Vec<_> = keys_of(&user).iter().map(|name| name[..2].to_owned()).collect();
+    names.sort();
+    assert_eq!(names, ["a:", "b:"]);
+}
+
 #[test]
 fn a_shadow_never_vetoes() {
     let user = user();
