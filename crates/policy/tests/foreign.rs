@@ -201,6 +201,25 @@ fn rlaas_files_work_as_they_are() {
 }
 
 #[test]
+fn the_store_of_an_rlaas_file_is_where_its_counters_are() {
+    let file = |store: &str| {
+        format!(
+            "{store}\nrate-limiter:\n  use-algo: fixed-window-algo\n  max-requests: 5\n  window-size: 60\n"
+        )
+    };
+    let theirs = file("store: redis://localhost:6379/1");
+    let text = import(&Source::new("application.yaml", theirs.as_str()).unwrap()).unwrap();
+    for plan in [plan(&theirs), plan(&text)] {
+        assert_eq!(plan.settings().store(), Some("redis://localhost:6379/1"));
+    }
+    // A shop may have settings of that name.
+    assert_eq!(plan(&file("store: { city: Oslo }")).settings().store(), None);
+    let source = Source::new("application.yaml", file("store: postgres://host")).unwrap();
+    let said = Plan::compile(&source).unwrap_err().to_string();
+    assert!(said.contains("application.yaml:1:8: unknown store \"postgres\""), "{said}");
+}
+
+#[test]
 fn limitador_files_are_translated_where_conditions_are_simple() {
     let theirs = r#"
 - namespace: toystore
