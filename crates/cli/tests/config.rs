@@ -56,6 +56,34 @@ fn every_problem_is_told_and_the_exit_code_is_1() {
 }
 
 #[test]
+fn a_store_that_serve_would_refuse_does_not_validate() {
+    let scratch = Scratch::new();
+    let validate = |store: &str| {
+        let policies = "policies: [{ name: a, key: [user], limits: [5/minute] }]";
+        let file = scratch.write("limits.yaml", &format!("store: {store}\n{policies}\n"));
+        run("validate", &file, &[])
+    };
+    for (store, why) in [
+        ("redis://:hunter2@h:99999", "port \"99999\" is not a number from 1 to 65535"),
+        ("redis://", "no host"),
+        ("redis://h/abc", "database \"abc\" is not a number"),
+        ("redis+cluster://", "no host"),
+        ("redis+sentinel://h1,h2", "no service"),
+        ("redis+unix://", "no path"),
+        ("redis://h:6379/0?foo=1", "unknown parameter \"foo\""),
+    ] {
+        let output = validate(store);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{store}: {said}");
+        assert!(said.contains("limits.yaml: store \"redis") && said.contains(why), "{said}");
+        assert!(said.ends_with("1 problem\n") && !said.contains("hunter2"), "{said}");
+    }
+    for store in ["memory", "redis://:hunter2@h:6379/1", "rediss+cluster://h1,h2"] {
+        assert_eq!(validate(store).status.code(), Some(0), "{store}");
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_an_error_and_the_exit_code_is_2() {
     let directory = std::env::temp_dir();
     let commands =
