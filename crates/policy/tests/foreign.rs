@@ -245,6 +245,21 @@ fn limitador_files_are_translated_where_conditions_are_simple() {
 }
 
 #[test]
+fn namespaces_of_limitador_are_domains_of_envoy() {
+    let theirs = "
+- { namespace: toys, max_value: 10, seconds: 60, conditions: [], variables: [user_id] }
+- { namespace: books, max_value: 20, seconds: 60, conditions: [], variables: [user_id] }
+- { namespace: 'any*', max_value: 30, seconds: 60, conditions: [], variables: [user_id] }
+";
+    let text = import(&Source::new("limits.yaml", theirs).unwrap()).unwrap();
+    let ours = plan(&text);
+    assert_eq!(imported(&ours, &[("domain", "toys"), ("user_id", "1")]), ["10/1m"]);
+    assert_eq!(imported(&ours, &[("domain", "books"), ("user_id", "1")]), ["20/1m"]);
+    assert_eq!(imported(&ours, &[("domain", "anyone"), ("user_id", "1")]), [""; 0]);
+    assert!(text.contains("switched off: the namespace \"any*\""), "{text}");
+}
+
+#[test]
 fn what_has_no_place_in_our_file_is_refused_and_long_paths_are_named() {
     let theirs = "domain: d\ndescriptors:\n  - { key: 'a=b', rate_limit: { unit: day, requests_per_unit: 1 } }\n";
     let said = import(&Source::new("f", theirs).unwrap()).unwrap_err().to_string();
