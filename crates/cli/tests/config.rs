@@ -122,6 +122,50 @@ note: no policy asks for shoe
 }
 
 #[test]
+fn explain_shows_keys_as_they_are_counted() {
+    let scratch = Scratch::new();
+    let keys = [
+        ("by-route", "{ attribute: path, as: route, routes: [\"/users/{id}\"] }"),
+        ("by-path", "path"),
+        ("by-ip", "ip"),
+        ("by-mail", "{ attribute: mail, as: lower }"),
+        ("by-user", "{ attribute: user, default: nobody }"),
+    ];
+    let policy = |(name, key): (&str, &str)| {
+        format!("  - {{ name: {name}, key: [{key}], limits: [1/minute] }}\n")
+    };
+    let policies: String = keys.map(policy).concat();
+    let file = scratch.write("limits.yaml", &format!("policies:\n{policies}"));
+    for (request, expected) in [
+        (
+            ["path=/a/../users/7", "ip=2001:DB8::1", "mail=Bob@X.org"],
+            [
+                "by-route (enforce) for path=\"/users/{id}\", by",
+                "by-path (enforce) for path=\"/users/7\", by",
+                "by-ip (enforce) for ip=\"2001:db8::/64\", by",
+                "by-mail (enforce) for mail=\"bob@x.org\", by",
+                "by-user (enforce) for user=\"nobody\", by",
+            ],
+        ),
+        (
+            ["path=/else", "ip=[::ffff:203.0.113.9]:80", "mail=b"],
+            [
+                "by-route (enforce) for path=any other route, by",
+                "by-path (enforce) for path=\"/else\", by",
+                "by-ip (enforce) for ip=\"203.0.113.9\", by",
+                "by-mail (enforce) for mail=\"b\", by",
+                "by-user (enforce) for user=\"nobody\", by",
+            ],
+        ),
+    ] {
+        let said = text(&run("explain", &file, &request).stdout);
+        for line in expected {
+            assert!(said.contains(line), "no {line:?} in {said}");
+        }
+    }
+}
+
+#[test]
 fn import_writes_a_file_that_validates() {
     let scratch = Scratch::new();
     let theirs = "domain: d\ndescriptors:\n  - { key: a, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
