@@ -175,6 +175,27 @@ fn import_writes_a_file_that_validates() {
 }
 
 #[test]
+fn import_tells_what_is_switched_off_from_what_is_not() {
+    let scratch = Scratch::new();
+    let limit = "unit: day, requests_per_unit: 3";
+    let usual = format!("  - {{ key: a, rate_limit: {{ name: usual, {limit} }} }}\n");
+    let vip =
+        format!("  - {{ key: b, rate_limit: {{ {limit}, replaces: [{{ name: usual }}] }} }}\n");
+    let not = format!("  - {{ key: c, value: '!x', rate_limit: {{ {limit} }} }}\n");
+    let kept = "1 not carried over and still limited: see the comments\n";
+    let off = "1 not carried over and switched off: see the comments\n";
+    for (descriptors, expected) in [
+        (usual.clone(), String::new()),
+        (format!("{usual}{vip}"), kept.to_owned()),
+        (format!("{usual}{vip}{not}"), format!("{off}{kept}")),
+    ] {
+        let theirs = format!("domain: d\ndescriptors:\n{descriptors}");
+        let output = run("import", &scratch.write("ratelimit.yaml", &theirs), &[]);
+        assert_eq!(text(&output.stderr), expected, "{theirs}");
+    }
+}
+
+#[test]
 fn explain_walks_descriptors_of_an_envoy_file() {
     let scratch = Scratch::new();
     let text = "domain: d\ndescriptors:\n  - { key: a, value: b, rate_limit: { unit: day, requests_per_unit: 3 } }\n  - { key: c, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
