@@ -80,9 +80,9 @@ fn explain(plan: &Plan, request: &[(String, String)]) -> String {
             Outcome::NoKey(attribute) => {
                 writeln!(text, "- {name}: skipped, its key needs {attribute}")
             }
-            Outcome::Applies { origin, rules } => {
+            Outcome::Applies { key, origin, rules } => {
                 let key: Vec<_> =
-                    policy.key().map(|part| format!("{part}={}", value(part))).collect();
+                    key.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 let key = if key.is_empty() { "all together".to_owned() } else { key.join(", ") };
                 let _ = writeln!(text, "+ {name} ({}) for {key}, by {origin}", policy.mode());
                 let _ = limits(&mut text, rules);

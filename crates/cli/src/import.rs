@@ -20,13 +20,24 @@ impl Import {
         Ok(match Source::read(&self.file).and_then(|source| import(&source)) {
             Ok(text) => {
                 print(&text)?;
-                let lost = text.lines().filter(|line| line.contains("# Not carried over")).count();
-                if lost > 0 {
-                    eprintln!("{lost} not carried over and switched off: see the comments");
-                }
+                say_what_is_lost(&text);
                 ExitCode::SUCCESS
             }
             Err(problems) => wrong(&problems),
         })
+    }
+}
+
+/// Apart, since what is switched off limits nobody, and the rest more than it did.
+fn say_what_is_lost(text: &str) {
+    for (comment, what) in [
+        ("# Not carried over, so switched off:", "not carried over and switched off"),
+        ("# Not carried over:", "not carried over and still limited"),
+    ] {
+        let lines = text.lines().map(str::trim_start);
+        let count = lines.filter(|line| line.starts_with(comment)).count();
+        if count > 0 {
+            eprintln!("{count} {what}: see the comments");
+        }
     }
 }

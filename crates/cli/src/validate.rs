@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tidegate::Plan;
 use tidegate::config::{Problems, Source};
+use tidegate::{Plan, RedisConfig, RedisUrlError};
 
 use crate::output::print;
 use crate::{ERROR, WRONG};
@@ -19,16 +19,25 @@ pub(crate) struct Validate {
 impl Validate {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let plan = Source::read(&self.file).and_then(|source| Plan::compile(&source));
-        Ok(match plan {
-            Ok(plan) => {
-                let count = plan.policies().len();
-                let policies = if count == 1 { "policy" } else { "policies" };
-                print(&format!("{}: ok, {count} {policies}\n", self.file.display()))?;
-                ExitCode::SUCCESS
-            }
-            Err(problems) => wrong(&problems),
-        })
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(problems) => return Ok(wrong(&problems)),
+        };
+        if let Some(error) = store_error(&plan) {
+            eprintln!("{}: store {error}\n1 problem", self.file.display());
+            return Ok(ExitCode::from(WRONG));
+        }
+        let count = plan.policies().len();
+        let policies = if count == 1 { "policy" } else { "policies" };
+        print(&format!("{}: ok, {count} {policies}\n", self.file.display()))?;
+        Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Why `serve` would refuse the store. A plan knows of its address only how it begins.
+fn store_error(plan: &Plan) -> Option<RedisUrlError> {
+    let url = plan.settings().store().filter(|url| *url != "memory")?;
+    url.parse::<RedisConfig>().err()
 }
 
 /// Says what is wrong, and how much of it there is. A file that cannot be read is none of that.

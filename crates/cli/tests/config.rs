@@ -56,6 +56,34 @@ fn every_problem_is_told_and_the_exit_code_is_1() {
 }
 
 #[test]
+fn a_store_that_serve_would_refuse_does_not_validate() {
+    let scratch = Scratch::new();
+    let validate = |store: &str| {
+        let policies = "policies: [{ name: a, key: [user], limits: [5/minute] }]";
+        let file = scratch.write("limits.yaml", &format!("store: {store}\n{policies}\n"));
+        run("validate", &file, &[])
+    };
+    for (store, why) in [
+        ("redis://:hunter2@h:99999", "port \"99999\" is not a number from 1 to 65535"),
+        ("redis://", "no host"),
+        ("redis://h/abc", "database \"abc\" is not a number"),
+        ("redis+cluster://", "no host"),
+        ("redis+sentinel://h1,h2", "no service"),
+        ("redis+unix://", "no path"),
+        ("redis://h:6379/0?foo=1", "unknown parameter \"foo\""),
+    ] {
+        let output = validate(store);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{store}: {said}");
+        assert!(said.contains("limits.yaml: store \"redis") && said.contains(why), "{said}");
+        assert!(said.ends_with("1 problem\n") && !said.contains("hunter2"), "{said}");
+    }
+    for store in ["memory", "redis://:hunter2@h:6379/1", "rediss+cluster://h1,h2"] {
+        assert_eq!(validate(store).status.code(), Some(0), "{store}");
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_an_error_and_the_exit_code_is_2() {
     let directory = std::env::temp_dir();
     let commands =
@@ -94,12 +122,77 @@ note: no policy asks for shoe
 }
 
 #[test]
+fn explain_shows_keys_as_they_are_counted() {
+    let scratch = Scratch::new();
+    let keys = [
+        ("by-route", "{ attribute: path, as: route, routes: [\"/users/{id}\"] }"),
+        ("by-path", "path"),
+        ("by-ip", "ip"),
+        ("by-mail", "{ attribute: mail, as: lower }"),
+        ("by-user", "{ attribute: user, default: nobody }"),
+    ];
+    let policy = |(name, key): (&str, &str)| {
+        format!("  - {{ name: {name}, key: [{key}], limits: [1/minute] }}\n")
+    };
+    let policies: String = keys.map(policy).concat();
+    let file = scratch.write("limits.yaml", &format!("policies:\n{policies}"));
+    for (request, expected) in [
+        (
+            ["path=/a/../users/7", "ip=2001:DB8::1", "mail=Bob@X.org"],
+            [
+                "by-route (enforce) for path=\"/users/{id}\", by",
+                "by-path (enforce) for path=\"/users/7\", by",
+                "by-ip (enforce) for ip=\"2001:db8::/64\", by",
+                "by-mail (enforce) for mail=\"bob@x.org\", by",
+                "by-user (enforce) for user=\"nobody\", by",
+            ],
+        ),
+        (
+            ["path=/else", "ip=[::ffff:203.0.113.9]:80", "mail=b"],
+            [
+                "by-route (enforce) for path=any other route, by",
+                "by-path (enforce) for path=\"/else\", by",
+                "by-ip (enforce) for ip=\"203.0.113.9\", by",
+                "by-mail (enforce) for mail=\"b\", by",
+                "by-user (enforce) for user=\"nobody\", by",
+            ],
+        ),
+    ] {
+        let said = text(&run("explain", &file, &request).stdout);
+        for line in expected {
+            assert!(said.contains(line), "no {line:?} in {said}");
+        }
+    }
+}
+
+#[test]
 fn import_writes_a_file_that_validates() {
     let scratch = Scratch::new();
     let theirs = "domain: d\ndescriptors:\n  - { key: a, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
     let output = run("import", &scratch.write("ratelimit.yaml", theirs), &[]);
     let ours = scratch.write("limits.yaml", &text(&output.stdout));
     assert_eq!(run("validate", &ours, &[]).status.code(), Some(0));
+}
+
+#[test]
+fn import_tells_what_is_switched_off_from_what_is_not() {
+    let scratch = Scratch::new();
+    let limit = "unit: day, requests_per_unit: 3";
+    let usual = format!("  - {{ key: a, rate_limit: {{ name: usual, {limit} }} }}\n");
+    let vip =
+        format!("  - {{ key: b, rate_limit: {{ {limit}, replaces: [{{ name: usual }}] }} }}\n");
+    let not = format!("  - {{ key: c, value: '!x', rate_limit: {{ {limit} }} }}\n");
+    let kept = "1 not carried over and still limited: see the comments\n";
+    let off = "1 not carried over and switched off: see the comments\n";
+    for (descriptors, expected) in [
+        (usual.clone(), String::new()),
+        (format!("{usual}{vip}"), kept.to_owned()),
+        (format!("{usual}{vip}{not}"), format!("{off}{kept}")),
+    ] {
+        let theirs = format!("domain: d\ndescriptors:\n{descriptors}");
+        let output = run("import", &scratch.write("ratelimit.yaml", &theirs), &[]);
+        assert_eq!(text(&output.stderr), expected, "{theirs}");
+    }
 }
 
 #[test]

@@ -44,6 +44,19 @@ fn it_says_what_an_operator_asks() {
 }
 
 #[test]
+fn what_it_says_to_try_meets_a_policy_with_several_attributes() {
+    let file = scratch("several.yaml");
+    let text = "policies: [{ name: login, match: { path: /login }, key: [ip, path], limits: [5/m] },\n\
+                { name: api, key: [user, path], limits: [9/m] }]";
+    std::fs::write(&file, text).unwrap();
+    let server = serve(&["--config", file.to_str().unwrap()]);
+    let tried = server.said("try: ");
+    let body = r#"-d '{"attributes": {"user": "alice", "path": "/"}}'"#;
+    assert!(tried.ends_with(body), "{tried}");
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
 fn it_says_what_happens_without_redis_and_which_secrets_are_seen() {
     let file = scratch("limits.yaml");
     let text = "policies: [{ name: login, key: [ip], limits: [5/m], on_store_error: closed },\n\

@@ -32,6 +32,9 @@ pub enum Outcome<'p> {
     NoKey(&'p str),
     /// It applies.
     Applies {
+        /// The attributes of its key, each with its value as it is counted: a route and not a path,
+        /// of IPv6 the network. In quotes, where it is not a word of ours.
+        key: Vec<(&'p str, String)>,
         /// Where the limits come from: `limits`, `tier 1` or `override`.
         origin: String,
         /// The limits; none when it is unlimited.
@@ -51,6 +54,7 @@ impl Plan {
                 (_, None) => match policy.subject(&request, &self.hasher) {
                     None => Outcome::NoKey(policy.missing_part(&request).unwrap_or_default()),
                     Some(subject) => Outcome::Applies {
+                        key: policy.shown_key(&request),
                         origin: origin(policy.origin(subject, &request)),
                         rules: policy.rules_for(subject, &request),
                     },

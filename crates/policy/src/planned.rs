@@ -194,6 +194,12 @@ impl PlannedPolicy {
         joined(&parts)
     }
 
+    /// Who asks, for people: the attributes of the key, each in the form in which it is compared.
+    pub(crate) fn shown_key(&self, request: &Resolved<'_>) -> Vec<(&str, String)> {
+        let value = |part: &KeyPart| part.form.shown(part.value(request).unwrap_or_default());
+        self.key.iter().map(|part| (&*part.name, value(part))).collect()
+    }
+
     /// The first attribute of the key that the request does not have.
     pub(crate) fn missing_part(&self, request: &Resolved<'_>) -> Option<&str> {
         self.key.iter().find(|part| part.value(request).is_none()).map(|part| &*part.name)

@@ -102,8 +102,11 @@ fn any_action_can_be_limited() {
     assert_eq!(gate.admitted(&act("send-mail", "a")), 500, "a new day");
     let message = [("action", "send-sms"), ("phone", "+4912345")];
     assert_eq!(gate.admitted(&message), 1);
-    assert_eq!(gate.admitted(&act("read", "a")), 200);
-    assert_eq!(gate.admitted(&act("write", "a")), 40);
+    let write = |tenant| [("action", "write"), ("tenant", tenant), ("weight", "5")];
+    assert_eq!(gate.admitted(&write("a")), 40);
+    assert!(!gate.allows(&act("read", "a")), "the same bucket");
+    assert_eq!(gate.admitted(&act("read", "b")), 200);
+    assert!(!gate.allows(&write("b")), "the same bucket");
     let tokens = |count| [("action", "completion"), ("tenant", "a"), ("tokens", count)];
     assert_eq!(gate.admitted(&tokens("5000")), 4);
     assert!(!gate.allows(&tokens("everything")));

@@ -201,6 +201,25 @@ fn rlaas_files_work_as_they_are() {
 }
 
 #[test]
+fn the_store_of_an_rlaas_file_is_where_its_counters_are() {
+    let file = |store: &str| {
+        format!(
+            "{store}\nrate-limiter:\n  use-algo: fixed-window-algo\n  max-requests: 5\n  window-size: 60\n"
+        )
+    };
+    let theirs = file("store: redis://localhost:6379/1");
+    let text = import(&Source::new("application.yaml", theirs.as_str()).unwrap()).unwrap();
+    for plan in [plan(&theirs), plan(&text)] {
+        assert_eq!(plan.settings().store(), Some("redis://localhost:6379/1"));
+    }
+    // A shop may have settings of that name.
+    assert_eq!(plan(&file("store: { city: Oslo }")).settings().store(), None);
+    let source = Source::new("application.yaml", file("store: postgres://host")).unwrap();
+    let said = Plan::compile(&source).unwrap_err().to_string();
+    assert!(said.contains("application.yaml:1:8: unknown store \"postgres\""), "{said}");
+}
+
+#[test]
 fn limitador_files_are_translated_where_conditions_are_simple() {
     let theirs = r#"
 - namespace: toystore
@@ -223,6 +242,21 @@ fn limitador_files_are_translated_where_conditions_are_simple() {
     assert_eq!(imported(&ours, &health), [""; 0]);
     assert!(text.contains("switched off: the condition"), "{text}");
     assert!(text.contains("mode: off"), "{text}");
+}
+
+#[test]
+fn namespaces_of_limitador_are_domains_of_envoy() {
+    let theirs = "
+- { namespace: toys, max_value: 10, seconds: 60, conditions: [], variables: [user_id] }
+- { namespace: books, max_value: 20, seconds: 60, conditions: [], variables: [user_id] }
+- { namespace: 'any*', max_value: 30, seconds: 60, conditions: [], variables: [user_id] }
+";
+    let text = import(&Source::new("limits.yaml", theirs).unwrap()).unwrap();
+    let ours = plan(&text);
+    assert_eq!(imported(&ours, &[("domain", "toys"), ("user_id", "1")]), ["10/1m"]);
+    assert_eq!(imported(&ours, &[("domain", "books"), ("user_id", "1")]), ["20/1m"]);
+    assert_eq!(imported(&ours, &[("domain", "anyone"), ("user_id", "1")]), [""; 0]);
+    assert!(text.contains("switched off: the namespace \"any*\""), "{text}");
 }
 
 #[test]

@@ -202,6 +202,24 @@ fn a_cost_that_is_no_number_is_named_unless_nobody_is_limited_by_it() {
 }
 
 #[test]
+fn every_address_of_a_redis_is_a_store() {
+    for store in [
+        "memory",
+        "redis://h",
+        "rediss://h",
+        "redis+unix:///run/redis.sock",
+        "unix:///run/redis.sock",
+        "redis+sentinel://h/main",
+        "rediss+sentinel://h/main",
+        "redis+cluster://h",
+        "rediss+cluster://h",
+    ] {
+        let text = format!("store: {store}\npolicies: [{{ name: a, key: [], limits: [1/s] }}]");
+        assert_eq!(plan(&text).settings().store(), Some(store));
+    }
+}
+
+#[test]
 fn what_the_limiter_needs_is_carried_along() {
     let plan = plan(
         "

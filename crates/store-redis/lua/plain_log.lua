@@ -54,8 +54,12 @@ local function tidy(log)
   add(log, call('ZRANGEBYSCORE', log.key, '(' .. decimal(log.at), '+inf'))
 end
 
+-- Two windows after its last entry a log is gone, as with RLaaS, unless the buffer is longer than
+-- a window.
 local function mend_log(log)
-  if log.count > 0 then outlive(log.key, newest(log) + log.window - now) end
+  if log.count == 0 then return end
+  local matters = newest(log) + log.window - now
+  outlive(log.key, matters + max(0, log.window - buffer))
 end
 
 function plain_log.take(_, log, cost)

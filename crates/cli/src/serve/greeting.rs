@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use tidegate::config::{Described, PlannedPolicy};
-use tidegate::{OnStoreError, Plan};
+use tidegate::{Cost, OnStoreError, Plan};
 use tidegate_server::{Config, Place, Transport};
 
 /// What there is to say.
@@ -87,11 +87,11 @@ impl Greeting<'_> {
         }
     }
 
-    /// A command that asks the first policy with one attribute.
+    /// A command that asks the first policy with one attribute, or else with as many as one needs.
     fn try_it(&self, door: &(Transport, Place)) -> String {
         let body = match self.plan.policies().iter().find(|policy| policy.key().len() == 1) {
             Some(policy) => format!(r#"{{"policy": "{}", "key": "alice"}}"#, policy.name()),
-            None => r#"{"attributes": {"user": "alice"}}"#.to_owned(),
+            None => format!(r#"{{"attributes": {{{}}}}}"#, somebody(self.plan)),
         };
         let trust = self.cert.map(|cert| format!(" --cacert {}", cert.display()));
         let trust = trust.unwrap_or_default();
@@ -106,6 +106,26 @@ impl Greeting<'_> {
             }
         }
     }
+}
+
+/// Attributes that a limit is about, as members of JSON. What a match asks for besides is not
+/// known here, so a policy that asks for nothing else is preferred.
+fn somebody(plan: &Plan) -> String {
+    let keys = || plan.policies().iter().map(key_of_alice).filter(|key| !key.is_empty());
+    let met = keys().find(|key| !plan.charges(key, Cost::ONE).charges().is_empty());
+    let key = met.or_else(|| keys().next()).unwrap_or_else(|| vec![("user", "alice")]);
+    let members: Vec<_> =
+        key.iter().map(|(name, value)| format!(r#""{name}": "{value}""#)).collect();
+    members.join(", ")
+}
+
+fn key_of_alice(policy: &PlannedPolicy) -> Vec<(&str, &'static str)> {
+    let value = |name: &str| match name {
+        "ip" => "203.0.113.9",
+        "path" => "/",
+        _ => "alice",
+    };
+    policy.key().map(|name| (name, value(name))).collect()
 }
 
 /// What each policy does while the store does not answer.

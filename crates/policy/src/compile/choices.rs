@@ -173,22 +173,29 @@ pub(crate) fn permille(
     permille
 }
 
-/// The value is not shown: it may hold a password.
+/// Whatever the store itself knows. The value is not shown: it may hold a password.
 pub(crate) fn store(text: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
     let scheme = text.value.split_once("://").map(|(scheme, _)| scheme);
     match scheme {
         None if text.value == "memory" => Some(text.value.clone()),
-        Some("redis" | "rediss" | "redis+unix" | "redis+sentinel" | "redis+cluster") => {
-            Some(text.value.clone())
-        }
+        Some(scheme) if SCHEMES.contains(&scheme) => Some(text.value.clone()),
         scheme => {
             let scheme = scheme.map(|scheme| format!(" {:?}", brief(scheme))).unwrap_or_default();
-            let known = STORES.join(", ");
-            report.add_unseen(&text.at, format!("unknown store{scheme}: expected {known}"));
+            report.add_unseen(&text.at, format!("unknown store{scheme}: expected {STORES}"));
             None
         }
     }
 }
 
-const STORES: &[&str] =
-    &["memory", "redis://", "rediss://", "redis+unix://", "redis+sentinel://", "redis+cluster://"];
+const SCHEMES: &[&str] = &[
+    "redis",
+    "rediss",
+    "redis+unix",
+    "unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+];
+const STORES: &str = "memory, redis://, rediss://, redis+unix://, redis+sentinel://, \
+    rediss+sentinel://, redis+cluster://, rediss+cluster://";

@@ -101,10 +101,10 @@ impl Wanted {
             report.add(at, "unlimited stands alone: expected it as the only limit");
             return None;
         }
-        if let Some((units, calendar)) = by_calendar(text) {
-            let units = whole(&Spot::new(at.clone(), units.trim().to_owned()), "a limit", report)?;
-            let window = Window::Calendar(calendar);
-            return Some(Self { units, window, burst: None, algorithm: None });
+        if let Some((units, name)) = by_calendar(text) {
+            let units = whole(&Spot::new(at.clone(), units.trim().to_owned()), "a limit", report);
+            let window = Window::Calendar(calendar(name, at, report)?);
+            return Some(Self { units: units?, window, burst: None, algorithm: None });
         }
         match text.parse::<Quota>() {
             Ok(quota) => Some(Self::from(quota)),
@@ -178,24 +178,25 @@ fn with_burst(quota: Quota, burst: Option<u64>) -> Result<Quota, QuotaError> {
     burst.map_or(Ok(quota), |burst| quota.with_burst(burst))
 }
 
-/// `1000/calendar-month`, `1000 per calendar-day`.
-fn by_calendar(text: &str) -> Option<(&str, Calendar)> {
+/// `1000/calendar-month`, `1000 per calendar-day`: how many, and a name that may be misspelt.
+fn by_calendar(text: &str) -> Option<(&str, &str)> {
     let (units, name) = text.split_once('/').or_else(|| text.split_once(" per "))?;
-    Some((units, calendar(name.trim())?))
+    let name = name.trim();
+    name.starts_with(CALENDAR).then_some((units, name))
 }
 
-fn calendar(name: &str) -> Option<Calendar> {
-    Calendar::ALL.iter().copied().find(|calendar| calendar.name() == name)
+fn calendar(name: &str, at: &At, report: &mut Report<'_>) -> Option<Calendar> {
+    let found = Calendar::ALL.iter().copied().find(|calendar| calendar.name() == name);
+    if found.is_none() {
+        let names: Vec<_> = Calendar::ALL.iter().map(|calendar| calendar.name()).collect();
+        report.unknown(at, "calendar window", name, &names);
+    }
+    found
 }
 
 fn window(text: &Spot<String>, report: &mut Report<'_>) -> Option<Window> {
-    if let Some(calendar) = calendar(&text.value) {
-        return Some(Window::Calendar(calendar));
-    }
-    if text.value.starts_with("calendar") {
-        let names: Vec<_> = Calendar::ALL.iter().map(|calendar| calendar.name()).collect();
-        report.unknown(&text.at, "calendar window", &text.value, &names);
-        return None;
+    if text.value.starts_with(CALENDAR) {
+        return calendar(&text.value, &text.at, report).map(Window::Calendar);
     }
     match text.value.parse() {
         Ok(span) => Some(Window::Span(span)),
@@ -222,3 +223,5 @@ fn only_fixed(calendar: Calendar, kind: AlgorithmKind) -> QuotaError {
 }
 
 const UNLIMITED: &str = "unlimited";
+/// What the names of all calendar windows begin with.
+const CALENDAR: &str = "calendar";

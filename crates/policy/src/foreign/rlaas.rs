@@ -1,29 +1,41 @@
 //! RLaaS: one algorithm, one quota, for every user.
 
+use tidegate_core::Quota;
+
 use crate::compile::whole;
 use crate::file::{File, KeyPart, LimitFields, LimitFile, LimitForm, PolicyFile};
-use crate::problem::Report;
-use crate::yaml::{At, Fields, Node, Spot};
+use crate::problem::{Report, brief};
+use crate::yaml::{At, Fields, Node, Spot, Value};
 
-/// The same as a configuration of ours. The other settings of the application are not our
-/// business.
+/// The same as a configuration of ours, as much as can be read of it. The other settings of the
+/// application are not our business, but for where the counters are.
 pub(crate) fn read(root: &Node, report: &mut Report<'_>) -> Option<File> {
     let node = root.get("rate-limiter")?;
-    let fields = Fields::of(node, "rate-limiter", FIELDS, report)?;
-    let algorithm =
-        match fields.required("use-algo", "fixed-window-algo or sliding-window-algo", report) {
-            Some(_) => algorithm(&fields.text("use-algo", report)?, report),
-            None => None,
-        };
-    let quota = fields.required("max-requests", "a number", report).is_some();
-    let window = fields.required("window-size", "a number of seconds", report).is_some();
-    let quota = quota.then(|| fields.text("max-requests", report)).flatten()?;
-    let window = window.then(|| fields.text("window-size", report)).flatten()?;
-    whole(&window, "a window in seconds", report)?;
-    Some(file(node.at.clone(), algorithm?, quota, window))
+    let policy = Fields::of(node, "rate-limiter", FIELDS, report)
+        .and_then(|fields| read_policy(&node.at, &fields, report));
+    Some(File { store: store(root), policies: policy.into_iter().collect(), ..File::default() })
 }
 
-fn algorithm(name: &Spot<String>, report: &mut Report<'_>) -> Option<Algorithm> {
+/// A text, as in our own files. What is none is a setting of the application.
+fn store(root: &Node) -> Option<Spot<String>> {
+    let node = root.get("store")?;
+    match &node.value {
+        Value::Text(url) => Some(Spot::new(node.at.clone(), url.clone())),
+        _ => None,
+    }
+}
+
+/// Each field is read before any is missed, so that one run shows every mistake.
+fn read_policy(at: &At, fields: &Fields<'_>, report: &mut Report<'_>) -> Option<PolicyFile> {
+    let algorithm = algorithm(fields, report);
+    let quota = quota(fields, report);
+    let window = window(fields, report);
+    Some(policy(at, algorithm?, quota?, window?))
+}
+
+fn algorithm(fields: &Fields<'_>, report: &mut Report<'_>) -> Option<Algorithm> {
+    fields.required("use-algo", "fixed-window-algo or sliding-window-algo", report)?;
+    let name = fields.text("use-algo", report)?;
     let found = ALGORITHMS.iter().find(|algorithm| algorithm.theirs == name.value);
     if found.is_none() {
         let names: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.theirs).collect();
@@ -32,15 +44,30 @@ fn algorithm(name: &Spot<String>, report: &mut Report<'_>) -> Option<Algorithm> 
     found.copied()
 }
 
-fn file(at: At, algorithm: Algorithm, quota: Spot<String>, window: Spot<String>) -> File {
+fn quota(fields: &Fields<'_>, report: &mut Report<'_>) -> Option<Spot<String>> {
+    fields.required("max-requests", "a number", report)?;
+    let quota = fields.text("max-requests", report)?;
+    whole(&quota, "a quota", report)?;
+    Some(quota)
+}
+
+fn window(fields: &Fields<'_>, report: &mut Report<'_>) -> Option<Spot<String>> {
+    fields.required("window-size", "a number of seconds", report)?;
+    let window = fields.text("window-size", report)?;
+    let seconds = whole(&window, "a window in seconds", report)?;
+    let most = Quota::MAX_WINDOW.as_secs_ceil();
+    if !(1..=most).contains(&seconds) {
+        let value = brief(&window.value);
+        report.add(&window.at, format!("{value:?}: expected a window of 1 to {most} seconds"));
+        return None;
+    }
+    Some(window.map(|_| format!("{seconds}s")))
+}
+
+fn policy(at: &At, algorithm: Algorithm, quota: Spot<String>, window: Spot<String>) -> PolicyFile {
     let spot = |text: &str| Spot::new(at.clone(), text.to_owned());
-    let limit = LimitFields {
-        quota,
-        per: Some(window.map(|seconds| format!("{seconds}s"))),
-        algorithm: None,
-        burst: None,
-    };
-    let policy = PolicyFile {
+    let limit = LimitFields { quota, per: Some(window), algorithm: None, burst: None };
+    PolicyFile {
         name: spot("rlaas"),
         condition: Vec::new(),
         key: vec![KeyPart::Name(spot("userId"))],
@@ -60,8 +87,7 @@ fn file(at: At, algorithm: Algorithm, quota: Spot<String>, window: Spot<String>)
         on_denied: None,
         max_wait: None,
         denied: None,
-    };
-    File { policies: vec![policy], ..File::default() }
+    }
 }
 
 #[derive(Clone, Copy)]

@@ -5,6 +5,8 @@ mod lower;
 mod path;
 mod route;
 
+use std::net::IpAddr;
+
 use smallvec::SmallVec;
 
 pub use ip::{Address, Network, NoNetwork};
@@ -51,6 +53,30 @@ impl Form {
             },
         }
     }
+
+    /// The value in this form, as people read it.
+    pub(crate) fn shown(&self, value: &[u8]) -> String {
+        match self {
+            Self::Text => quoted(value),
+            Self::Lower => quoted(lower::lower(value).as_ref()),
+            Self::Path => quoted(normal_path(value).as_ref()),
+            Self::Route(routes) => match routes.template(normal_path(value).as_ref()) {
+                [] => "any other route".to_owned(),
+                template => quoted(template),
+            },
+            Self::Ip { prefix } => {
+                match Address::read(value).map(|it| IpAddr::from(it.truncated(*prefix))) {
+                    Some(IpAddr::V6(network)) if *prefix < 128 => format!("\"{network}/{prefix}\""),
+                    Some(address) => format!("\"{address}\""),
+                    None => quoted(value),
+                }
+            }
+        }
+    }
+}
+
+fn quoted(value: &[u8]) -> String {
+    format!("{:?}", String::from_utf8_lossy(value))
 }
 
 /// A value in normal form: the one that came in where it was already, else a copy that is on the

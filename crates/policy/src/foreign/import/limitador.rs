@@ -63,10 +63,13 @@ impl Limit {
 
     fn policy(&self, names_namespace: bool) -> PolicyText {
         let mut policy = PolicyText::new(&self.name);
-        if names_namespace {
-            policy.conditions.push(("namespace".to_owned(), vec![self.namespace.clone()]));
-        } else {
-            policy.comments.push(format!("The namespace was {:?}.", self.namespace));
+        match (names_namespace, is_pattern(&self.namespace)) {
+            (false, _) => policy.comments.push(format!("The namespace was {:?}.", self.namespace)),
+            (true, true) => not_carried(&mut policy, "namespace", &self.namespace),
+            (true, false) => {
+                // What comes from Envoy as its domain: the namespace there, an attribute here.
+                policy.conditions.push(("domain".to_owned(), vec![self.namespace.clone()]));
+            }
         }
         for condition in &self.conditions {
             match comparison(&condition.value) {
@@ -108,11 +111,15 @@ fn comparison(expression: &str) -> Option<(String, String)> {
         None => expression.split_once("!=").map(|(left, right)| (left, right, true))?,
     };
     let value = quoted(right.trim())?;
-    // A star or a mark would not stand for itself here.
-    if value.contains('*') || value.starts_with('!') {
+    if is_pattern(value) {
         return None;
     }
     Some((attribute(left)?, if negated { format!("!{value}") } else { value.to_owned() }))
+}
+
+/// Whether a star or a mark would not stand for itself here.
+fn is_pattern(value: &str) -> bool {
+    value.contains('*') || value.starts_with('!')
 }
 
 /// `user_id`, `descriptors[0].user_id` or `descriptors[0]['user_id']`.

@@ -5,7 +5,7 @@ mod limitador;
 mod writer;
 
 use super::{Format, rlaas};
-use crate::file::{LimitForm, PolicyFile};
+use crate::file::{File, LimitForm};
 use crate::problem::{Problems, Report};
 use crate::{Plan, Source, yaml};
 use writer::{PolicyText, Writer};
@@ -31,7 +31,7 @@ pub fn import(source: &Source) -> Result<String, Problems> {
     let text = yaml::parse(&mut report).and_then(|root| match Format::of(&root) {
         Format::Envoy => envoy::translate(&root, &mut report),
         Format::Limitador => limitador::translate(&root, &mut report),
-        Format::Rlaas => rlaas::read(&root, &mut report).map(|file| of_rlaas(&file.policies)),
+        Format::Rlaas => rlaas::read(&root, &mut report).map(|file| of_rlaas(&file)),
         Format::Tidegate => {
             let theirs = "a file of envoyproxy/ratelimit, limitador or RLaaS";
             report.add(&root.at, format!("there is nothing to import here: expected {theirs}"));
@@ -55,9 +55,12 @@ fn check(source: &Source, text: String) -> Result<String, Problems> {
     Err(report.into_problems())
 }
 
-fn of_rlaas(policies: &[PolicyFile]) -> String {
-    let mut writer = Writer::new("RLaaS");
-    for policy in policies {
+fn of_rlaas(file: &File) -> String {
+    let mut writer = match &file.store {
+        Some(store) => Writer::with_store("RLaaS", &store.value),
+        None => Writer::new("RLaaS"),
+    };
+    for policy in &file.policies {
         let limits = policy.limits.iter().flatten().filter_map(|limit| match &limit.form {
             LimitForm::Fields(fields) => {
                 let per = fields.per.as_ref().map(|per| per.value.as_str()).unwrap_or_default();

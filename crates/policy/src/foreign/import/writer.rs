@@ -37,6 +37,12 @@ impl Writer {
         Self { text, names: HashSet::new() }
     }
 
+    pub(super) fn with_store(origin: &str, store: &str) -> Self {
+        let store = scalar(store);
+        let text = format!("# Imported from a file of {origin}.\nstore: {store}\npolicies:\n");
+        Self { text, names: HashSet::new() }
+    }
+
     pub(super) fn policy(&mut self, policy: &PolicyText) {
         for comment in &policy.comments {
             // A comment ends with its line, whatever it quotes.
