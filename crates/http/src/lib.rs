@@ -32,7 +32,7 @@ pub use denial::{allowance, body, denial, json, plain_denial, write_denial};
 pub use fields::{Fields, Stencil, describe, each_field};
 pub use legacy::describe_legacy;
 pub use query::query_value;
-pub use request::HttpRequest;
+pub use request::{Ambiguous, HttpRequest};
 
 /// The media type of answers.
 pub const JSON: &str = "application/json";
