@@ -47,6 +47,27 @@ async fn who_is_denied_never_reaches_the_service() {
 }
 
 #[tokio::test]
+async fn older_fields_come_where_they_are_asked_for() {
+    let echo = Echo::start().await;
+    let plain = front(echo.address, "[{ name: p, key: [ip], limits: [1/minute] }]").await;
+    assert_eq!(plain.get("/").await.header("x-ratelimit-limit"), None);
+    let own = ", denied: { body: later, headers: { x-ratelimit-limit: mine } }";
+    for (denied, denied_limit) in [("", "1"), (own, "mine")] {
+        let policies = format!("[{{ name: p, key: [ip], limits: [1/minute]{denied} }}]");
+        let text = with(echo.address, "http: { legacy_headers: seconds }", &policies);
+        let front = Front::start(&text).await;
+        for (status, limit) in [(200, "1"), (429, denied_limit)] {
+            let reply = front.get("/").await;
+            assert_eq!((reply.status, reply.header("x-ratelimit-limit")), (status, Some(limit)));
+            assert_eq!(reply.header("x-ratelimit-remaining"), Some("0"));
+            assert_eq!(reply.header("x-ratelimit-reset"), Some("120"));
+        }
+        let call = request("POST", "/", "content-type: application/grpc\r\n");
+        assert_eq!(front.ask(&call).await.header("x-ratelimit-reset"), Some("120"));
+    }
+}
+
+#[tokio::test]
 async fn every_spelling_of_a_path_is_one() {
     let echo = Echo::start().await;
     let policy = "[{ name: login, match: { path: /login, method: POST, host: a }, key: [], limits: [4/minute] }]";
