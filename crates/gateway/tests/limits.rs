@@ -179,6 +179,23 @@ async fn the_service_says_what_a_request_has_cost() {
 }
 
 #[tokio::test]
+async fn what_is_taken_afterwards_is_no_decision() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: tokens, key: [ip], limits: [100/minute], algorithm: sliding-log, \
+                  cost: { response_header: x-tokens, default: 10 } }]";
+    let front = front(echo.address, policy).await;
+    for tokens in [30, 20, 1000] {
+        assert_eq!(front.get(&format!("/?x-tokens={tokens}")).await.status, 200);
+    }
+    let page = front.app.metrics_page().await;
+    for (outcome, count) in [("allowed", 3), ("denied", 0)] {
+        let labels = format!(r#"policy="tokens",outcome="{outcome}",source="store""#);
+        let sample = format!("tidegate_decisions_total{{{labels}}} {count}");
+        assert!(page.lines().any(|line| line == sample), "{sample}\n{page}");
+    }
+}
+
+#[tokio::test]
 async fn a_cost_in_a_header_is_a_number() {
     let echo = Echo::start().await;
     let policy = "[{ name: p, key: [ip], limits: [9/minute], cost: { attribute: 'header:x-n' } }]";
