@@ -18,6 +18,7 @@
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 
+mod ambiguous;
 mod answer;
 mod client_ip;
 mod denial;
@@ -26,13 +27,14 @@ mod legacy;
 mod query;
 mod request;
 
+pub use ambiguous::Ambiguous;
 pub use answer::{Answer, Said};
 pub use client_ip::ClientIp;
 pub use denial::{allowance, body, denial, json, plain_denial, write_denial};
 pub use fields::{Fields, Stencil, describe, each_field};
 pub use legacy::describe_legacy;
 pub use query::query_value;
-pub use request::{Ambiguous, HttpRequest};
+pub use request::HttpRequest;
 
 /// The media type of answers.
 pub const JSON: &str = "application/json";

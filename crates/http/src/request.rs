@@ -1,11 +1,11 @@
 //! An HTTP request, as policies see it.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::net::IpAddr;
 
 use http::header::{COOKIE, HeaderMap, HeaderValue};
 
+use crate::Ambiguous;
 use crate::query::query_values;
 
 /// What is known of an HTTP request, by the names that policies use.
@@ -67,15 +67,17 @@ impl<'r> HttpRequest<'r> {
         &self,
         names: impl Iterator<Item = &'n str>,
     ) -> Result<Vec<(&'n str, Cow<'r, [u8]>)>, Ambiguous> {
-        let mut found = Vec::new();
-        for name in names {
-            let values = self.values(name);
-            if values.differ {
-                return Err(Ambiguous { attribute: name.to_owned() });
-            }
-            found.extend(values.first.map(|value| (name, value)));
-        }
-        Ok(found)
+        let found = names.filter_map(|name| {
+            let value = self.only(name).transpose()?;
+            Some(value.map(|value| (name, value)))
+        });
+        found.collect()
+    }
+
+    /// One of them, if it has one value.
+    pub fn only(&self, name: &str) -> Result<Option<Cow<'r, [u8]>>, Ambiguous> {
+        let Values { first, differ } = self.values(name);
+        if differ { Err(Ambiguous::new(name)) } else { Ok(first) }
     }
 
     /// One of them, by its first value: for whoever reads the request by the first as well.
@@ -122,27 +124,6 @@ impl<'r> HttpRequest<'r> {
         })
     }
 }
-
-/// An attribute that a request has twice, with values that differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ambiguous {
-    attribute: String,
-}
-
-impl Ambiguous {
-    /// Its name.
-    pub fn attribute(&self) -> &str {
-        &self.attribute
-    }
-}
-
-impl fmt::Display for Ambiguous {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is there twice: expected it once", self.attribute)
-    }
-}
-
-impl std::error::Error for Ambiguous {}
 
 /// The values of an attribute, as far as anybody wants to know them.
 struct Values<'r> {
