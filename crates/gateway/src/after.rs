@@ -37,16 +37,17 @@ pub(crate) async fn settle<S: Store>(
     }
 }
 
+/// Past what [`App`] counts and traces: the request was decided about before, and this is no other.
 async fn take<S: Store>(app: &App<S>, owed: &Owed<'_>, policy: &str, cost: u64) {
     let Ok(cost) = Cost::new(cost) else { return };
     let rest = owed.to_policy(policy, cost);
-    let decision = app.settle(&rest).await;
+    let decision = app.limiter().settle(&rest).await;
     let fits = decision.verdicts().iter().map(|verdict| verdict.remaining).min();
     if !decision.is_allowed()
         && let Some(most @ 1..) = fits
         && let Ok(most) = Cost::new(most)
     {
-        let _ = app.settle(&owed.to_policy(policy, most)).await;
+        let _ = app.limiter().settle(&owed.to_policy(policy, most)).await;
     }
 }
 

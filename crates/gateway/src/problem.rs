@@ -2,8 +2,9 @@
 
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use tidegate::Plan;
 use tidegate::config::gateway::Denied;
-use tidegate_http::{Answer, PROBLEM_JSON, denial, describe, json};
+use tidegate_http::{Answer, PROBLEM_JSON, denial, describe, describe_legacy, json};
 use tidegate_wire::{Problem, Refused};
 
 use crate::body::Body;
@@ -78,9 +79,8 @@ impl From<Refusal> for Response<Body> {
 }
 
 /// The answer to a request that may not happen: in the words of its policy, if it has some.
-pub(crate) fn denied(answer: &Answer<'_, '_>, own: Option<&Denied>) -> Response<Body> {
-    let Some(own) = own else { return denial(answer).map(Body::whole) };
-    let mut response = match &own.body {
+pub(crate) fn denied(plan: &Plan, answer: &Answer<'_, '_>, own: Option<&Denied>) -> Response<Body> {
+    let mut response = match own.and_then(|own| own.body.as_ref()) {
         None => denial(answer).map(Body::whole),
         Some((text, kind)) => {
             let mut response = Response::new(Body::whole(text.clone().into()));
@@ -91,20 +91,36 @@ pub(crate) fn denied(answer: &Answer<'_, '_>, own: Option<&Denied>) -> Response<
             response
         }
     };
-    *response.status_mut() = StatusCode::from_u16(own.status).unwrap_or_default();
-    for (name, value) in &own.headers {
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
-            response.headers_mut().insert(name, value);
-        }
+    describe_as_asked_for(plan, answer, response.headers_mut());
+    // The policy's own words come last: they may replace any of ours.
+    if let Some(own) = own {
+        *response.status_mut() = StatusCode::from_u16(own.status).unwrap_or_default();
+        own_fields(own, response.headers_mut());
     }
     response
 }
 
+fn own_fields(own: &Denied, headers: &mut HeaderMap) {
+    for (name, value) in &own.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+/// The fields that only some want.
+pub(crate) fn describe_as_asked_for(plan: &Plan, answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
+    if let Some(unit) = plan.settings().legacy_headers() {
+        describe_legacy(answer, unit, headers);
+    }
+}
+
 /// The same for gRPC, whose clients look for a status of their own: all in the head.
-pub(crate) fn denied_grpc(answer: &Answer<'_, '_>) -> Response<Body> {
+pub(crate) fn denied_grpc(plan: &Plan, answer: &Answer<'_, '_>) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     let headers = response.headers_mut();
     describe(answer, headers);
+    describe_as_asked_for(plan, answer, headers);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert("grpc-status", HeaderValue::from_static(RESOURCE_EXHAUSTED));
     let policy = answer.policy().unwrap_or_default();

@@ -240,7 +240,9 @@ impl<S: Store> Session<S> {
         let idle = cluster.about.timeouts.idle.into();
         let mut response =
             self.response(answered, case.upgrade.filter(|_| upgrade.is_some()), idle)?;
-        describe(&Answer::of_owed(owed, decision), response.headers_mut());
+        let answer = Answer::of_owed(owed, decision);
+        describe(&answer, response.headers_mut());
+        problem::describe_as_asked_for(case.plan, &answer, response.headers_mut());
         way.responses.apply(response.headers_mut());
         Ok(response)
     }
@@ -272,10 +274,10 @@ impl<S: Store> Session<S> {
 
 fn denied(case: &Case<'_>, answer: &Answer<'_, '_>) -> Response<Body> {
     if problem::is_grpc(&case.parts.headers) {
-        return problem::denied_grpc(answer);
+        return problem::denied_grpc(case.plan, answer);
     }
     let policy = answer.policy().and_then(|name| case.plan.policy(name));
-    problem::denied(answer, policy.and_then(|policy| policy.denied()))
+    problem::denied(case.plan, answer, policy.and_then(|policy| policy.denied()))
 }
 
 /// A length that the client has told is told to the service; chunks stay chunks.

@@ -47,6 +47,27 @@ async fn who_is_denied_never_reaches_the_service() {
 }
 
 #[tokio::test]
+async fn older_fields_come_where_they_are_asked_for() {
+    let echo = Echo::start().await;
+    let plain = front(echo.address, "[{ name: p, key: [ip], limits: [1/minute] }]").await;
+    assert_eq!(plain.get("/").await.header("x-ratelimit-limit"), None);
+    let own = ", denied: { body: later, headers: { x-ratelimit-limit: mine } }";
+    for (denied, denied_limit) in [("", "1"), (own, "mine")] {
+        let policies = format!("[{{ name: p, key: [ip], limits: [1/minute]{denied} }}]");
+        let text = with(echo.address, "http: { legacy_headers: seconds }", &policies);
+        let front = Front::start(&text).await;
+        for (status, limit) in [(200, "1"), (429, denied_limit)] {
+            let reply = front.get("/").await;
+            assert_eq!((reply.status, reply.header("x-ratelimit-limit")), (status, Some(limit)));
+            assert_eq!(reply.header("x-ratelimit-remaining"), Some("0"));
+            assert_eq!(reply.header("x-ratelimit-reset"), Some("120"));
+        }
+        let call = request("POST", "/", "content-type: application/grpc\r\n");
+        assert_eq!(front.ask(&call).await.header("x-ratelimit-reset"), Some("120"));
+    }
+}
+
+#[tokio::test]
 async fn every_spelling_of_a_path_is_one() {
     let echo = Echo::start().await;
     let policy = "[{ name: login, match: { path: /login, method: POST, host: a }, key: [], limits: [4/minute] }]";
@@ -155,6 +176,23 @@ async fn the_service_says_what_a_request_has_cost() {
     // More than there is: the rest is taken, and the next one waits.
     assert_eq!(front.get("/?x-tokens=1000").await.status, 200);
     assert_eq!(front.get("/").await.status, 429);
+}
+
+#[tokio::test]
+async fn what_is_taken_afterwards_is_no_decision() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: tokens, key: [ip], limits: [100/minute], algorithm: sliding-log, \
+                  cost: { response_header: x-tokens, default: 10 } }]";
+    let front = front(echo.address, policy).await;
+    for tokens in [30, 20, 1000] {
+        assert_eq!(front.get(&format!("/?x-tokens={tokens}")).await.status, 200);
+    }
+    let page = front.app.metrics_page().await;
+    for (outcome, count) in [("allowed", 3), ("denied", 0)] {
+        let labels = format!(r#"policy="tokens",outcome="{outcome}",source="store""#);
+        let sample = format!("tidegate_decisions_total{{{labels}}} {count}");
+        assert!(page.lines().any(|line| line == sample), "{sample}\n{page}");
+    }
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 
+mod ambiguous;
 mod answer;
 mod client_ip;
 mod denial;
@@ -26,6 +27,7 @@ mod legacy;
 mod query;
 mod request;
 
+pub use ambiguous::Ambiguous;
 pub use answer::{Answer, Said};
 pub use client_ip::ClientIp;
 pub use denial::{allowance, body, denial, json, plain_denial, write_denial};

@@ -12,8 +12,13 @@ use std::borrow::Cow;
 /// assert_eq!(query_value(query, "User"), None);
 /// ```
 pub fn query_value<'q>(query: &'q [u8], name: &str) -> Option<Cow<'q, [u8]>> {
-    let mut pairs = query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
-    pairs.find_map(|pair| {
+    query_values(query, name).next()
+}
+
+/// All of them, in their order.
+pub(crate) fn query_values<'q>(query: &'q [u8], name: &str) -> impl Iterator<Item = Cow<'q, [u8]>> {
+    let pairs = query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
+    pairs.filter_map(move |pair| {
         let mut halves = pair.splitn(2, |byte| *byte == b'=');
         // The name too: whoever reads it behind us decodes it, and a spelling must not hide it.
         let is_it = decoded(halves.next()?).as_ref() == name.as_bytes();

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderValue};
+use http::header::{COOKIE, HeaderMap, HeaderValue};
 
-use crate::query_value;
+use crate::Ambiguous;
+use crate::query::query_values;
 
 /// What is known of an HTTP request, by the names that policies use.
 ///
@@ -19,6 +20,9 @@ use crate::query_value;
 /// | `header:name` | the first such field |
 /// | `cookie:name` | the first such cookie |
 /// | `api_key` | the token of `Authorization: Bearer`, else `X-API-Key` |
+///
+/// Whoever reads the request behind a proxy may go by another value than the first, so
+/// [`attributes`](Self::attributes) refuses those that differ.
 ///
 /// ```
 /// use http::HeaderMap;
@@ -36,9 +40,9 @@ use crate::query_value;
 ///     client: "203.0.113.9".parse().ok(),
 ///     headers: &headers,
 /// };
-/// let owed = plan.charges(&request.attributes(plan.attributes()), Cost::ONE);
+/// let owed = plan.charges(&request.attributes(plan.attributes())?, Cost::ONE);
 /// assert_eq!(owed.charges().len(), 1);
-/// # Ok::<(), tidegate::config::Problems>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct HttpRequest<'r> {
@@ -57,53 +61,92 @@ pub struct HttpRequest<'r> {
 }
 
 impl<'r> HttpRequest<'r> {
-    /// Those that a plan asks for, and that the request has.
+    /// Those that a plan asks for, and that the request has; or the first of them that it has twice,
+    /// with values that differ. We would count by the one, and a service might go by the other.
     pub fn attributes<'n>(
         &self,
         names: impl Iterator<Item = &'n str>,
-    ) -> Vec<(&'n str, Cow<'r, [u8]>)> {
-        names.filter_map(|name| Some((name, self.attribute(name)?))).collect()
+    ) -> Result<Vec<(&'n str, Cow<'r, [u8]>)>, Ambiguous> {
+        let found = names.filter_map(|name| {
+            let value = self.only(name).transpose()?;
+            Some(value.map(|value| (name, value)))
+        });
+        found.collect()
     }
 
-    /// One of them.
+    /// One of them, if it has one value.
+    pub fn only(&self, name: &str) -> Result<Option<Cow<'r, [u8]>>, Ambiguous> {
+        let Values { first, differ } = self.values(name);
+        if differ { Err(Ambiguous::new(name)) } else { Ok(first) }
+    }
+
+    /// One of them, by its first value: for whoever reads the request by the first as well.
     pub fn attribute(&self, name: &str) -> Option<Cow<'r, [u8]>> {
+        self.values(name).first
+    }
+
+    fn values(&self, name: &str) -> Values<'r> {
         match name {
-            "ip" => self.client.map(|ip| Cow::Owned(ip.to_string().into_bytes())),
-            "method" => self.method.map(Cow::Borrowed),
-            "scheme" => self.scheme.map(Cow::Borrowed),
-            "host" => self.host.map(host),
-            "path" => self.target.map(|target| Cow::Borrowed(split(target).0)),
-            "api_key" => self.api_key().map(Cow::Borrowed),
-            _ => match name.split_once(':')? {
-                ("query", name) => query_value(split(self.target?).1, name),
-                ("header", name) => self.field(name).map(Cow::Borrowed),
-                ("cookie", name) => self.cookie(name).map(Cow::Borrowed),
-                _ => None,
+            "ip" => Values::one(self.client.map(|ip| Cow::Owned(ip.to_string().into_bytes()))),
+            "method" => Values::one(self.method.map(Cow::Borrowed)),
+            "scheme" => Values::one(self.scheme.map(Cow::Borrowed)),
+            "host" => Values::one(self.host.map(host)),
+            "path" => Values::one(self.target.map(|target| Cow::Borrowed(split(target).0))),
+            "api_key" => Values::of(self.api_keys().map(Cow::Borrowed)),
+            _ => match name.split_once(':') {
+                Some(("query", name)) => Values::of(query_values(self.query(), name)),
+                Some(("header", name)) => Values::of(self.fields(name).map(Cow::Borrowed)),
+                Some(("cookie", name)) => Values::of(self.cookies(name).map(Cow::Borrowed)),
+                _ => Values::one(None),
             },
         }
     }
 
-    fn field(&self, name: &str) -> Option<&'r [u8]> {
-        self.headers.get(name).map(HeaderValue::as_bytes)
+    fn query(&self) -> &'r [u8] {
+        self.target.map(|target| split(target).1).unwrap_or_default()
     }
 
-    fn api_key(&self) -> Option<&'r [u8]> {
-        let bearer = self.field(AUTHORIZATION.as_str()).and_then(|credentials| {
-            let (scheme, token) = credentials.split_at_checked(BEARER.len())?;
-            scheme.eq_ignore_ascii_case(BEARER).then(|| token.trim_ascii())
-        });
-        bearer.or_else(|| self.field("x-api-key"))
+    fn fields(&self, name: &str) -> impl Iterator<Item = &'r [u8]> {
+        self.headers.get_all(name).iter().map(HeaderValue::as_bytes)
     }
 
-    fn cookie(&self, name: &str) -> Option<&'r [u8]> {
+    fn api_keys(&self) -> impl Iterator<Item = &'r [u8]> {
+        self.fields("authorization").filter_map(bearer).chain(self.fields("x-api-key"))
+    }
+
+    fn cookies(&self, name: &str) -> impl Iterator<Item = &'r [u8]> {
         let fields = self.headers.get_all(COOKIE).iter();
-        let mut pairs = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b';'));
-        pairs.find_map(|pair| {
+        let pairs = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b';'));
+        pairs.filter_map(move |pair| {
             let mut halves = pair.splitn(2, |byte| *byte == b'=');
             let is_it = halves.next()?.trim_ascii() == name.as_bytes();
             halves.next().filter(|_| is_it).map(<[u8]>::trim_ascii)
         })
     }
+}
+
+/// The values of an attribute, as far as anybody wants to know them.
+struct Values<'r> {
+    first: Option<Cow<'r, [u8]>>,
+    differ: bool,
+}
+
+impl<'r> Values<'r> {
+    const fn one(value: Option<Cow<'r, [u8]>>) -> Self {
+        Self { first: value, differ: false }
+    }
+
+    fn of(mut values: impl Iterator<Item = Cow<'r, [u8]>>) -> Self {
+        let first = values.next();
+        let differ = values.any(|value| Some(&value) != first.as_ref());
+        Self { first, differ }
+    }
+}
+
+/// The token of credentials that are one.
+fn bearer(credentials: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = credentials.split_at_checked(BEARER.len())?;
+    scheme.eq_ignore_ascii_case(BEARER).then(|| token.trim_ascii())
 }
 
 /// The path and the query of a target. A fragment is of neither.
@@ -204,5 +247,31 @@ mod tests {
             let fields = headers(&[("authorization", credentials), ("x-api-key", "k1")]);
             assert_eq!(of("/", &fields).attribute("api_key").unwrap().as_ref(), key.as_bytes());
         }
+    }
+
+    #[test]
+    fn values_that_differ_are_refused() {
+        let bearer = ("authorization", "Bearer k1");
+        for (name, target, fields) in [
+            ("header:X-User", "/", &[("x-user", "1"), ("x-user", "2")][..]),
+            ("query:user", "/?user=1&%75ser=2", &[]),
+            ("query:user", "/?user&user=2", &[]),
+            ("cookie:sid", "/", &[("cookie", "sid=1; sid=2")]),
+            ("cookie:sid", "/", &[("cookie", "sid=1"), ("cookie", "sid=2")]),
+            ("api_key", "/", &[bearer, ("x-api-key", "k2")]),
+            ("api_key", "/", &[bearer, ("authorization", "bearer k2")]),
+            ("api_key", "/", &[("x-api-key", "k1"), ("x-api-key", "k2")]),
+        ] {
+            let fields = headers(fields);
+            let request = of(target, &fields);
+            let refused = request.attributes([name].into_iter()).unwrap_err();
+            assert_eq!(refused.attribute(), name);
+            // Nobody is refused for what no policy asks for.
+            assert_eq!(request.attributes(["path"].into_iter()).unwrap().len(), 1, "{name}");
+        }
+        let fields = headers(&[bearer, ("x-api-key", "k1"), ("x-user", "1"), ("x-user", "1")]);
+        let names = ["api_key", "header:x-user", "query:user"];
+        let found = of("/?user=1&user=1", &fields).attributes(names.into_iter()).unwrap();
+        assert_eq!(found.len(), 3, "the same twice is no contradiction");
     }
 }

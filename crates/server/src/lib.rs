@@ -28,6 +28,7 @@ mod app;
 mod config;
 mod files;
 pub mod framing;
+mod limit_names;
 mod listener;
 pub mod log;
 mod metrics;

@@ -117,6 +117,26 @@ async fn a_contradiction_is_refused() {
 }
 
 #[tokio::test]
+async fn what_is_there_twice_is_refused_if_a_policy_asks_for_it() {
+    let (_server, mut client) = client(POLICIES).await;
+    for (path, fields, name) in [
+        ("/v1/authz", "x-plan: r1\r\nx-plan: q\r\n", "header:x-plan"),
+        ("/v1/authz", "cookie: shop=r1; shop=q\r\n", "cookie:shop"),
+        ("/v1/authz", "x-forwarded-uri: /?user=r1&user=q\r\n", "query:user"),
+        ("/v1/authz/a?user=r1&user=q", "", "query:user"),
+        ("/v1/authz", "x-api-key: q\r\nauthorization: Bearer r1\r\n", "api_key"),
+    ] {
+        let reply = client.ask("GET", path, fields).await;
+        assert_eq!(reply.problem(400), format!("{name} is there twice: expected it once"));
+        assert_eq!(reply.json()["member"], name);
+    }
+    let others = "x-other: a\r\nx-other: b\r\nx-forwarded-uri: /?x=1&x=2\r\n";
+    assert_eq!(client.ask("GET", "/v1/authz", others).await.status, 200);
+    let same = "x-api-key: k\r\nauthorization: Bearer k\r\n";
+    assert_eq!(client.ask("GET", "/v1/authz", same).await.status, 200);
+}
+
+#[tokio::test]
 async fn older_fields_come_in_the_unit_that_was_asked_for() {
     let limits = "policies: [{ name: a, key: [ip], limits: [1/minute] }]";
     let (_server, mut plain) = client(limits).await;

@@ -72,6 +72,19 @@ async fn each_policy_counts_what_it_says_itself() {
 }
 
 #[tokio::test]
+async fn each_limit_is_there_once() {
+    let limits = "[3/day, 3/calendar-day, { quota: 3, per: 1d, algorithm: fixed-window }]";
+    let text = format!("policies: [{{ name: a, key: [user], limits: {limits} }}]");
+    let page = app(&text, MemoryStore::new()).metrics_page().await;
+    for limit in ["3/1d sliding-window", "3/calendar-day", "3/1d fixed-window"] {
+        let sample = format!(r#"tidegate_policy_limit{{policy="a",limit="{limit}"}}"#);
+        assert_eq!(value(&page, &sample), Some(3), "{limit}");
+    }
+    let limits = page.lines().filter(|line| line.starts_with("tidegate_policy_limit{"));
+    assert_eq!(limits.count(), 3);
+}
+
+#[tokio::test]
 async fn a_shadow_that_would_deny_says_so() {
     let app = app(&THREE.replace("2/hour", "1000/hour"), MemoryStore::new());
     for _ in 0..5 {

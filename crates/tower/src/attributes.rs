@@ -1,27 +1,40 @@
 //! What a plan may ask about a request.
 
+use std::borrow::Cow;
+
 use http::HeaderValue;
 use http::header::HOST;
 use tidegate_limiter::Plan;
-use tidegate_http::{ClientIp, HttpRequest};
+use tidegate_http::{Ambiguous, ClientIp, HttpRequest};
 
 use crate::RequestHead;
 use crate::config::Config;
 
 /// Those that the plan asks for and the request has. What the program has named comes from the
-/// program only, whatever a client says.
+/// program only, whatever a client says. One that is there twice is refused: we might count by the
+/// one, and a handler go by the other.
 pub(crate) fn attributes(
     plan: &Plan,
     head: RequestHead<'_>,
     config: &Config,
-) -> Vec<(Box<str>, Vec<u8>)> {
+) -> Result<Vec<(Box<str>, Vec<u8>)>, Ambiguous> {
     let request = as_policies_see_it(plan, head, config);
-    let value = |name: &str| match config.attributes.iter().find(|(other, _)| &**other == name) {
-        Some((_, key)) => Some(key.value_of(head, &config.warnings)?.as_bytes().to_vec()),
-        None if name == "route" => head.route().map(|route| route.as_bytes().to_vec()),
-        None => request.attribute(name).map(Into::into),
+    let value = |name: &str| -> Result<Option<Vec<u8>>, Ambiguous> {
+        Ok(match config.attributes.iter().find(|(other, _)| &**other == name) {
+            Some((_, key)) => {
+                key.value_of(head, &config.warnings).map(|value| value.as_bytes().to_vec())
+            }
+            None if name == "route" => head.route().map(|route| route.as_bytes().to_vec()),
+            // A layer that only watches refuses nobody.
+            None if config.is_shadow => request.attribute(name).map(Cow::into_owned),
+            None => request.only(name)?.map(Cow::into_owned),
+        })
     };
-    plan.attributes().filter_map(|name| Some((name.into(), value(name)?))).collect()
+    let found = plan.attributes().filter_map(|name| {
+        let value = value(name).transpose()?;
+        Some(value.map(|value| (name.into(), value)))
+    });
+    found.collect()
 }
 
 fn as_policies_see_it<'a>(plan: &Plan, head: RequestHead<'a>, config: &Config) -> HttpRequest<'a> {

@@ -37,6 +37,8 @@ pub(crate) enum Glance {
     Decided(Decision, Told, Question),
     /// The decision takes a while.
     Open(Question),
+    /// It could be understood in two ways, and this is the answer.
+    Refused(Box<Response<Bytes>>),
 }
 
 /// Who asks, and for how much.
@@ -131,7 +133,10 @@ impl<S: Store + 'static> Backend for Keyed<S> {
 impl<S: Store + 'static> Backend for PlanLimiter<S> {
     fn glance(&self, head: RequestHead<'_>, config: &Config) -> Glance {
         let plan = self.plan();
-        let attributes = attributes(&plan, head, config);
+        let attributes = match attributes(&plan, head, config) {
+            Ok(attributes) => attributes,
+            Err(ambiguous) => return Glance::Refused(Box::new(ambiguous.refusal())),
+        };
         let subject = Subject::Attributes(plan, attributes);
         let question = Question::new(subject, config.cost_of(head), config);
         let decided = question.owed().and_then(|owed| {

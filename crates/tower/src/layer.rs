@@ -79,7 +79,8 @@ impl RateLimitLayer {
     /// Gives policies an attribute. Those of [`HttpRequest`](tidegate_http::HttpRequest) are there
     /// already (`ip`, `method`, `path`, `host`, `api_key`, `header:x-any` and more), and in axum
     /// `route`, the template of the path. One that is named here comes from here only; a request
-    /// that lacks it has none.
+    /// that lacks it has none. One that policies ask for and that a request has twice, with values
+    /// that differ, is answered with 400.
     ///
     /// ```no_run
     /// use tidegate_tower::{Key, RateLimitLayer};

@@ -71,6 +71,7 @@ where
                 self.answer(decision, told, question, request)
             }
             Glance::Open(question) => self.ask(question, request),
+            Glance::Refused(refusal) => ResponseFuture::denied(refusal),
         }
     }
 }

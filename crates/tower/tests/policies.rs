@@ -69,6 +69,21 @@ async fn what_the_program_names_comes_from_the_program() {
 }
 
 #[tokio::test]
+async fn what_is_there_twice_is_refused() {
+    let text = "policies: [{ name: a, key: [api_key], limits: [1/day] }]";
+    let request = |token: &str| {
+        let mut request = get_from("::1");
+        request.headers_mut().insert("x-api-key", "k".parse().unwrap());
+        request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        request
+    };
+    let requests = || ["r1", "r2", "k", "k"].map(request);
+    let layer = || RateLimitLayer::limiter(planned(text));
+    assert_eq!(statuses(&app(layer()), requests()).await, [400, 400, 200, 429]);
+    assert_eq!(statuses(&app(layer().shadow()), requests()).await, [200, 200, 200, 200]);
+}
+
+#[tokio::test]
 async fn proxies_that_a_file_trusts_are_trusted() {
     let policy = "policies: [{ name: a, key: [ip], limits: [1/day] }]";
     let forwarded = |address: &str| {

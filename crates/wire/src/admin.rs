@@ -36,7 +36,7 @@ pub struct PolicyStatus {
     pub mode: String,
     /// The attributes of its key.
     pub key: Vec<String>,
-    /// Its limits, as quotas.
+    /// Its limits by their names: rates such as `100/1m`, each of which is there once.
     pub limits: Vec<String>,
     /// What it does without the store.
     pub on_store_error: String,

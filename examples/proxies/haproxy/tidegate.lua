@@ -9,6 +9,16 @@ local function first(headers, name)
   return headers and headers[name] and headers[name][0]
 end
 
+-- Tidegate refuses what is there twice: the application might go by the second.
+local function all(headers, name)
+  local values, index = {}, 0
+  while headers[name] and headers[name][index] do
+    table.insert(values, headers[name][index])
+    index = index + 1
+  end
+  return values
+end
+
 local function question(txn)
   local request = txn.http:req_get_headers()
   local fields = {
@@ -19,7 +29,7 @@ local function question(txn)
     ["x-forwarded-host"] = { first(request, "host") },
   }
   for _, name in ipairs(PASSED_ON) do
-    fields[name] = { first(request, name) }
+    fields[name] = all(request, name)
   end
   return fields
 end

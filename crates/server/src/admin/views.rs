@@ -16,6 +16,7 @@ use super::masked::masked;
 use super::subject::{self, Subject};
 use crate::App;
 use crate::amendments::Posted;
+use crate::limit_names::limit_names;
 use crate::metrics::{Outcome, Process};
 use crate::top::short;
 use crate::transport::http::Response;
@@ -150,7 +151,7 @@ fn policy_status<S: Store>(app: &App<S>, policy: &PlannedPolicy) -> PolicyStatus
         name: policy.name().to_owned(),
         mode: policy.mode().name().to_owned(),
         key: policy.key().map(str::to_owned).collect(),
-        limits: policy.rules().iter().map(|rule| rule.limit.quota().to_string()).collect(),
+        limits: limit_names(policy.rules()),
         on_store_error: policy.on_store_error().name().to_owned(),
         overrides: policy.override_count(),
         allowed: total(Outcome::Allowed),

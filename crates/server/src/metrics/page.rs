@@ -8,6 +8,7 @@ use tidegate::{Plan, Source, Store, Usage};
 use super::text::{Seconds, Text};
 use super::{Outcome, Process};
 use crate::App;
+use crate::limit_names::limit_names;
 
 /// The page. As long as there are policies, whatever was asked.
 pub(crate) async fn page<S: Store>(app: &App<S>) -> String {
@@ -91,9 +92,8 @@ fn policies(plan: &Plan, text: &mut Text) {
         "What each limit of a policy holds, apart from tiers and overrides.",
     );
     for policy in plan.policies() {
-        for rule in policy.rules() {
-            let quota = rule.limit.quota().to_string();
-            let labels = [("policy", policy.name()), ("limit", &*quota)];
+        for (rule, name) in policy.rules().iter().zip(limit_names(policy.rules())) {
+            let labels = [("policy", policy.name()), ("limit", &*name)];
             family.sample(&labels, rule.limit.capacity());
         }
     }

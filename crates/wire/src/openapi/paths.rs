@@ -96,7 +96,10 @@ fn authz(schemas: &mut Schemas) -> Value {
                     "headers": fields(&["RateLimit-Policy", "RateLimit"]),
                 },
                 "429": denied(schemas),
-                "400": refused(schemas, "Two fields contradict each other: one is not the proxy's."),
+                "400": refused(
+                    schemas,
+                    "Two fields contradict each other, or an attribute is there twice.",
+                ),
             },
         })
     };

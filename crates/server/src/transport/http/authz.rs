@@ -6,25 +6,20 @@ use std::sync::Once;
 use http::header::CACHE_CONTROL;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
-use tidegate::{Cost, Plan, Store};
+use tidegate::{Cost, Owed, Plan, Store};
 use tidegate_http::{Answer, ClientIp, denial, describe};
 
 use super::Response;
 use super::check::describe_as_asked_for;
 use super::original::{below, original};
-use super::problem::priced;
+use super::problem::{Refusal, priced};
 use crate::App;
 
 /// 200, or 429 with everything that the client should be told; 400 for what makes no sense.
 pub(super) async fn answer<S: Store>(app: &App<S>, peer: Option<IpAddr>, head: &Parts) -> Response {
     let plan = app.limiter().plan();
     let client = client(&plan, peer, &head.headers);
-    let request = match original(head, client) {
-        Ok(request) => request,
-        Err(refusal) => return refusal.into(),
-    };
-    let owed = plan.charges(&request.attributes(plan.attributes()), Cost::ONE);
-    let owed = match priced(owed, "") {
+    let owed = match owed(&plan, head, client) {
         Ok(owed) => owed,
         Err(refusal) => return refusal.into(),
     };
@@ -42,6 +37,15 @@ pub(super) async fn answer<S: Store>(app: &App<S>, peer: Option<IpAddr>, head: &
     // Proxies may pass it on: no cache keeps a denial for others.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// What is owed by the request that is asked about.
+fn owed<'p>(plan: &'p Plan, head: &Parts, client: Option<IpAddr>) -> Result<Owed<'p>, Refusal> {
+    let request = original(head, client)?;
+    let attributes = request
+        .attributes(plan.attributes())
+        .map_err(|twice| Refusal::bad(Some(twice.attribute()), twice.to_string()))?;
+    priced(plan.charges(&attributes, Cost::ONE), "")
 }
 
 /// Whether a path is ours.

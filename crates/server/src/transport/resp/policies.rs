@@ -18,8 +18,7 @@ pub(super) fn owed<'p>(spec: &Spec, words: &[&[u8]], plan: &'p Plan) -> Result<O
     let [_, name, rest @ ..] = words else { return Err("a policy was expected".to_owned()) };
     let name = std::str::from_utf8(name).unwrap_or_default();
     let Some(policy) = plan.policy(name) else { return Err(unknown(words, plan)) };
-    let takes_cost = matches!(spec.verb, Verb::Check | Verb::Refund);
-    let Some(asked) = Asked::read(policy, rest, takes_cost)? else {
+    let Some(asked) = Asked::read(policy, rest, number_behind_the_key(spec.verb))? else {
         return Err(expected(spec, policy));
     };
     let cost = match (spec.verb, asked.cost) {
@@ -46,11 +45,12 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// `None` when they are not what the policy needs.
+    /// `None` when they are not what the policy needs. `called` is what a number behind the key is,
+    /// if there may be one.
     fn read(
         policy: &'a PlannedPolicy,
         words: &[&'a [u8]],
-        takes_cost: bool,
+        called: Option<&str>,
     ) -> Result<Option<Self>, String> {
         let (mut asked, mut words) = (Self::default(), words);
         let mut key = policy.key();
@@ -64,26 +64,34 @@ impl<'a> Asked<'a> {
                 && !number.contains(&b'=')
                 && !number.eq_ignore_ascii_case(COST)
             {
-                if !takes_cost {
-                    return Ok(None);
-                }
-                asked.cost = Some(cost(number)?);
+                let Some(called) = called else { return Ok(None) };
+                asked.cost = Some(cost(called, number)?);
                 words = rest;
             }
         }
         while let [word, rest @ ..] = words {
             if word.eq_ignore_ascii_case(COST) {
                 let ([number, rest @ ..], None) = (rest, asked.cost) else { return Ok(None) };
-                asked.cost = Some(cost(number)?);
+                asked.cost = Some(cost("cost", number)?);
                 words = rest;
             } else {
                 let Some((name, value)) = attribute(word) else { return Ok(None) };
-                bounded(name, value)?;
-                asked.attributes.push((name, value));
+                asked.add(name, value)?;
                 words = rest;
             }
         }
         Ok(Some(asked))
+    }
+
+    /// Of one that is there twice nobody can tell which value is meant.
+    fn add(&mut self, name: &'a str, value: &'a [u8]) -> Result<(), String> {
+        bounded(name, value)?;
+        if self.has(name) {
+            let name = brief(name.as_bytes());
+            return Err(format!("attribute {name} is there twice: expected one value"));
+        }
+        self.attributes.push((name, value));
+        Ok(())
     }
 
     fn has(&self, name: &str) -> bool {
@@ -102,8 +110,16 @@ fn attribute(word: &[u8]) -> Option<(&str, &[u8])> {
     Some((name, word.get(middle + 1..)?))
 }
 
-fn cost(word: &[u8]) -> Result<Cost, String> {
-    let units = number("cost", word, 0, MAX_COUNT)?;
+const fn number_behind_the_key(verb: Verb) -> Option<&'static str> {
+    match verb {
+        Verb::Check => Some("cost"),
+        Verb::Refund => Some("amount"),
+        _ => None,
+    }
+}
+
+fn cost(called: &str, word: &[u8]) -> Result<Cost, String> {
+    let units = number(called, word, 0, MAX_COUNT)?;
     Cost::new(units).map_err(|error| error.to_string())
 }
 

@@ -116,6 +116,15 @@ fn a_refusal_says_how_to_ask() {
             "RL.CHECK demo alice -1",
             r#"cost is "-1": expected a whole number from 0 to 1000000000000000"#,
         ),
+        (
+            "RL.REFUND demo alice -1",
+            r#"amount is "-1": expected a whole number from 0 to 1000000000000000"#,
+        ),
+        (
+            "RL.CHECK login ip=1.1.1.1 user=alice user=bob",
+            r#"attribute "user" is there twice: expected one value"#,
+        ),
+        ("RL.CHECK plans alice user=bob", r#"attribute "user" is there twice: expected one value"#),
     ] {
         assert_eq!(refusal(command), text);
     }
