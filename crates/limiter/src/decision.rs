@@ -20,7 +20,8 @@ pub struct Decision {
     enforced: u32,
     /// When to try again where no verdict says so.
     retry_after: Option<Span>,
-    blocked: bool,
+    /// A bit for each verdict that is a penalty for an earlier denial.
+    blocked: u32,
 }
 
 impl Decision {
@@ -62,7 +63,7 @@ impl Decision {
             verdicts: Verdicts::new(),
             enforced: 0,
             retry_after: None,
-            blocked: false,
+            blocked: 0,
         }
     }
 
@@ -71,9 +72,17 @@ impl Decision {
         Self { retry_after: Some(retry_after), ..Self::unsettled(false, Source::Fallback) }
     }
 
-    /// Denied as a penalty for an earlier denial.
-    pub(crate) fn blocked(self) -> Self {
-        Self { blocked: true, ..self }
+    /// Denied at `index` as a penalty for an earlier denial: until that is over nothing is left,
+    /// whatever the limit has. What never fits does not fit later either.
+    pub(crate) fn blocked(mut self, index: usize, wait: Span) -> Self {
+        let is_hopeless = self.verdicts.get(index).is_some_and(Verdict::is_hopeless);
+        self = self.waiting(index, wait);
+        self.blocked |= bit(index);
+        if let Some(verdict) = self.verdicts.get_mut(index) {
+            verdict.remaining = 0;
+            verdict.retry_after = verdict.retry_after.filter(|_| !is_hopeless);
+        }
+        self
     }
 
     /// Denied, and the charge at `index` has to wait at least so long.
@@ -121,12 +130,14 @@ impl Decision {
 
     /// Why.
     pub fn reason(&self) -> Reason {
-        match (self.allowed, self.source, self.tightest()) {
+        let tightest = self.tightest_index();
+        let is_blocked = tightest.is_some_and(|index| self.blocked & bit(index) != 0);
+        match (self.allowed, self.source, tightest.and_then(|index| self.verdicts.get(index))) {
             (_, Source::Fallback, None) => Reason::StoreUnavailable,
             (_, _, None) => Reason::NoPolicy,
             (true, ..) => Reason::WithinLimit,
-            (false, ..) if self.blocked => Reason::Blocked,
             (false, _, Some(verdict)) if verdict.is_hopeless() => Reason::CostExceedsLimit,
+            (false, ..) if is_blocked => Reason::Blocked,
             (false, ..) => Reason::LimitExceeded,
         }
     }
@@ -162,6 +173,11 @@ impl Decision {
     fn tightest(&self) -> Option<&Verdict> {
         self.tightest_index().and_then(|index| self.verdicts.get(index))
     }
+}
+
+/// That of a verdict, of which there are 32 at most.
+const fn bit(index: usize) -> u32 {
+    1 << (index % 32)
 }
 
 /// Why a decision fell as it did.

@@ -1,11 +1,12 @@
 //! `block_for`: whoever is denied stays denied for a while.
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, Fingerprint, Rule, Timestamp, Verdict};
+use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule, Span, Timestamp, Verdict};
 use tidegate_policy::{Block, OnStoreError, Owed, PlannedPolicy};
 use tidegate_store::{Store, Verdicts};
 
 use super::{PlanLimiter, terms_of};
+use crate::fallback::RETRY_AFTER;
 use crate::{Decision, Source};
 
 /// A policy of a request that blocks those whom it denies.
@@ -21,6 +22,12 @@ pub(super) struct Blocking<'p> {
 impl Blocking<'_> {
     pub(super) fn charge(&self, cost: Cost) -> Charge<'_> {
         Charge::new(self.subject, cost, self.rule)
+    }
+
+    /// Whether it blocks the charge at `index`.
+    fn holds(&self, owed: &Owed<'_>, index: usize) -> bool {
+        owed.policy(index).map(PlannedPolicy::name) == self.name
+            && owed.subject(index) == Some(self.subject)
     }
 }
 
@@ -54,7 +61,8 @@ pub(super) fn blocks_of<'p>(owed: &Owed<'p>) -> SmallVec<[Blocking<'p>; 1]> {
 }
 
 impl<S: Store> PlanLimiter<S> {
-    /// A denial for whoever is blocked: nothing is taken, and the wait is that of the block.
+    /// A denial for whoever is blocked: nothing is taken, and the wait is that of the block, or of
+    /// a limit that would deny for longer.
     ///
     /// The block is looked at first, and set last. In between others may come: a few requests at
     /// the very moment of the first denial are denied by the limit and not by the block.
@@ -80,6 +88,8 @@ impl<S: Store> PlanLimiter<S> {
         if verdicts.iter().all(|verdict| verdict.allowed) {
             return None;
         }
+        // Only looked at, so that nothing is taken even if a block is over by now; and what is
+        // remembered of it holds for every cost.
         let peeks: SmallVec<[Charge<'_>; 4]> =
             owed.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
         let looked = self.ask(owed, &peeks).await;
@@ -126,22 +136,50 @@ impl<S: Store> PlanLimiter<S> {
     }
 }
 
-/// The decision for whoever is blocked; the first verdicts are those of the blocks.
+/// The decision for whoever is blocked; the first verdicts are those of the blocks, and the others
+/// those of limits that were looked at.
 fn blocked(
     owed: &Owed<'_>,
     blocks: &[Blocking<'_>],
     verdicts: &[Verdict],
     source: Source,
 ) -> Decision {
-    let (of_blocks, rest) = verdicts.split_at(blocks.len().min(verdicts.len()));
+    let (of_blocks, looked) = verdicts.split_at(blocks.len().min(verdicts.len()));
     let mut decision = Decision::of_charges(owed.charges(), source, |out| {
-        out.extend_from_slice(rest);
+        let charges = owed.charges().iter().zip(looked);
+        out.extend(charges.map(|(charge, verdict)| at_its_cost(charge, *verdict)));
         false
     });
     for (block, verdict) in blocks.iter().zip(of_blocks) {
-        if let Some(wait) = verdict.retry_after {
-            decision = decision.waiting(block.first, wait).blocked();
+        let Some(wait) = verdict.retry_after.filter(|wait| !wait.is_zero()) else { continue };
+        for index in (0..owed.charges().len()).filter(|index| block.holds(owed, *index)) {
+            decision = decision.blocked(index, wait);
         }
     }
     decision
+}
+
+/// What a limit that was looked at would say to the charge.
+fn at_its_cost(charge: &Charge<'_>, looked: Verdict) -> Verdict {
+    let cost = charge.cost().get();
+    if !looked.allowed || cost <= looked.remaining {
+        return looked;
+    }
+    let fits_once = cost <= charge.rule().limit.capacity();
+    Verdict { allowed: false, retry_after: fits_once.then(|| wait(charge, &looked)), ..looked }
+}
+
+/// How long a charge has to wait for what is missing. A look tells exactly when a window ends and
+/// how much a bucket owes. Of the windows that slide it tells when all of it is back, which may be
+/// later than needed and is never too early.
+fn wait(charge: &Charge<'_>, looked: &Verdict) -> Span {
+    let limit = &charge.rule().limit;
+    if looked.limit != limit.capacity() {
+        // An instance's share of it, while the store is away: that fills more slowly, or may be
+        // less than the cost.
+        return looked.reset_after.max(RETRY_AFTER);
+    }
+    let Limit::TokenBucket(bucket) = limit else { return looked.reset_after };
+    let (micros, _) = bucket.refill_time(looked.limit.saturating_sub(charge.cost().get()));
+    looked.reset_after.minus(Span::from_micros(u64::try_from(micros).unwrap_or_default()))
 }
