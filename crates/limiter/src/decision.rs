@@ -16,7 +16,7 @@ pub struct Decision {
     allowed: bool,
     source: Source,
     verdicts: Verdicts,
-    /// A bit for each verdict that counts: not the shadows'.
+    /// A bit for each limit that counts: see [`counts`](Decision::counts).
     enforced: u32,
     /// When to try again where no verdict says so.
     retry_after: Option<Span>,
@@ -67,9 +67,18 @@ impl Decision {
         }
     }
 
-    /// Denied because the store did not answer.
-    pub(crate) fn unavailable(retry_after: Span) -> Self {
-        Self { retry_after: Some(retry_after), ..Self::unsettled(false, Source::Fallback) }
+    /// Denied by the limits at these places because the store did not answer.
+    pub(crate) fn unavailable(closed: impl Iterator<Item = usize>, retry_after: Span) -> Self {
+        Self {
+            retry_after: Some(retry_after),
+            enforced: closed.fold(0, |bits, index| bits | bit(index)),
+            ..Self::unsettled(false, Source::Fallback)
+        }
+    }
+
+    /// Denied, with other verdicts.
+    pub(crate) fn denied(self, verdicts: Verdicts) -> Self {
+        Self { allowed: false, verdicts, ..self }
     }
 
     /// Denied at `index` as a penalty for an earlier denial: until that is over nothing is left,
@@ -78,6 +87,7 @@ impl Decision {
         let is_hopeless = self.verdicts.get(index).is_some_and(Verdict::is_hopeless);
         self = self.waiting(index, wait);
         self.blocked |= bit(index);
+        self.enforced |= bit(index);
         if let Some(verdict) = self.verdicts.get_mut(index) {
             verdict.remaining = 0;
             verdict.retry_after = verdict.retry_after.filter(|_| !is_hopeless);
@@ -156,11 +166,17 @@ impl Decision {
         &self.verdicts
     }
 
+    /// Whether what the limit at `index` says is obeyed: not of one that is only watched, nor of
+    /// one that is open while the store is away. Where there are no verdicts, only those count that
+    /// deny for want of a store.
+    pub const fn counts(&self, index: usize) -> bool {
+        self.enforced & bit(index) != 0
+    }
+
     /// The index of the tightest enforced limit.
     pub fn tightest_index(&self) -> Option<usize> {
-        let is_enforced = |index: usize| self.enforced >> (index % 32) & 1 == 1;
         let mut enforced =
-            self.verdicts.iter().enumerate().filter(|(index, _)| is_enforced(*index));
+            self.verdicts.iter().enumerate().filter(|(index, _)| self.counts(*index));
         let (mut tightest, mut verdict) = enforced.next()?;
         for (index, other) in enforced {
             if other.is_tighter_than(verdict) {

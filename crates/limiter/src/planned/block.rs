@@ -79,7 +79,12 @@ impl<S: Store> PlanLimiter<S> {
             .collect();
         let (known, asked) = self.gate.recall(&whole);
         if let Some(verdicts) = known {
-            return Some(blocked(owed, blocks, &verdicts, Source::DenyCache));
+            let (of_blocks, rest) = verdicts.split_at(blocks.len().min(verdicts.len()));
+            let looked = Decision::of_charges(owed.charges(), Source::DenyCache, |out| {
+                out.extend_from_slice(rest);
+                true
+            });
+            return Some(blocked(owed, blocks, of_blocks, looked));
         }
         let mut verdicts = Verdicts::new();
         for block in blocks {
@@ -93,9 +98,13 @@ impl<S: Store> PlanLimiter<S> {
         let peeks: SmallVec<[Charge<'_>; 4]> =
             owed.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
         let looked = self.ask(owed, &peeks).await;
-        verdicts.extend_from_slice(looked.verdicts());
-        self.gate.remember(&whole, &verdicts, asked);
-        Some(blocked(owed, blocks, &verdicts, looked.source()))
+        let of_blocks = verdicts.clone();
+        // What stands in for the store knows nothing that the store would repeat.
+        if looked.source() != Source::Fallback {
+            verdicts.extend_from_slice(looked.verdicts());
+            self.gate.remember(&whole, &verdicts, asked);
+        }
+        Some(blocked(owed, blocks, &of_blocks, looked))
     }
 
     /// What a block says: denied, until it is over.
@@ -136,20 +145,21 @@ impl<S: Store> PlanLimiter<S> {
     }
 }
 
-/// The decision for whoever is blocked; the first verdicts are those of the blocks, and the others
-/// those of limits that were looked at.
+/// The decision for whoever is blocked, by what the blocks say and what was seen of the limits.
 fn blocked(
     owed: &Owed<'_>,
     blocks: &[Blocking<'_>],
-    verdicts: &[Verdict],
-    source: Source,
+    of_blocks: &[Verdict],
+    looked: Decision,
 ) -> Decision {
-    let (of_blocks, looked) = verdicts.split_at(blocks.len().min(verdicts.len()));
-    let mut decision = Decision::of_charges(owed.charges(), source, |out| {
-        let charges = owed.charges().iter().zip(looked);
-        out.extend(charges.map(|(charge, verdict)| at_its_cost(charge, *verdict)));
-        false
-    });
+    let judge = |(index, (charge, verdict)): (usize, (&Charge<'_>, &Verdict))| {
+        // One that is open while the store is away lets everything pass.
+        let is_open = charge.rule().enforced && !looked.counts(index);
+        if is_open { *verdict } else { at_its_cost(charge, *verdict) }
+    };
+    let charges = owed.charges().iter().zip(looked.verdicts()).enumerate();
+    let verdicts: Verdicts = charges.map(judge).collect();
+    let mut decision = looked.denied(verdicts);
     for (block, verdict) in blocks.iter().zip(of_blocks) {
         let Some(wait) = verdict.retry_after.filter(|wait| !wait.is_zero()) else { continue };
         for index in (0..owed.charges().len()).filter(|index| block.holds(owed, *index)) {
