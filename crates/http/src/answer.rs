@@ -91,10 +91,11 @@ impl<'a, 'p> Answer<'a, 'p> {
             .or_else(|| self.asked.unlimited_by())
     }
 
-    /// Why. Whom a policy sets no limit is within it, and not without a policy.
+    /// Why. Whom a policy sets no limit, or only watches, is within it, and not without a policy.
     pub fn reason(&self) -> Reason {
+        let is_about = || self.decision.is_allowed() && self.policy().is_some();
         match self.decision.reason() {
-            Reason::NoPolicy if self.asked.unlimited_by().is_some() => Reason::WithinLimit,
+            Reason::NoPolicy if is_about() => Reason::WithinLimit,
             reason => reason,
         }
     }
