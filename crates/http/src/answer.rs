@@ -81,29 +81,47 @@ impl<'a, 'p> Answer<'a, 'p> {
         self.stencils.get(index)
     }
 
-    /// The policy that speaks for all; the first one when none could say anything.
+    /// The policy that speaks for all. When none could say anything, the first that denies for that,
+    /// or else the first one.
     pub fn policy(&self) -> Option<&'a str> {
-        let limiting = self.tightest().map(|said| said.policy).or_else(|| self.asked.policy(0));
-        limiting.or_else(|| self.asked.unlimited_by())
+        let limiting = self.tightest().map(|said| said.policy);
+        limiting
+            .or_else(|| self.policies(|index| self.decision.counts(index)).next())
+            .or_else(|| self.asked.policy(0))
+            .or_else(|| self.asked.unlimited_by())
     }
 
-    /// Why. Whom a policy sets no limit is within it, and not without a policy.
+    /// Why. Whom a policy sets no limit, or only watches, is within it, and not without a policy.
     pub fn reason(&self) -> Reason {
+        let is_about = || self.decision.is_allowed() && self.policy().is_some();
         match self.decision.reason() {
-            Reason::NoPolicy if self.asked.unlimited_by().is_some() => Reason::WithinLimit,
+            Reason::NoPolicy if is_about() => Reason::WithinLimit,
             reason => reason,
         }
     }
 
-    /// The policies that a denied request has violated; all of them when none could say.
+    /// The policies that a denied request has violated; all of them when none is known to deny, as
+    /// where there are too many.
     pub fn violated(&self) -> Vec<&'a str> {
-        let denying = self.each().filter(|said| said.rule.enforced && !said.verdict.allowed);
-        let mut names: Vec<_> = denying.map(|said| said.policy).collect();
+        let mut names: Vec<_> = self.policies(|index| self.is_against(index)).collect();
         if names.is_empty() {
-            names = (0..).map_while(|index| self.asked.policy(index)).collect();
+            names = self.policies(|_| true).collect();
         }
         names.dedup();
         names
+    }
+
+    /// Whether the limit at `index` denies: by its verdict, or for want of a store.
+    fn is_against(&self, index: usize) -> bool {
+        let verdict = self.decision.verdicts().get(index);
+        self.decision.counts(index) && verdict.is_none_or(|verdict| !verdict.allowed)
+    }
+
+    /// The policy of each charge that is meant.
+    fn policies(&self, is_meant: impl Fn(usize) -> bool) -> impl Iterator<Item = &'a str> {
+        let asked = self.asked;
+        let each = (0..).map_while(move |index| Some((index, asked.policy(index)?)));
+        each.filter(move |(index, _)| is_meant(*index)).map(|(_, name)| name)
     }
 }
 

@@ -16,11 +16,12 @@ pub struct Decision {
     allowed: bool,
     source: Source,
     verdicts: Verdicts,
-    /// A bit for each verdict that counts: not the shadows'.
+    /// A bit for each limit that counts: see [`counts`](Decision::counts).
     enforced: u32,
     /// When to try again where no verdict says so.
     retry_after: Option<Span>,
-    blocked: bool,
+    /// A bit for each verdict that is a penalty for an earlier denial.
+    blocked: u32,
 }
 
 impl Decision {
@@ -62,18 +63,36 @@ impl Decision {
             verdicts: Verdicts::new(),
             enforced: 0,
             retry_after: None,
-            blocked: false,
+            blocked: 0,
         }
     }
 
-    /// Denied because the store did not answer.
-    pub(crate) fn unavailable(retry_after: Span) -> Self {
-        Self { retry_after: Some(retry_after), ..Self::unsettled(false, Source::Fallback) }
+    /// Denied by the limits at these places because the store did not answer.
+    pub(crate) fn unavailable(closed: impl Iterator<Item = usize>, retry_after: Span) -> Self {
+        Self {
+            retry_after: Some(retry_after),
+            enforced: closed.fold(0, |bits, index| bits | bit(index)),
+            ..Self::unsettled(false, Source::Fallback)
+        }
     }
 
-    /// Denied as a penalty for an earlier denial.
-    pub(crate) fn blocked(self) -> Self {
-        Self { blocked: true, ..self }
+    /// Denied, with other verdicts.
+    pub(crate) fn denied(self, verdicts: Verdicts) -> Self {
+        Self { allowed: false, verdicts, ..self }
+    }
+
+    /// Denied at `index` as a penalty for an earlier denial: until that is over nothing is left,
+    /// whatever the limit has. What never fits does not fit later either.
+    pub(crate) fn blocked(mut self, index: usize, wait: Span) -> Self {
+        let is_hopeless = self.verdicts.get(index).is_some_and(Verdict::is_hopeless);
+        self = self.waiting(index, wait);
+        self.blocked |= bit(index);
+        self.enforced |= bit(index);
+        if let Some(verdict) = self.verdicts.get_mut(index) {
+            verdict.remaining = 0;
+            verdict.retry_after = verdict.retry_after.filter(|_| !is_hopeless);
+        }
+        self
     }
 
     /// Denied, and the charge at `index` has to wait at least so long.
@@ -121,12 +140,14 @@ impl Decision {
 
     /// Why.
     pub fn reason(&self) -> Reason {
-        match (self.allowed, self.source, self.tightest()) {
+        let tightest = self.tightest_index();
+        let is_blocked = tightest.is_some_and(|index| self.blocked & bit(index) != 0);
+        match (self.allowed, self.source, tightest.and_then(|index| self.verdicts.get(index))) {
             (_, Source::Fallback, None) => Reason::StoreUnavailable,
             (_, _, None) => Reason::NoPolicy,
             (true, ..) => Reason::WithinLimit,
-            (false, ..) if self.blocked => Reason::Blocked,
             (false, _, Some(verdict)) if verdict.is_hopeless() => Reason::CostExceedsLimit,
+            (false, ..) if is_blocked => Reason::Blocked,
             (false, ..) => Reason::LimitExceeded,
         }
     }
@@ -145,11 +166,17 @@ impl Decision {
         &self.verdicts
     }
 
+    /// Whether what the limit at `index` says is obeyed: not of one that is only watched, nor of
+    /// one that is open while the store is away. Where there are no verdicts, only those count that
+    /// deny for want of a store.
+    pub const fn counts(&self, index: usize) -> bool {
+        self.enforced & bit(index) != 0
+    }
+
     /// The index of the tightest enforced limit.
     pub fn tightest_index(&self) -> Option<usize> {
-        let is_enforced = |index: usize| self.enforced >> (index % 32) & 1 == 1;
         let mut enforced =
-            self.verdicts.iter().enumerate().filter(|(index, _)| is_enforced(*index));
+            self.verdicts.iter().enumerate().filter(|(index, _)| self.counts(*index));
         let (mut tightest, mut verdict) = enforced.next()?;
         for (index, other) in enforced {
             if other.is_tighter_than(verdict) {
@@ -162,6 +189,11 @@ impl Decision {
     fn tightest(&self) -> Option<&Verdict> {
         self.tightest_index().and_then(|index| self.verdicts.get(index))
     }
+}
+
+/// That of a verdict, of which there are 32 at most.
+const fn bit(index: usize) -> u32 {
+    1 << (index % 32)
 }
 
 /// Why a decision fell as it did.

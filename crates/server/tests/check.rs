@@ -145,3 +145,17 @@ async fn attributes_that_no_policy_wants_pass() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_policy_that_only_watches_is_named() {
+    let text = "policies: [{ name: shadowed, key: [user], limits: [1/day], mode: shadow }]";
+    let server = Server::of(text).await;
+    for is_within in [true, false] {
+        let reply = server.check(r#"{"policy": "shadowed", "key": "a"}"#).await;
+        let answer = reply.json();
+        assert_eq!((reply.status, reply.header("ratelimit")), (200, None));
+        assert_eq!((&answer["allowed"], &answer["policy"]), (&json!(true), &json!("shadowed")));
+        assert_eq!((&answer["reason"], &answer["limit"]), (&json!("within_limit"), &json!(null)));
+        assert_eq!(answer["limits"][0]["allowed"], is_within);
+    }
+}

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use support::Server;
 use tidegate::config::Source;
 use tidegate::{Charge, Cost, MemoryStore, Span, Store, StoreError, StoreErrorKind, Verdicts};
+use tidegate_http::Answer;
 use tidegate_server::App;
 
 fn app<S: Store>(text: &str, store: S) -> Arc<App<S>> {
@@ -158,6 +159,38 @@ async fn a_store_that_fails_is_counted_and_so_is_who_stands_in() {
     assert_eq!(value(&page, r#"tidegate_store_errors_total{kind="timeout"}"#), Some(0));
     assert_eq!(value(&page, "tidegate_store_breaker_open"), Some(1));
     assert_eq!(value(&page, "tidegate_keys"), None, "nobody knows");
+}
+
+/// While the store is away, who did not deny is neither named nor counted for it.
+#[tokio::test]
+async fn each_policy_answers_for_itself_while_the_store_is_away() {
+    let text = "policies:
+- { name: loc, key: [a], limits: [2/hour] }
+- { name: opn, key: [b], limits: [1/hour], on_store_error: open }
+- { name: cls, key: [c], limits: [9/hour], on_store_error: closed }
+- { name: shd, key: [s], limits: [9/hour], on_store_error: closed, mode: shadow }
+";
+    let app = app(text, Away);
+    let plan = app.limiter().plan();
+    let ask = async |request: &[(&str, &str)]| {
+        let owed = plan.charges(request, Cost::ONE);
+        let decision = app.settle(&owed).await;
+        let answer = Answer::of_owed(&owed, &decision);
+        let said: Vec<bool> = answer.each().map(|said| said.verdict.allowed).collect();
+        (answer.policy().unwrap_or_default().to_owned(), answer.violated().join(" "), said)
+    };
+    let all = [("a", "x"), ("b", "x"), ("c", "x"), ("s", "x")];
+    assert_eq!(ask(&all).await, ("cls".to_owned(), "cls".to_owned(), vec![]));
+    for _ in 0..2 {
+        assert_eq!(ask(&all[..2]).await.2, [true, true]);
+    }
+    assert_eq!(ask(&all[..2]).await, ("loc".to_owned(), "loc".to_owned(), vec![false, true]));
+    let page = app.metrics_page().await;
+    for (policy, allowed, denied) in [("loc", 3, 1), ("opn", 4, 0), ("cls", 0, 1), ("shd", 1, 0)] {
+        let counted = |outcome| decisions(&page, policy, outcome, "fallback").unwrap_or_default();
+        assert_eq!((counted("allowed"), counted("denied")), (allowed, denied), "{policy}");
+        assert_eq!(counted("shadow_denied"), 0, "{policy}");
+    }
 }
 
 #[tokio::test]

@@ -50,7 +50,15 @@ impl Store for Remote {
 }
 
 fn limiter<S: Store>(store: S) -> PlanLimiter<S> {
-    PlanLimiter::load(&Source::new("limits.yaml", TEXT).unwrap(), store).unwrap()
+    limiter_by(TEXT, store)
+}
+
+fn limiter_by<S: Store>(text: &str, store: S) -> PlanLimiter<S> {
+    PlanLimiter::load(&Source::new("limits.yaml", text).unwrap(), store).unwrap()
+}
+
+fn cost(units: u64) -> Cost {
+    Cost::new(units).unwrap()
 }
 
 #[tokio::test]
@@ -119,4 +127,115 @@ async fn a_block_holds_while_the_store_is_away() {
         assert_eq!(check("eve").await, expected);
     }
     assert_eq!(check("eve").await, Reason::Blocked);
+}
+
+/// What is denied longer by a limit than by the block is told to wait for the limit.
+#[tokio::test]
+async fn who_is_blocked_waits_for_the_later_of_the_block_and_the_limit() {
+    for (algorithm, block_for, first, then) in [
+        ("fixed-window", 3, 20, 19),
+        ("sliding-log", 3, 60, 59),
+        // One of five comes back every twelve seconds.
+        ("token-bucket", 3, 12, 11),
+        ("token-bucket", 30, 30, 29),
+    ] {
+        let clock = ManualClock::at(Timestamp::from_secs(1_000));
+        let text = format!(
+            "policies: [{{ name: login, key: [ip], limits: [5/minute], algorithm: {algorithm}, \
+             block_for: {block_for}s }}]"
+        );
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        let limiter = limiter_by(&text, store);
+        let check = || limiter.check(&[("ip", "203.0.113.9")], Cost::ONE);
+        for _ in 0..5 {
+            assert!(check().await.is_allowed());
+        }
+        assert_eq!(check().await.retry_after(), Some(Span::from_secs(first)), "{algorithm}");
+        clock.advance(Span::from_secs(1));
+        for _ in 0..3 {
+            let blocked = check().await;
+            assert_eq!(blocked.reason(), Reason::Blocked, "{algorithm}");
+            assert_eq!(blocked.retry_after(), Some(Span::from_secs(then)), "{algorithm}");
+        }
+        clock.advance(Span::from_secs(then));
+        assert!(check().await.is_allowed(), "{algorithm}");
+    }
+}
+
+/// A window that slides says when it is full again, which is later than needed: never too early.
+#[tokio::test]
+async fn who_is_blocked_is_never_told_to_come_too_early() {
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let text = "policies: [{ name: login, key: [ip], limits: [5/minute], block_for: 3s }]";
+    let limiter = limiter_by(text, MemoryStore::builder().clock(clock.clone()).build());
+    let check = |units| limiter.check(&[("ip", "203.0.113.9")], cost(units));
+    assert!(check(5).await.is_allowed());
+    let exact = check(1).await.retry_after().unwrap();
+    assert!(check(1).await.retry_after().unwrap() >= exact);
+    clock.advance(check(1).await.retry_after().unwrap());
+    assert!(check(1).await.is_allowed());
+}
+
+#[tokio::test]
+async fn nothing_is_left_to_who_is_blocked() {
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let text = "policies: [{ name: bw, key: [bw], limits: [2/2s, 9/hour], \
+                algorithm: fixed-window, block_for: 5s }]";
+    let limiter = limiter_by(text, MemoryStore::builder().clock(clock.clone()).build());
+    let check = || limiter.check(&[("bw", "a")], Cost::ONE);
+    for _ in 0..3 {
+        let _ = check().await;
+    }
+    clock.advance(Span::from_secs(3));
+    for _ in 0..2 {
+        let blocked = check().await;
+        assert_eq!((blocked.reason(), blocked.remaining()), (Reason::Blocked, Some(0)));
+        assert_eq!(blocked.retry_after(), Some(Span::from_secs(2)));
+        assert!(blocked.verdicts().iter().all(|it| !it.allowed && it.remaining == 0));
+    }
+    clock.advance(Span::from_secs(2));
+    // And nothing was taken meanwhile: two of nine, and this one.
+    assert_eq!(check().await.verdicts()[1].remaining, 6);
+}
+
+#[tokio::test]
+async fn others_say_what_they_think_of_who_is_blocked() {
+    let clock = ManualClock::at(Timestamp::from_secs(1_200));
+    let text = "
+policies:
+  - { name: login, key: [ip], limits: [1/2s], algorithm: fixed-window, block_for: 5s }
+  - { name: daily, key: [user], limits: [2/minute], algorithm: fixed-window }
+  - { name: wide, key: [user], limits: [99/hour] }
+";
+    let limiter = limiter_by(text, MemoryStore::builder().clock(clock.clone()).build());
+    let check = || limiter.check(&[("ip", "203.0.113.9"), ("user", "mallory")], Cost::ONE);
+    let _ = check().await;
+    assert_eq!(check().await.retry_after(), Some(Span::from_secs(5)));
+    assert_eq!(check().await.reason(), Reason::Blocked);
+    assert!(limiter.check(&[("user", "mallory")], Cost::ONE).await.is_allowed());
+    let both = check().await;
+    let allowed: Vec<bool> = both.verdicts().iter().map(|verdict| verdict.allowed).collect();
+    assert_eq!(allowed, [false, false, true]);
+    assert_eq!((both.tightest_index(), both.reason()), (Some(1), Reason::LimitExceeded));
+    assert_eq!(both.retry_after(), Some(Span::from_secs(60)));
+}
+
+#[tokio::test]
+async fn a_cost_that_never_fits_is_told_so_while_blocked() {
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let limiter = limiter(Remote::new(&clock));
+    let check = |units| limiter.check(&[("user", "mallory")], cost(units));
+    for _ in 0..3 {
+        let _ = check(1).await;
+    }
+    clock.advance(Span::from_secs(60));
+    // By the store, and then by what is remembered of another cost.
+    for units in [1, 3, 1, 3] {
+        let decision = check(units).await;
+        let (reason, waits) = match units {
+            1 => (Reason::Blocked, true),
+            _ => (Reason::CostExceedsLimit, false),
+        };
+        assert_eq!((decision.reason(), decision.retry_after().is_some()), (reason, waits));
+    }
 }

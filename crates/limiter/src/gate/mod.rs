@@ -3,7 +3,7 @@
 mod ahead;
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Rule, Span, Timestamp};
+use tidegate_core::{Charge, Rule, Span, Timestamp, Verdict};
 use tidegate_policy::{OnStoreError, Precision};
 use tidegate_store::{Stopwatch, Store, StoreError, StoreErrorKind, Verdicts};
 use tokio::time::timeout;
@@ -232,9 +232,10 @@ impl<S: Store> Gate<S> {
         let counts = |index: usize, wanted| {
             mode(index) == wanted && charges.get(index).is_some_and(|charge| charge.rule().enforced)
         };
-        let any = |wanted| (0..charges.len()).any(|index| counts(index, wanted));
-        if any(OnStoreError::Closed) {
-            return Decision::unavailable(fallback::RETRY_AFTER);
+        let closed = |index: &usize| counts(*index, OnStoreError::Closed);
+        if (0..charges.len()).any(|index| closed(&index)) {
+            let denying = (0..charges.len()).filter(closed);
+            return Decision::unavailable(denying, fallback::RETRY_AFTER);
         }
         if !(0..charges.len()).any(|index| mode(index) == OnStoreError::Local) {
             return Decision::unsettled(true, Source::Fallback);
@@ -251,7 +252,15 @@ impl<S: Store> Gate<S> {
             .map(|(charge, rule)| Charge::new(charge.subject(), charge.cost(), rule))
             .collect();
         let now = self.denials.as_ref().map_or(Timestamp::ZERO, DenyCache::now);
-        Decision::of_charges(&local, Source::Fallback, |out| self.fallback.settle(&local, now, out))
+        Decision::of_charges(&local, Source::Fallback, |out| {
+            let passes = self.fallback.settle(&local, now, out);
+            let watched = out.iter_mut().enumerate();
+            for (_, verdict) in watched.filter(|(index, _)| counts(*index, OnStoreError::Open)) {
+                // Nobody is to read a denial where there is none.
+                *verdict = Verdict { allowed: true, retry_after: None, ..*verdict };
+            }
+            passes
+        })
     }
 }
 

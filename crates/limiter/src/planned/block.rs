@@ -1,11 +1,12 @@
 //! `block_for`: whoever is denied stays denied for a while.
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, Fingerprint, Rule, Timestamp, Verdict};
+use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule, Span, Timestamp, Verdict};
 use tidegate_policy::{Block, OnStoreError, Owed, PlannedPolicy};
 use tidegate_store::{Store, Verdicts};
 
 use super::{PlanLimiter, terms_of};
+use crate::fallback::RETRY_AFTER;
 use crate::{Decision, Source};
 
 /// A policy of a request that blocks those whom it denies.
@@ -22,6 +23,12 @@ impl Blocking<'_> {
     /// By the store's own names: no other limiter knows what a block is.
     pub(super) fn charge(&self, cost: Cost) -> Charge<'_> {
         Charge::new(self.subject, cost, self.rule).kept_as("")
+    }
+
+    /// Whether it blocks the charge at `index`.
+    fn holds(&self, owed: &Owed<'_>, index: usize) -> bool {
+        owed.policy(index).map(PlannedPolicy::name) == self.name
+            && owed.subject(index) == Some(self.subject)
     }
 }
 
@@ -55,7 +62,8 @@ pub(super) fn blocks_of<'p>(owed: &Owed<'p>) -> SmallVec<[Blocking<'p>; 1]> {
 }
 
 impl<S: Store> PlanLimiter<S> {
-    /// A denial for whoever is blocked: nothing is taken, and the wait is that of the block.
+    /// A denial for whoever is blocked: nothing is taken, and the wait is that of the block, or of
+    /// a limit that would deny for longer.
     ///
     /// The block is looked at first, and set last. In between others may come: a few requests at
     /// the very moment of the first denial are denied by the limit and not by the block.
@@ -72,7 +80,12 @@ impl<S: Store> PlanLimiter<S> {
             .collect();
         let (known, asked) = self.gate.recall(&whole);
         if let Some(verdicts) = known {
-            return Some(blocked(owed, blocks, &verdicts, Source::DenyCache));
+            let (of_blocks, rest) = verdicts.split_at(blocks.len().min(verdicts.len()));
+            let looked = Decision::of_charges(owed.charges(), Source::DenyCache, |out| {
+                out.extend_from_slice(rest);
+                true
+            });
+            return Some(blocked(owed, blocks, of_blocks, looked));
         }
         let mut verdicts = Verdicts::new();
         for block in blocks {
@@ -81,12 +94,18 @@ impl<S: Store> PlanLimiter<S> {
         if verdicts.iter().all(|verdict| verdict.allowed) {
             return None;
         }
+        // Only looked at, so that nothing is taken even if a block is over by now; and what is
+        // remembered of it holds for every cost.
         let peeks: SmallVec<[Charge<'_>; 4]> =
             owed.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
         let looked = self.ask(owed, &peeks).await;
-        verdicts.extend_from_slice(looked.verdicts());
-        self.gate.remember(&whole, &verdicts, asked);
-        Some(blocked(owed, blocks, &verdicts, looked.source()))
+        let of_blocks = verdicts.clone();
+        // What stands in for the store knows nothing that the store would repeat.
+        if looked.source() != Source::Fallback {
+            verdicts.extend_from_slice(looked.verdicts());
+            self.gate.remember(&whole, &verdicts, asked);
+        }
+        Some(blocked(owed, blocks, &of_blocks, looked))
     }
 
     /// What a block says: denied, until it is over.
@@ -127,22 +146,51 @@ impl<S: Store> PlanLimiter<S> {
     }
 }
 
-/// The decision for whoever is blocked; the first verdicts are those of the blocks.
+/// The decision for whoever is blocked, by what the blocks say and what was seen of the limits.
 fn blocked(
     owed: &Owed<'_>,
     blocks: &[Blocking<'_>],
-    verdicts: &[Verdict],
-    source: Source,
+    of_blocks: &[Verdict],
+    looked: Decision,
 ) -> Decision {
-    let (of_blocks, rest) = verdicts.split_at(blocks.len().min(verdicts.len()));
-    let mut decision = Decision::of_charges(owed.charges(), source, |out| {
-        out.extend_from_slice(rest);
-        false
-    });
+    let judge = |(index, (charge, verdict)): (usize, (&Charge<'_>, &Verdict))| {
+        // One that is open while the store is away lets everything pass.
+        let is_open = charge.rule().enforced && !looked.counts(index);
+        if is_open { *verdict } else { at_its_cost(charge, *verdict) }
+    };
+    let charges = owed.charges().iter().zip(looked.verdicts()).enumerate();
+    let verdicts: Verdicts = charges.map(judge).collect();
+    let mut decision = looked.denied(verdicts);
     for (block, verdict) in blocks.iter().zip(of_blocks) {
-        if let Some(wait) = verdict.retry_after {
-            decision = decision.waiting(block.first, wait).blocked();
+        let Some(wait) = verdict.retry_after.filter(|wait| !wait.is_zero()) else { continue };
+        for index in (0..owed.charges().len()).filter(|index| block.holds(owed, *index)) {
+            decision = decision.blocked(index, wait);
         }
     }
     decision
+}
+
+/// What a limit that was looked at would say to the charge.
+fn at_its_cost(charge: &Charge<'_>, looked: Verdict) -> Verdict {
+    let cost = charge.cost().get();
+    if !looked.allowed || cost <= looked.remaining {
+        return looked;
+    }
+    let fits_once = cost <= charge.rule().limit.capacity();
+    Verdict { allowed: false, retry_after: fits_once.then(|| wait(charge, &looked)), ..looked }
+}
+
+/// How long a charge has to wait for what is missing. A look tells exactly when a window ends and
+/// how much a bucket owes. Of the windows that slide it tells when all of it is back, which may be
+/// later than needed and is never too early.
+fn wait(charge: &Charge<'_>, looked: &Verdict) -> Span {
+    let limit = &charge.rule().limit;
+    if looked.limit != limit.capacity() {
+        // An instance's share of it, while the store is away: that fills more slowly, or may be
+        // less than the cost.
+        return looked.reset_after.max(RETRY_AFTER);
+    }
+    let Limit::TokenBucket(bucket) = limit else { return looked.reset_after };
+    let (micros, _) = bucket.refill_time(looked.limit.saturating_sub(charge.cost().get()));
+    looked.reset_after.minus(Span::from_micros(u64::try_from(micros).unwrap_or_default()))
 }

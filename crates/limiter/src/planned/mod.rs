@@ -207,8 +207,8 @@ impl<S: Store> PlanLimiter<S> {
     pub async fn peek(&self, owed: &Owed<'_>) -> Decision {
         let owed = owed.clone().costing(Cost::PEEK);
         let mut decision = self.settle(&owed).await;
-        for (index, charge) in owed.charges().iter().enumerate() {
-            let verdict = decision.verdicts().get(index).filter(|_| charge.rule().enforced);
+        for index in 0..owed.charges().len() {
+            let verdict = decision.verdicts().get(index).filter(|_| decision.counts(index));
             if let Some(used_up) = verdict.copied().filter(|it| it.allowed && it.remaining == 0) {
                 decision = decision.waiting(index, used_up.reset_after);
             }

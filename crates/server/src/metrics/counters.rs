@@ -44,14 +44,12 @@ impl Outcome {
             if charge.cost().is_peek() {
                 return Self::Peeked;
             }
-            // Without verdicts nobody was asked, and all are told the same.
-            let passes = decision.verdicts().get(index);
-            let passes = passes.map_or(decision.is_allowed(), |verdict| verdict.allowed);
+            // Without verdicts nobody was asked, and those deny that count.
+            let unasked = decision.is_allowed() || !decision.counts(index);
+            let verdict = decision.verdicts().get(index);
             match charge.rule().enforced {
-                _ if passes => {}
-                // Of what is open while the store is away, a denial is not obeyed.
-                true if !decision.is_allowed() => return Self::Denied,
-                true => {}
+                _ if verdict.map_or(unasked, |verdict| verdict.allowed) => {}
+                true => return Self::Denied,
                 false => outcome = Self::ShadowDenied,
             }
         }

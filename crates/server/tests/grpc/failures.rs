@@ -55,6 +55,9 @@ async fn each_policy_says_what_happens() {
     }
     assert_eq!(brief(&server.ask(&request([entry("c", "x")])).await), (true, vec![(true, 0)]));
     assert_eq!(brief(&server.ask(&request([entry("c", "x")])).await), (false, vec![(false, 0)]));
+    // Of two descriptors, only that of the policy that is closed is over its limit.
+    let both = server.ask(&request([entry("b", "x"), entry("a", "x")])).await;
+    assert_eq!(brief(&both), (false, vec![(true, 0), (false, 0)]));
     // What cannot be given back is no error.
     assert!(brief(&server.ask(&request([refund(entry("c", "x"), 1)])).await).0);
     let mut own = entry("d", "x");

@@ -34,7 +34,7 @@ fn status(status: &Status, owed: &DescriptorsOwed<'_>, settled: &Settled<'_>) ->
             let enforced = said.clone().filter(|said| said.rule.enforced);
             let is_over = match verdicts {
                 // The store could not say, and what stands in for it has.
-                [] => bill.is_denied(),
+                [] => bill.is_refused_by(first, count),
                 _ => {
                     bill.kind != Kind::Return && enforced.clone().any(|said| !said.verdict.allowed)
                 }

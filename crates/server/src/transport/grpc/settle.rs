@@ -123,6 +123,14 @@ impl Bill<'_> {
         self.kind != Kind::Return && !self.decision.is_allowed()
     }
 
+    /// Whether it is denied because of these charges of the request, where there are no verdicts.
+    pub(super) fn is_refused_by(&self, first: usize, count: usize) -> bool {
+        let at = self.charges.iter().position(|charge| *charge == first);
+        let counts =
+            |at: usize| (at..at.saturating_add(count)).any(|index| self.decision.counts(index));
+        self.is_denied() && at.is_some_and(counts)
+    }
+
     fn is_tighter_than(&self, other: &Self) -> bool {
         match (self.is_denied(), other.is_denied()) {
             (false, false) | (true, true) => match (self.tightest(), other.tightest()) {
