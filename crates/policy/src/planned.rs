@@ -9,7 +9,6 @@ use crate::KeyHasher;
 use crate::attributes::Resolved;
 use crate::cost::{CostFault, CostSource, times};
 use crate::gateway::{AfterCost, Denied};
-use crate::key::Key as _;
 use crate::matcher::{Condition, Mismatch};
 use crate::settings::{KeyFormat, Mode, OnStoreError, Precision};
 use crate::subject::{KeyPart, Subject};
@@ -188,10 +187,8 @@ impl PlannedPolicy {
 
     /// Who asks, as text: the parts of the key, in the form in which they are compared.
     pub(crate) fn entity(&self, request: &Resolved<'_>) -> String {
-        let mut parts = Vec::new();
-        Subject { key: &self.key, request }
-            .each_part(|part| parts.push(String::from_utf8_lossy(part).into_owned()));
-        joined(&parts)
+        let text = |part: &KeyPart| part.form.text(part.value(request).unwrap_or_default());
+        joined(&self.key.iter().map(text).collect::<Vec<_>>())
     }
 
     /// Who asks, for people: the attributes of the key, each in the form in which it is compared.

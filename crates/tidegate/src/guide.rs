@@ -130,5 +130,19 @@
 //!
 //! # In a web service, and at its other end
 //!
-//! The crate `tidegate-tower` is a layer for axum, tonic and hyper; `tidegate-client` is a client that
-//! heeds what limited servers say.
+//! With the feature `tower` (and `axum` or `tonic`) there is a layer for services; with `client` there is
+//! one for clients, which heeds what limited servers say.
+//!
+//! ```
+//! # #[cfg(feature = "axum")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use axum::{Router, routing::get};
+//! use tidegate::tower::{Key, RateLimitLayer};
+//!
+//! let limit = RateLimitLayer::new("100/minute burst 20")?.by(Key::client_ip().trust_hops(1));
+//! let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(limit);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "axum"))]
+//! # fn main() {}
+//! ```

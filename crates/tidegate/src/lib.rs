@@ -40,7 +40,8 @@
 //! | `serde` | decisions are written, limits are read | 39 |
 //! | `redis` | counters in Redis, also behind Sentinel, on a Cluster and over TLS | 99 |
 //! | `tower` | `tower::RateLimitLayer`: a layer for axum, tonic and hyper | 51 |
-//! | `axum`, `tonic` | the same, with what these know of a request | |
+//! | `axum` | the same, with addresses and path templates as axum knows them, and an extractor | 69 |
+//! | `tonic` | the same, with addresses as tonic knows them | 85 |
 //! | `client` | `client::PoliteLayer`: a layer for clients, which heeds what servers say | 45 |
 //! | `tracing` | the layer's warnings as events, which go to standard error otherwise | |
 //!

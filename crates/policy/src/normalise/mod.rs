@@ -56,27 +56,43 @@ impl Form {
 
     /// The value in this form, as people read it.
     pub(crate) fn shown(&self, value: &[u8]) -> String {
+        match self.text(value).as_str() {
+            NO_ROUTE => "any other route".to_owned(),
+            text => format!("{text:?}"),
+        }
+    }
+
+    /// The value in this form, as a text that no value has that is another one in this form.
+    pub(crate) fn text(&self, value: &[u8]) -> String {
         match self {
-            Self::Text => quoted(value),
-            Self::Lower => quoted(lower::lower(value).as_ref()),
-            Self::Path => quoted(normal_path(value).as_ref()),
+            Self::Text => readable(value),
+            Self::Lower => readable(lower::lower(value).as_ref()),
+            Self::Path => readable(normal_path(value).as_ref()),
             Self::Route(routes) => match routes.template(normal_path(value).as_ref()) {
-                [] => "any other route".to_owned(),
-                template => quoted(template),
+                [] => NO_ROUTE.to_owned(),
+                template => readable(template),
             },
             Self::Ip { prefix } => {
                 match Address::read(value).map(|it| IpAddr::from(it.truncated(*prefix))) {
-                    Some(IpAddr::V6(network)) if *prefix < 128 => format!("\"{network}/{prefix}\""),
-                    Some(address) => format!("\"{address}\""),
-                    None => quoted(value),
+                    Some(IpAddr::V6(network)) if *prefix < 128 => format!("{network}/{prefix}"),
+                    Some(address) => address.to_string(),
+                    // Not to be taken for a network.
+                    None => format!("?{}", readable(value)),
                 }
             }
         }
     }
 }
 
-fn quoted(value: &[u8]) -> String {
-    format!("{:?}", String::from_utf8_lossy(value))
+/// No template is called that: they begin with a slash.
+const NO_ROUTE: &str = "*";
+
+/// Bytes that are no text are told apart all the same: by their digits, behind what no reader prints.
+fn readable(value: &[u8]) -> String {
+    match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.iter().fold("\0".to_owned(), |text, byte| text + &format!("{byte:02x}")),
+    }
 }
 
 /// A value in normal form: the one that came in where it was already, else a copy that is on the

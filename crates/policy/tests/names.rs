@@ -1,0 +1,78 @@
+//! What callers are called where a store shows their names to others.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+use tidegate_core::Cost;
+use tidegate_policy::{Attributes, Plan, Source};
+
+fn plan(text: &str) -> Plan {
+    let source = Source::new("test.yaml", text).unwrap();
+    Plan::compile(&source).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// Each charge's entity and template.
+fn names<A: Attributes + ?Sized>(plan: &Plan, request: &A) -> Vec<(String, String)> {
+    let owed = plan.charges(request, Cost::ONE);
+    let named = owed.named_charges();
+    let texts = |charge: &tidegate_core::Charge<'_>| {
+        let text = |text: Option<&str>| text.unwrap_or("-").to_owned();
+        (text(charge.entity()), text(charge.key_format()))
+    };
+    named.iter().map(texts).collect()
+}
+
+fn entity(key: &str, request: &[(&str, &[u8])]) -> String {
+    let format = "key_format: 'k:{entity}:{window_start}'";
+    let plan = plan(&format!("{format}\npolicies: [{{ name: p, key: {key}, limits: [5/minute] }}]"));
+    names(&plan, request).remove(0).0
+}
+
+#[test]
+fn addresses_are_called_what_people_call_them() {
+    let ip = |text: &[u8]| entity("[ip]", &[("ip", text)]);
+    assert_eq!(ip(b"203.0.113.9"), "203.0.113.9");
+    assert_eq!(ip(b"::ffff:203.0.113.9"), "203.0.113.9");
+    assert_eq!(ip(b"2001:DB8::1"), "2001:db8::/64");
+    assert_eq!(ip(b"2001:db8::/64"), "?2001:db8::/64");
+    assert_ne!(ip(b"203.0.113.9"), ip(b"204.0.113.9"));
+}
+
+#[test]
+fn names_have_the_form_in_which_values_are_compared() {
+    let route = r#"[{ attribute: path, as: route, routes: ["/users/{id}"] }]"#;
+    assert_eq!(entity(route, &[("path", b"/users/7/")]), "/users/{id}");
+    assert_eq!(entity(route, &[("path", b"/other")]), "*");
+    assert_eq!(entity("[{ attribute: mail, as: lower }]", &[("mail", b"A@B.c")]), "a@b.c");
+}
+
+#[test]
+fn different_callers_never_have_one_name() {
+    let both = |a: &[u8], b: &[u8]| entity("[a, b]", &[("a", a), ("b", b)]);
+    assert_eq!(both(b"alice", b"mail"), "alice:mail");
+    assert_ne!(both(b"1:2", b"3"), both(b"1", b"2:3"));
+    let user = |name: &[u8]| entity("[user]", &[("user", name)]);
+    assert_ne!(user(b"\xff"), user(b"\xfe"));
+}
+
+#[test]
+fn each_policy_has_its_own_template_or_none() {
+    let plan = plan(
+        "
+policies:
+  - { name: ours, key: [user], limits: [5/minute] }
+  - { name: log, key: [user], limits: [5/minute], algorithm: sliding-log, key_format: 'l:{entity}' }
+  - name: windows
+    key: [user]
+    limits: [5/minute, 50/hour]
+    key_format: 'w:{{entity}}:{limit}:{window_start}'
+",
+    );
+    let windows = ("bob".to_owned(), "w:{{entity}}:{limit}:{window_start}".to_owned());
+    let none = ("-".to_owned(), "-".to_owned());
+    let log = ("bob".to_owned(), "l:{entity}".to_owned());
+    let request = [("user", "bob")];
+    assert_eq!(names(&plan, &request[..]), [none, log, windows.clone(), windows.clone()]);
+    let owed = plan.charges(&request[..], Cost::ONE);
+    let part = owed.part([3]);
+    assert_eq!(part.named_charges()[0].key_format(), Some(windows.1.as_str()));
+}
