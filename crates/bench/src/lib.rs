@@ -157,9 +157,7 @@ pub fn run(allocations: Allocations) -> anyhow::Result<()> {
             memory::compare()
         }
         Benchmark::Policy { rounds, requests } => policy::compare(rounds, requests, allocations),
-        Benchmark::Redis { rounds, decisions, only } => {
-            redis::compare(rounds, decisions, &only)
-        }
+        Benchmark::Redis { rounds, decisions, only } => redis::compare(rounds, decisions, &only),
         Benchmark::Resp { rounds, seconds } => resp::compare(rounds, seconds),
         Benchmark::Http { rounds, seconds } => http::compare(rounds, seconds),
         Benchmark::MemoryOf { contestant, keys } => memory::measure(&contestant, keys),

@@ -131,7 +131,8 @@ fn another_algorithm_takes_effect_while_the_server_runs() {
     let path = std::env::temp_dir().join(format!("tidegate-switch-{}.yaml", std::process::id()));
     let write = |algorithm: &str| {
         let rest = "max-requests: 2, window-size: 3600";
-        std::fs::write(&path, format!("rate-limiter: {{ use-algo: {algorithm}, {rest} }}")).unwrap();
+        std::fs::write(&path, format!("rate-limiter: {{ use-algo: {algorithm}, {rest} }}"))
+            .unwrap();
     };
     write("fixed-window-algo");
     let server = Server::start(&redis, &["--config", path.to_str().unwrap()]);
@@ -158,7 +159,9 @@ fn a_block_is_shared_where_keys_have_the_names_of_another_limiter() {
     std::fs::write(&path, text).unwrap();
     let [one, two] = [(); 2].map(|()| Server::start(&redis, &["--config", path.to_str().unwrap()]));
     let ask = |server: &Server| server.ask("POST /v1/check", r#"{"policy": "door", "key": "eve"}"#);
-    wait_until("a block", Duration::from_secs(10), || ask(&one).1.contains(r#""reason":"blocked""#));
+    wait_until("a block", Duration::from_secs(10), || {
+        ask(&one).1.contains(r#""reason":"blocked""#)
+    });
     let (status, answer) = ask(&two);
     assert_eq!(status, 429);
     assert!(answer.contains(r#""reason":"blocked""#), "{answer}");

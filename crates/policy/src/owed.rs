@@ -163,8 +163,8 @@ impl<'p> Owed<'p> {
     }
 
     /// The charges, with names where the policies have a key format.
-    pub fn named_charges(&self) -> Charges<'_> {
-        let mut charges: Charges<'_> = self.charges.iter().copied().collect();
+    pub fn named_charges(&self) -> Vec<Charge<'_>> {
+        let mut charges: Vec<Charge<'_>> = self.charges.to_vec();
         for (number, names) in &self.names {
             if let Some(charge) = charges.get_mut(*number) {
                 let named = charge.named(&names.entity).of_limit(&names.limit);

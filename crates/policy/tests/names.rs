@@ -23,7 +23,8 @@ fn names<A: Attributes + ?Sized>(plan: &Plan, request: &A) -> Vec<(String, Strin
 
 fn entity(key: &str, request: &[(&str, &[u8])]) -> String {
     let format = "key_format: 'k:{entity}:{window_start}'";
-    let plan = plan(&format!("{format}\npolicies: [{{ name: p, key: {key}, limits: [5/minute] }}]"));
+    let plan =
+        plan(&format!("{format}\npolicies: [{{ name: p, key: {key}, limits: [5/minute] }}]"));
     names(&plan, request).remove(0).0
 }
 

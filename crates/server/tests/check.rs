@@ -159,3 +159,18 @@ async fn a_policy_that_only_watches_is_named() {
         assert_eq!(answer["limits"][0]["allowed"], is_within);
     }
 }
+
+/// A policy whose key is not one attribute can be asked by itself, too.
+#[tokio::test]
+async fn one_policy_is_asked_by_attributes() {
+    let server = Server::of(
+        "policies: [{ name: pair, key: [a, b], limits: [1/hour] }, { name: all, key: [], limits: [2/hour] }]",
+    )
+    .await;
+    let pair = r#"{"policy": "pair", "attributes": {"a": "1", "b": "2"}}"#;
+    let reply = server.check(pair).await.json();
+    assert_eq!((&reply["policy"], &reply["limits"][1]), (&json!("pair"), &json!(null)));
+    assert_eq!(server.check(pair).await.status, 429);
+    let all = r#"{"policy": "all", "attributes": {}}"#;
+    assert_eq!(server.check(all).await.json()["remaining"], json!(1));
+}

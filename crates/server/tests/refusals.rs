@@ -36,7 +36,12 @@ async fn a_body_that_makes_no_sense_is_refused_with_the_reason() {
         (
             r#"{"policy": "demo", "key": "a", "attributes": {}}"#,
             Some("attributes"),
-            vec!["`attributes` came with `policy` or `key`"],
+            vec!["`attributes` came with `key`"],
+        ),
+        (
+            r#"{"policy": "demo", "attributes": {"user": "a"}}"#,
+            Some("attributes.key"),
+            vec![r#"`attributes` has no "key": policy "demo" counts by it"#],
         ),
         (r#"{"attributes": "a"}"#, Some("attributes"), vec![r#"is "a": expected an object"#]),
         (

@@ -111,6 +111,13 @@ fn split(rest: &str, tls: bool) -> Result<Parts<'_>, String> {
     if rest.contains('#') {
         return Err("\"#\" must be written %23".to_owned());
     }
+    let (before, after) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let ends_oddly = before.rsplit_once(':').is_some_and(|(_, end)| !is_port(end));
+    if ends_oddly && !before.contains('@') && after.contains('@') {
+        // What looks like a port is the beginning of a password, and is not to be shown.
+        return Err("\"/\" and \"?\" in a password must be written %2F and %3F".to_owned());
+    }
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (login, hosts) = match authority.rsplit_once('@') {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use http::HeaderValue;
 use http::header::HOST;
-use tidegate_limiter::Plan;
 use tidegate_http::{Ambiguous, ClientIp, HttpRequest};
+use tidegate_limiter::Plan;
 
 use crate::RequestHead;
 use crate::config::Config;

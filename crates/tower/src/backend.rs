@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate_limiter::{Cost, Decision, Fingerprint, Limiter, Owed, Plan, PlanLimiter, Source, Store};
 use tidegate_http::{Answer, Fields, Stencil};
+use tidegate_limiter::{
+    Cost, Decision, Fingerprint, Limiter, Owed, Plan, PlanLimiter, Source, Store,
+};
 
 use crate::RequestHead;
 use crate::attributes::attributes;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use tidegate_limiter::{Cost, Decision, MAX_COUNT};
 use tidegate_http::Fields;
+use tidegate_limiter::{Cost, Decision, MAX_COUNT};
 
 use crate::backend::{Backend, Told};
 use crate::warning::Warnings;

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use tidegate_limiter::Decision;
 use tidegate_http::Fields;
+use tidegate_limiter::Decision;
 use tower_service::Service;
 
 use crate::backend::{Boxed, Question, Told};

@@ -21,7 +21,7 @@ pub struct CheckRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
     pub key: Option<Text<'a>>,
-    /// What is known of the request, instead of a policy and a key.
+    /// What is known of the request: for all policies that are about it, or for the one that is named.
     #[serde(borrow)]
     pub attributes: Option<Attributes<'a>>,
     /// Units to take; one when absent, and zero peeks.

@@ -19,7 +19,7 @@ pub struct RefundRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
     pub key: Option<Text<'a>>,
-    /// What was known of the request, instead of a policy and a key.
+    /// What was known of the request: by all policies that were about it, or by the one that is named.
     #[serde(borrow)]
     pub attributes: Option<Attributes<'a>>,
     /// Units to give back; one when absent.

@@ -12,7 +12,7 @@ use super::Result;
 use crate::stopwatch::Stopwatch;
 
 /// Who asks at the same time.
-const CALLERS: u64 = 64;
+pub(super) const CALLERS: u64 = 64;
 
 /// What is asked.
 pub(super) struct Load {

@@ -89,9 +89,20 @@ fn hot_key(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
         }
         rows.push(row(kind.name(), &exact, &theirs)?);
         rows.push(row(&format!("{kind}, leased"), &leased, &theirs)?);
+        rows.push(floor(&redis, &theirs)?);
     }
     table::print("One key", &HEADER.map(str::to_owned), &rows);
     Ok(())
+}
+
+/// What exact decisions about one key cannot exceed: each caller waits for a round trip at least.
+fn floor(redis: &Redis, theirs: &[Result]) -> anyhow::Result<Vec<String>> {
+    let most = callers::CALLERS as f64 * scripts::round_trips(redis)?;
+    let script = median(theirs.iter().map(|result| result.a_second))?;
+    let [most, ratio] = [format!("{most:.0}"), format!("{:.2}", most / script)];
+    let nothing = || "-".to_owned();
+    let name = "64 callers, a PING each".to_owned();
+    Ok(vec![name, nothing(), nothing(), nothing(), most, ratio])
 }
 
 const HEADER: [&str; 6] =

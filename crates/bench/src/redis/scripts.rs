@@ -55,12 +55,22 @@ fn benchmark(
     keys: u64,
     requests: u64,
 ) -> anyhow::Result<f64> {
-    let (port, requests, keys) = (redis.port().to_string(), requests.to_string(), keys.to_string());
-    let options = ["-p", &port, "-n", &requests, "-r", &keys, "-P", "16", "-c", "50", "--csv"];
-    let command = ["EVALSHA", sha, "1", "user:__rand_int__"];
+    let (requests, keys) = (requests.to_string(), keys.to_string());
+    let options = ["-n", &requests, "-r", &keys, "-P", "16", "-c", "50"];
+    let command = ["EVALSHA", sha, "1", "user:__rand_int__", arguments[0], arguments[1]];
+    redis_benchmark(redis, &[&options[..], &command[..]].concat())
+}
+
+/// Round trips a second of one connection that waits for each: what nobody's decision can be faster
+/// than who has to ask Redis.
+pub(super) fn round_trips(redis: &Redis) -> anyhow::Result<f64> {
+    redis_benchmark(redis, &["-n", "50000", "-c", "1", "PING"])
+}
+
+fn redis_benchmark(redis: &Redis, arguments: &[&str]) -> anyhow::Result<f64> {
+    let port = redis.port().to_string();
     let output = Command::new("redis-benchmark")
-        .args(options)
-        .args(command)
+        .args(["-p", &port, "--csv"])
         .args(arguments)
         .output()
         .context("redis-benchmark: apt-get install redis-tools")?;

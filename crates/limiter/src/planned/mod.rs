@@ -140,12 +140,13 @@ impl<S: Store> PlanLimiter<S> {
     }
 
     async fn settle_by_asking(&self, owed: &Owed<'_>) -> Decision {
-        let charges = &owed.named_charges()[..];
+        // Seldom, and large: whoever moves the future of a decision moves all of it.
+        let named = owed.is_named().then(|| owed.named_charges());
+        let charges = named.as_deref().unwrap_or(owed.charges());
         let blocks = blocks_of(owed);
         if blocks.is_empty() {
             return self.ask(owed, charges).await;
         }
-        // Seldom, and large: whoever moves the future of a decision moves all of it.
         Box::pin(self.settle_unless_blocked(owed, charges, &blocks)).await
     }
 

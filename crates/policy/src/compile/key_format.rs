@@ -130,8 +130,9 @@ fn problem_of(rule: &Rule, window: Option<&str>) -> Option<String> {
                 "window_start_ms" => Span::from_millis(1),
                 _ => length,
             };
-            let problem =
-                || format!("windows of {length} have no whole {{{name}}}: expected {{window_index}}");
+            let problem = || {
+                format!("windows of {length} have no whole {{{name}}}: expected {{window_index}}")
+            };
             (!is_whole(unit)).then(problem)
         }
     }

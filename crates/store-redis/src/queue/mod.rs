@@ -168,7 +168,9 @@ impl Future for Asked {
     type Output = Answer;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
-        Pin::new(&mut self.0).poll(context).map(|answer| answer.unwrap_or_else(|_| Err(abandoned())))
+        Pin::new(&mut self.0)
+            .poll(context)
+            .map(|answer| answer.unwrap_or_else(|_| Err(abandoned())))
     }
 }
 

@@ -171,3 +171,17 @@ fn targets_are_shown_as_urls() {
         assert_eq!(parsed(url).to_string(), url);
     }
 }
+
+#[test]
+fn half_a_password_is_not_taken_for_a_port() {
+    for url in ["redis://user:hunter/2@host", "redis://:hunter?a=2@host:1", "rediss://u:hunter/@h"]
+    {
+        let error = url.parse::<Target>().unwrap_err().to_string();
+        assert!(error.contains("%2F") && !error.contains("hunter"), "{error}");
+    }
+    for url in
+        ["redis://[::1]/0", "redis+sentinel://h:1/svc?sentinel_password=a@b", "redis://h:1/2"]
+    {
+        assert!(url.parse::<Target>().is_ok(), "{url}");
+    }
+}

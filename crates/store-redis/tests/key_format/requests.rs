@@ -42,8 +42,11 @@ fn a_charge_may_bring_its_own_template_along() {
     let user = user();
     let ours = Ours::new(&REDIS.url(), "x:{entity}", limit("fixed-window", "5/hour"), &user, false);
     let (log, own) = (limit("sliding-log", "3/hour"), limit("token-bucket", "2/hour"));
-    let [log, own] = [(7, log), (6, own)]
-        .map(|(id, limit)| Rule { id: Fingerprint::new(id, id), limit, ..ours.rule });
+    let [log, own] = [(7, log), (6, own)].map(|(id, limit)| Rule {
+        id: Fingerprint::new(id, id),
+        limit,
+        ..ours.rule
+    });
     let all = |cost| {
         let first = ours.charge(cost);
         let of = |rule| Charge::new(first.subject(), first.cost(), rule).named(&user);

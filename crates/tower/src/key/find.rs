@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use tidegate_limiter::{Address, Fingerprint, OwnedKey, Policy};
 use tidegate_http::ClientIp;
+use tidegate_limiter::{Address, Fingerprint, OwnedKey, Policy};
 
 use super::{Absent, AddressOf, Key, Source};
 use crate::RequestHead;

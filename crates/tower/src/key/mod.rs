@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderName;
-use tidegate_limiter::{Network, OwnedKey};
 use tidegate_http::ClientIp;
+use tidegate_limiter::{Network, OwnedKey};
 
 use crate::RequestHead;
 

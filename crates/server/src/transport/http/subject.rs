@@ -7,11 +7,18 @@ use tidegate_wire::{Attributes, Text};
 use super::diagnose::bounded;
 use super::problem::{Refusal, brief, priced};
 
-/// Who, in either form.
+/// Who, in any form.
 #[derive(Debug)]
 pub(super) enum Subject<'a> {
-    Named { policy: Text<'a>, key: Text<'a> },
-    Described(Attributes<'a>),
+    Named {
+        policy: Text<'a>,
+        key: Text<'a>,
+    },
+    /// To all policies, or to the one that is named.
+    Described {
+        policy: Option<Text<'a>>,
+        attributes: Attributes<'a>,
+    },
 }
 
 impl<'a> Subject<'a> {
@@ -22,9 +29,9 @@ impl<'a> Subject<'a> {
     ) -> Result<Self, Refusal> {
         match (policy, key, attributes) {
             (Some(policy), Some(key), None) => Ok(Self::Named { policy, key }),
-            (None, None, Some(attributes)) => {
+            (policy, None, Some(attributes)) => {
                 unambiguous(&attributes)?;
-                Ok(Self::Described(attributes))
+                Ok(Self::Described { policy, attributes })
             }
             (None, None, None) => Err(Refusal::bad(None, NEITHER)),
             (_, _, Some(_)) => Err(Refusal::bad(Some("attributes"), BOTH)),
@@ -37,23 +44,51 @@ impl<'a> Subject<'a> {
     pub(super) fn owed<'p>(&self, plan: &'p Plan, cost: Cost) -> Result<Owed<'p>, Refusal> {
         match self {
             Self::Named { policy, key } => of_policy(plan, policy, key, cost),
-            Self::Described(attributes) => {
+            Self::Described { policy, attributes } => {
                 let attributes = Described(attributes);
                 for name in plan.attributes() {
                     let value = tidegate::Attributes::attribute(&attributes, name);
                     bounded(value.unwrap_or_default(), || format!("attributes.{name}"))?;
                 }
-                priced(plan.charges(&attributes, cost), "attributes.")
+                let owed = match policy {
+                    None => plan.charges(&attributes, cost),
+                    Some(name) => described_to(plan, name, &attributes, cost)?,
+                };
+                priced(owed, "attributes.")
             }
+        }
+    }
+}
+
+fn policy<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedPolicy, Refusal> {
+    let names = || plan.policies().iter().map(PlannedPolicy::name);
+    plan.policy(name).ok_or_else(|| Refusal::unknown_policy(name, names()))
+}
+
+/// A policy by name, and all that its key wants to know.
+fn described_to<'p>(
+    plan: &'p Plan,
+    name: &str,
+    attributes: &Described<'_>,
+    cost: Cost,
+) -> Result<Owed<'p>, Refusal> {
+    let is_missing = |name: &&str| tidegate::Attributes::attribute(attributes, name).is_none();
+    let owed = plan.charges_of(name, attributes, cost);
+    match (owed, policy(plan, name)?.key().find(is_missing)) {
+        (Some(owed), None) => Ok(owed),
+        // What has a default need not be there.
+        (Some(owed), Some(_)) if !owed.is_empty() || owed.unlimited_by().is_some() => Ok(owed),
+        (_, missing) => {
+            let missing = missing.unwrap_or_default();
+            let detail = format!("`attributes` has no {missing:?}: policy {name:?} counts by it");
+            Err(Refusal::bad(Some(&format!("attributes.{missing}")), detail))
         }
     }
 }
 
 /// A policy by name, whose key is one attribute.
 fn of_policy<'p>(plan: &'p Plan, name: &str, key: &str, cost: Cost) -> Result<Owed<'p>, Refusal> {
-    let Some(policy) = plan.policy(name) else {
-        return Err(Refusal::unknown_policy(name, plan.policies().iter().map(PlannedPolicy::name)));
-    };
+    let policy = policy(plan, name)?;
     bounded(key.as_bytes(), || "key".to_owned())?;
     let mut parts = policy.key();
     let owed = match (parts.next(), parts.next()) {
@@ -97,6 +132,6 @@ impl tidegate::Attributes for Described<'_> {
 }
 
 const NEITHER: &str = "nothing says who is meant: expected policy and key, or attributes";
-const BOTH: &str = "`attributes` came with `policy` or `key`: expected one form or the other";
-const NO_KEY: &str = "`key` is missing: expected a string beside `policy`";
+const BOTH: &str = "`attributes` came with `key`: expected one or the other";
+const NO_KEY: &str = "`key` is missing: expected a string beside `policy`, or attributes";
 const NO_POLICY: &str = "`policy` is missing: expected a string beside `key`";
