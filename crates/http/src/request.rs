@@ -60,13 +60,16 @@ pub struct HttpRequest<'r> {
     pub headers: &'r HeaderMap,
 }
 
+/// A name, and the value that a request has of it.
+type Attribute<'n, 'r> = (&'n str, Cow<'r, [u8]>);
+
 impl<'r> HttpRequest<'r> {
     /// Those that a plan asks for, and that the request has; or the first of them that it has twice,
     /// with values that differ. We would count by the one, and a service might go by the other.
     pub fn attributes<'n>(
         &self,
         names: impl Iterator<Item = &'n str>,
-    ) -> Result<Vec<(&'n str, Cow<'r, [u8]>)>, Ambiguous> {
+    ) -> Result<Vec<Attribute<'n, 'r>>, Ambiguous> {
         let found = names.filter_map(|name| {
             let value = self.only(name).transpose()?;
             Some(value.map(|value| (name, value)))

@@ -10,6 +10,9 @@ use tidegate_limiter::Plan;
 use crate::RequestHead;
 use crate::config::Config;
 
+/// A name, and the value that a request has of it.
+pub(crate) type Attribute = (Box<str>, Vec<u8>);
+
 /// Those that the plan asks for and the request has. What the program has named comes from the
 /// program only, whatever a client says. One that is there twice is refused: we might count by the
 /// one, and a handler go by the other.
@@ -17,7 +20,7 @@ pub(crate) fn attributes(
     plan: &Plan,
     head: RequestHead<'_>,
     config: &Config,
-) -> Result<Vec<(Box<str>, Vec<u8>)>, Ambiguous> {
+) -> Result<Vec<Attribute>, Ambiguous> {
     let request = as_policies_see_it(plan, head, config);
     let value = |name: &str| -> Result<Option<Vec<u8>>, Ambiguous> {
         Ok(match config.attributes.iter().find(|(other, _)| &**other == name) {

@@ -12,7 +12,7 @@ use tidegate_limiter::{
 };
 
 use crate::RequestHead;
-use crate::attributes::attributes;
+use crate::attributes::{Attribute, attributes};
 use crate::config::Config;
 
 /// A limiter without its type.
@@ -56,7 +56,7 @@ pub(crate) struct Question {
 enum Subject {
     Key(Fingerprint),
     /// With the plan that wants to know them: another may take its place meanwhile.
-    Attributes(Arc<Plan>, Vec<(Box<str>, Vec<u8>)>),
+    Attributes(Arc<Plan>, Vec<Attribute>),
 }
 
 /// What to tell the client of a decision.

@@ -59,7 +59,7 @@ fn a_charge_may_bring_its_own_template_along() {
     };
     assert_eq!(left(2), (true, [3, 1, 0]));
     // The last denies: what the others gave is given back.
-    assert_eq!(left(1).0, false);
+    assert!(!left(1).0);
     assert_eq!(left(0), (true, [3, 1, 0]));
     let mut names: Vec<_> = keys_of(&user).iter().map(|name| name[..2].to_owned()).collect();
     names.sort();
