@@ -63,8 +63,8 @@ use self::parse::Part;
 /// our own keys, and takes more of Redis's memory: use it while there is someone to share with.
 ///
 /// A key always has a time to live: until it stops to matter, and a
-/// [buffer](Self::expiry_buffer) more. One that is found without, or with too little, gets it with
-/// the next decision.
+/// [buffer](Self::expiry_buffer) more; a log for a second window, if that is longer. One that is
+/// found without, or with too little, gets it with the next decision.
 ///
 /// # What others may do
 ///
