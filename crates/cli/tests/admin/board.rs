@@ -20,10 +20,9 @@ fn an_override_reaches_the_other_instance_survives_both_and_ends() {
     let (_, seen) = one.admin("POST", "/peek", r#"{"policy": "api", "key": "42"}"#);
     let (_, print) = seen.split_once(r##""keys":{"api":""##).unwrap();
     let print = &print[..17];
-    let log = one.log();
     let expected = format!("admin (admin): override set for 1h policy=api key={print}\n");
-    assert!(log.contains(&expected), "{log}");
-    assert!(!log.contains("user=42"), "{log}");
+    wait_until("the line in the log", SOON, || one.log().contains(&expected));
+    assert!(!one.log().contains("user=42"), "{}", one.log());
     wait_until("the override at the other instance", SOON, || two.limit("42") == Some(9));
     assert_eq!(two.limit("43"), Some(2));
     assert!(two.admin("GET", "/overrides", "").1.contains(r#""key":"user=42""#));
