@@ -55,9 +55,10 @@ fn a_reset_and_a_mode_reach_the_other_instance_too() {
     wait_until("the mode at the other instance", SOON, || {
         (0..4).all(|_| two.check("alice") == 200)
     });
+    let mode_set = "admin (admin): mode set for 400d policy=api";
+    wait_until("the line in the log", SOON, || one.log().contains(mode_set));
     let log = one.log();
     assert!(log.contains("admin (admin): reset policy=api key=#"), "{log}");
-    assert!(log.contains("admin (admin): mode set for 400d policy=api"), "{log}");
     assert!(!log.contains("alice"), "{log}");
     std::fs::remove_file(config).unwrap();
 }
