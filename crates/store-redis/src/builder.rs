@@ -70,6 +70,9 @@ impl RedisStoreBuilder {
     }
 
     /// How long a decision may take, whatever happens.
+    ///
+    /// Where a file has the policies, that of the most patient one takes its place:
+    /// [`Store::set_deadline`](tidegate_store::Store::set_deadline).
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
