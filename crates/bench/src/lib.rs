@@ -105,6 +105,9 @@ enum Benchmark {
         /// Requests in a round.
         #[arg(long, default_value_t = 200_000)]
         requests: usize,
+        /// Only what has this in its name, such as "denied".
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
     },
     /// Requests through the gateway, beside nginx and HAProxy before the same service. Pins
     /// programs to the first two cores.
@@ -163,7 +166,7 @@ pub fn run(allocations: Allocations) -> anyhow::Result<()> {
         Benchmark::MemoryOf { contestant, keys } => memory::measure(&contestant, keys),
         Benchmark::Memory { server, keys } => server_memory::measure(server, keys),
         Benchmark::Grpc { rounds, calls } => grpc::compare(rounds, calls),
-        Benchmark::Tower { rounds, requests } => tower::compare(rounds, requests),
+        Benchmark::Tower { rounds, requests, only } => tower::compare(rounds, requests, &only),
         Benchmark::Gateway { rounds, seconds } => gateway::compare(rounds, seconds),
     }
 }

@@ -40,35 +40,12 @@ impl Service<Request<Body>> for Hello {
 /// Nanoseconds for a request, in one round.
 type Round = Box<dyn FnMut() -> f64>;
 
-/// The same requests through the bare service and through each layer, by turns.
-pub(crate) fn compare(rounds: usize, requests: usize) -> anyhow::Result<()> {
-    // The same bucket, which neither empties nor fills up between two requests.
-    let ours = RateLimitLayer::new("2/second burst 100000000")?.by(Key::client_ip().trust_hops(0));
-    let denying = RateLimitLayer::new("1/day")?.by(Key::everybody());
-    let mut governor = GovernorConfigBuilder::default();
-    governor.per_millisecond(500).burst_size(100_000_000);
-    let plain = governor.finish().ok_or_else(|| anyhow::anyhow!("no quota"))?;
-    let headers = governor.use_headers().finish();
-    let headers = headers.ok_or_else(|| anyhow::anyhow!("no quota"))?;
-    let mut contestants: Vec<(&str, Round)> = vec![
-        ("no layer", round(Hello, requests)),
-        ("tidegate, without fields", round(ours.clone().without_fields().layer(Hello), requests)),
-        (
-            "tidegate, without fields and decision",
-            round(ours.clone().without_fields().without_decision().layer(Hello), requests),
-        ),
-        (
-            "tower_governor, without headers",
-            round(GovernorLayer::new(plain).layer(Hello), requests),
-        ),
-        ("tidegate, with fields", round(ours.clone().layer(Hello), requests)),
-        (
-            "tidegate, with fields, without decision",
-            round(ours.without_decision().layer(Hello), requests),
-        ),
-        ("tower_governor, with headers", round(GovernorLayer::new(headers).layer(Hello), requests)),
-        ("tidegate, denied", round(denying.layer(Hello), requests)),
-    ];
+/// The same requests through the bare service and through each layer whose name contains `only`, by
+/// turns.
+pub(crate) fn compare(rounds: usize, requests: usize, only: &str) -> anyhow::Result<()> {
+    let mut contestants = vec![("no layer", round(Hello, requests))];
+    contestants.extend(ours(requests)?.into_iter().chain(theirs(requests)?));
+    contestants.retain(|(name, _)| *name == "no layer" || name.contains(only));
     let mut samples = vec![Vec::new(); contestants.len()];
     for _ in 0..rounds {
         for ((_, round), samples) in contestants.iter_mut().zip(&mut samples) {
@@ -83,6 +60,38 @@ pub(crate) fn compare(rounds: usize, requests: usize) -> anyhow::Result<()> {
     let header = ["", "ns a request", "of it the layer's"].map(str::to_owned);
     table::print("A request through a layer", &header, &rows.collect::<Vec<_>>());
     Ok(())
+}
+
+type Contestants = Vec<(&'static str, Round)>;
+
+fn ours(requests: usize) -> anyhow::Result<Contestants> {
+    // A bucket that neither empties nor fills up between two requests.
+    let layer = RateLimitLayer::new("2/second burst 100000000")?.by(Key::client_ip().trust_hops(0));
+    let denying = RateLimitLayer::new("1/day")?.by(Key::client_ip().trust_hops(0));
+    let measured = |layer: RateLimitLayer| round(layer.layer(Hello), requests);
+    Ok(vec![
+        ("tidegate, with fields and decision", measured(layer.clone())),
+        ("tidegate, with fields", measured(layer.clone().without_decision())),
+        ("tidegate, with decision", measured(layer.clone().without_fields())),
+        ("tidegate, with neither", measured(layer.without_fields().without_decision())),
+        ("tidegate, denied", measured(denying)),
+    ])
+}
+
+fn theirs(requests: usize) -> anyhow::Result<Contestants> {
+    let no_quota = || anyhow::anyhow!("no quota");
+    let mut quota = GovernorConfigBuilder::default();
+    quota.per_millisecond(500).burst_size(100_000_000);
+    let plain = quota.finish().ok_or_else(no_quota)?;
+    let headers = quota.use_headers().finish().ok_or_else(no_quota)?;
+    let mut quota = GovernorConfigBuilder::default();
+    quota.per_second(86_400).burst_size(1);
+    let denying = quota.use_headers().finish().ok_or_else(no_quota)?;
+    Ok(vec![
+        ("tower_governor, with headers", round(GovernorLayer::new(headers).layer(Hello), requests)),
+        ("tower_governor, without", round(GovernorLayer::new(plain).layer(Hello), requests)),
+        ("tower_governor, denied", round(GovernorLayer::new(denying).layer(Hello), requests)),
+    ])
 }
 
 fn round<S, R>(mut service: S, requests: usize) -> Round
