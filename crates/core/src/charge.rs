@@ -43,7 +43,8 @@ impl Fingerprint {
     }
 }
 
-/// Adds a salt. As long as salts are random, different pairs never meet.
+/// Adds a salt. As long as salts are random, different pairs practically never meet: there are 128
+/// bits.
 impl BitXor for Fingerprint {
     type Output = Self;
 

@@ -128,6 +128,27 @@ impl fmt::Display for AlgorithmKind {
 }
 
 impl Limit {
+    /// Another quota under the same algorithm, and under the same calendar and way of counting
+    /// denials where this limit has them. A calendar keeps its own window.
+    ///
+    /// ```
+    /// use tidegate_core::algorithm::FixedWindow;
+    /// use tidegate_core::{Calendar, Limit};
+    ///
+    /// let limit = Limit::from(FixedWindow::by_calendar(100, Calendar::Month)?);
+    /// let half = limit.with_quota(&"50/day".parse()?)?;
+    /// assert_eq!((half.capacity(), half.calendar()), (50, Some(Calendar::Month)));
+    /// # Ok::<(), tidegate_core::QuotaError>(())
+    /// ```
+    pub fn with_quota(&self, quota: &Quota) -> Result<Self, QuotaError> {
+        let Self::FixedWindow(fixed) = self else { return Self::new(self.kind(), quota) };
+        let other = match fixed.calendar() {
+            Some(calendar) => algorithm::FixedWindow::by_calendar(quota.limit(), calendar)?,
+            None => algorithm::FixedWindow::from_quota(quota)?,
+        };
+        Ok(if fixed.counts_denied() { other.counting_denied() } else { other }.into())
+    }
+
     /// The calendar it follows, if it does.
     pub const fn calendar(&self) -> Option<Calendar> {
         if let Self::FixedWindow(fixed) = self { fixed.calendar() } else { None }

@@ -109,12 +109,17 @@ impl<'r> HttpRequest<'r> {
         self.target.map(|target| split(target).1).unwrap_or_default()
     }
 
-    fn fields(&self, name: &str) -> impl Iterator<Item = &'r [u8]> {
+    fn fields(&self, name: &str) -> impl Iterator<Item = &'r [u8]> + use<'r> {
         self.headers.get_all(name).iter().map(HeaderValue::as_bytes)
     }
 
+    /// The tokens of `Authorization: Bearer`.
+    pub fn bearers(&self) -> impl Iterator<Item = &'r [u8]> + use<'r> {
+        self.fields("authorization").filter_map(bearer)
+    }
+
     fn api_keys(&self) -> impl Iterator<Item = &'r [u8]> {
-        self.fields("authorization").filter_map(bearer).chain(self.fields("x-api-key"))
+        self.bearers().chain(self.fields("x-api-key"))
     }
 
     fn cookies(&self, name: &str) -> impl Iterator<Item = &'r [u8]> {

@@ -173,6 +173,13 @@ impl Decision {
         self.enforced & bit(index) != 0
     }
 
+    /// Whether the limit at `index` took the request's cost: only where the request passed and the
+    /// limit had room, which one that is only watched need not have.
+    pub fn took(&self, index: usize) -> bool {
+        let took_any = self.allowed && !matches!(self.source, Source::DenyCache | Source::None);
+        took_any && self.verdicts.get(index).is_some_and(|verdict| verdict.allowed)
+    }
+
     /// The index of the tightest enforced limit.
     pub fn tightest_index(&self) -> Option<usize> {
         let mut enforced =

@@ -23,6 +23,7 @@ mod gate;
 mod histogram;
 mod leases;
 mod limiter;
+mod looked;
 mod planned;
 mod resolver;
 #[cfg(feature = "serde")]

@@ -27,7 +27,9 @@ impl Trouble {
     /// The store answered.
     pub(crate) fn is_over(&self) {
         if self.exists.load(Ordering::Acquire) {
-            *self.what.lock() = None;
+            // Both under the lock: a failure in between must not be taken for noted.
+            let mut what = self.what.lock();
+            *what = None;
             self.exists.store(false, Ordering::Release);
         }
     }

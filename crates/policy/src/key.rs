@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use tidegate_core::Fingerprint;
 
@@ -36,6 +37,12 @@ pub trait Key {
     #[doc(hidden)]
     #[inline]
     fn known(&self) -> Option<Fingerprint> {
+        None
+    }
+
+    /// As people write it, where that is not its bytes.
+    #[doc(hidden)]
+    fn text(&self) -> Option<String> {
         None
     }
 }
@@ -75,6 +82,10 @@ macro_rules! number_keys {
             fn each_part(&self, mut part: impl FnMut(&[u8])) {
                 part(&self.to_le_bytes());
             }
+
+            fn text(&self) -> Option<String> {
+                Some(self.to_string())
+            }
         }
     )*};
 }
@@ -102,12 +113,20 @@ impl Key for Ipv4Addr {
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         part(&self.octets());
     }
+
+    fn text(&self) -> Option<String> {
+        Some(self.to_string())
+    }
 }
 
 impl Key for Ipv6Addr {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         part(&self.octets());
+    }
+
+    fn text(&self) -> Option<String> {
+        Some(self.to_string())
     }
 }
 
@@ -118,6 +137,10 @@ impl Key for IpAddr {
             Self::V4(address) => address.each_part(part),
             Self::V6(address) => address.each_part(part),
         }
+    }
+
+    fn text(&self) -> Option<String> {
+        Some(self.to_string())
     }
 }
 
@@ -145,14 +168,42 @@ impl<K: Key> Key for [K] {
     }
 }
 
-impl<K: Key + ?Sized> Key for &K {
+impl Key for bool {
     #[inline]
-    fn each_part(&self, part: impl FnMut(&[u8])) {
-        (**self).each_part(part);
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        part(&[u8::from(*self)]);
     }
 
-    #[inline]
-    fn known(&self) -> Option<Fingerprint> {
-        (**self).known()
+    fn text(&self) -> Option<String> {
+        Some(self.to_string())
     }
 }
+
+impl Key for char {
+    #[inline]
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        part(self.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+}
+
+macro_rules! pointer_keys {
+    ($($type:ty),*) => {$(
+        impl<K: Key + ?Sized> Key for $type {
+            #[inline]
+            fn each_part(&self, part: impl FnMut(&[u8])) {
+                (**self).each_part(part);
+            }
+
+            #[inline]
+            fn known(&self) -> Option<Fingerprint> {
+                (**self).known()
+            }
+
+            fn text(&self) -> Option<String> {
+                (**self).text()
+            }
+        }
+    )*};
+}
+
+pointer_keys!(&K, Box<K>, Arc<K>);

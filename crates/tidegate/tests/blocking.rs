@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tidegate::config::Source;
+use tidegate::config::{Descriptor, Source};
 use tidegate::{
     Charge, Cost, LocalStore, ManualClock, MemoryStore, PlanLimiter, Reason, Span, Store,
     StoreError, StoreErrorKind, Timestamp, Verdicts,
@@ -74,6 +74,27 @@ async fn the_denial_that_blocks_says_how_long_the_block_takes() {
     assert_eq!(check().await.reason(), Reason::Blocked);
     clock.advance(Span::from_secs(1));
     assert!(check().await.is_allowed());
+}
+
+#[tokio::test]
+async fn of_several_callers_in_one_request_only_the_denied_one_is_blocked() {
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let limiter = limiter(MemoryStore::builder().clock(clock.clone()).build());
+    let alone = async |user: &str| limiter.check(&[("user", user)], Cost::ONE).await;
+    assert!(alone("bob").await.is_allowed() && alone("bob").await.is_allowed());
+    let plan = limiter.plan();
+    let entries = [[("user", "alice")], [("user", "bob")]];
+    let descriptors = entries.each_ref().map(|entries| Descriptor {
+        entries: &entries[..],
+        cost: Cost::ONE,
+        limit: None,
+    });
+    let both = plan.descriptor_charges("edge", &descriptors).owed;
+    assert!(!limiter.settle(&both).await.is_allowed());
+    clock.advance(Span::from_secs(2));
+    assert!(alone("alice").await.is_allowed());
+    assert_eq!(alone("bob").await.reason(), Reason::Blocked);
+    assert_eq!(limiter.settle(&both).await.reason(), Reason::Blocked);
 }
 
 #[tokio::test]

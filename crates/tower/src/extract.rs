@@ -18,8 +18,9 @@ use tidegate_limiter::Decision;
 /// }
 /// ```
 ///
-/// A handler that is not behind a layer answers 500; `Option<Decided>` is `None` there, and for
-/// requests that the layer does not limit.
+/// For a request that the layer does not limit, the decision is that there was none to make
+/// ([`Source::None`](tidegate_limiter::Source::None)). A handler that is not behind a layer answers
+/// 500; `Option<Decided>` is `None` there.
 #[derive(Clone, Debug)]
 pub struct Decided(pub Decision);
 

@@ -43,6 +43,19 @@ impl RateLimitLayer {
         Ok(Self::limiter(Limiter::builder().limit(limit).build()?))
     }
 
+    /// The same under a name, which tells clients of several layers apart what each says.
+    ///
+    /// ```
+    /// use tidegate_tower::RateLimitLayer;
+    ///
+    /// // Responses say `RateLimit-Policy: "search";q=30;w=60`.
+    /// let layer = RateLimitLayer::named("search", "30/minute")?;
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub fn named(name: &str, limit: impl Into<LimitSpec>) -> Result<Self, BuildError> {
+        Ok(Self::limiter(Limiter::builder().name(name).limit(limit).build()?))
+    }
+
     /// With a limiter of your own: several limits, another algorithm, a name, a store in Redis; or a
     /// [`PlanLimiter`], which decides by policies and [attributes](Self::attribute). In an [`Arc`],
     /// others may use it too.
@@ -80,7 +93,7 @@ impl RateLimitLayer {
     /// already (`ip`, `method`, `path`, `host`, `api_key`, `header:x-any` and more), and in axum
     /// `route`, the template of the path. One that is named here comes from here only; a request
     /// that lacks it has none. One that policies ask for and that a request has twice, with values
-    /// that differ, is answered with 400.
+    /// that differ, is answered with 400. A number or an address is written as people write it.
     ///
     /// ```no_run
     /// use tidegate_tower::{Key, RateLimitLayer};

@@ -1,12 +1,12 @@
 //! `block_for`: whoever is denied stays denied for a while.
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule, Span, Timestamp, Verdict};
+use tidegate_core::{Charge, Cost, Fingerprint, Rule, Timestamp, Verdict};
 use tidegate_policy::{Block, OnStoreError, Owed, PlannedPolicy};
 use tidegate_store::{Store, Verdicts};
 
 use super::{PlanLimiter, terms_of};
-use crate::fallback::RETRY_AFTER;
+use crate::looked::at_its_cost;
 use crate::{Decision, Source};
 
 /// A policy of a request that blocks those whom it denies.
@@ -43,12 +43,16 @@ fn block_of<'p>(owed: &Owed<'p>, index: usize) -> Option<(&'p PlannedPolicy, &'p
     Some((policy, policy.block()?))
 }
 
-/// One for each policy with `block_for`.
+/// One for each policy with `block_for`, and for each caller that it is about: a request of several
+/// descriptors may be about several.
 pub(super) fn blocks_of<'p>(owed: &Owed<'p>) -> SmallVec<[Blocking<'p>; 1]> {
     let mut blocks: SmallVec<[Blocking<'p>; 1]> = SmallVec::new();
     for (first, charge) in owed.charges().iter().enumerate() {
         let Some((policy, block)) = block_of(owed, first) else { continue };
-        if blocks.iter().all(|other| other.rule.id != block.rule.id) {
+        let is_same = |other: &Blocking<'_>| {
+            (other.rule.id, other.subject) == (block.rule.id, charge.subject())
+        };
+        if !blocks.iter().any(is_same) {
             blocks.push(Blocking {
                 name: Some(policy.name()),
                 mode: policy.on_store_error(),
@@ -78,8 +82,8 @@ impl<S: Store> PlanLimiter<S> {
             .map(|block| block.charge(Cost::ONE))
             .chain(owed.named_charges())
             .collect();
-        let (known, asked) = self.gate.recall(&whole);
-        if let Some(verdicts) = known {
+        let recalled = self.gate.recall(&whole);
+        if let Some((Some(verdicts), _)) = &recalled {
             let (of_blocks, rest) = verdicts.split_at(blocks.len().min(verdicts.len()));
             let looked = Decision::of_charges(owed.charges(), Source::DenyCache, |out| {
                 out.extend_from_slice(rest);
@@ -101,7 +105,9 @@ impl<S: Store> PlanLimiter<S> {
         let looked = self.ask(owed, &peeks).await;
         let of_blocks = verdicts.clone();
         // What stands in for the store knows nothing that the store would repeat.
-        if looked.source() != Source::Fallback {
+        if looked.source() != Source::Fallback
+            && let Some((_, asked)) = recalled
+        {
             verdicts.extend_from_slice(looked.verdicts());
             self.gate.remember(&whole, &verdicts, asked);
         }
@@ -134,7 +140,7 @@ impl<S: Store> PlanLimiter<S> {
                 let (verdict, charge) = (decision.verdicts().get(index), owed.charges().get(index));
                 let is_denied = verdict.is_some_and(|it| !it.allowed && !it.is_hopeless());
                 let is_meant = charge.is_some_and(|it| it.rule().enforced && !it.cost().is_peek());
-                is_denied && is_meant && owed.policy(index).map(PlannedPolicy::name) == block.name
+                is_denied && is_meant && block.holds(owed, index)
             };
             if !decision.is_allowed() && (0..owed.charges().len()).any(denies) {
                 let charge = [block.charge(Cost::ONE)];
@@ -168,29 +174,4 @@ fn blocked(
         }
     }
     decision
-}
-
-/// What a limit that was looked at would say to the charge.
-fn at_its_cost(charge: &Charge<'_>, looked: Verdict) -> Verdict {
-    let cost = charge.cost().get();
-    if !looked.allowed || cost <= looked.remaining {
-        return looked;
-    }
-    let fits_once = cost <= charge.rule().limit.capacity();
-    Verdict { allowed: false, retry_after: fits_once.then(|| wait(charge, &looked)), ..looked }
-}
-
-/// How long a charge has to wait for what is missing. A look tells exactly when a window ends and
-/// how much a bucket owes. Of the windows that slide it tells when all of it is back, which may be
-/// later than needed and is never too early.
-fn wait(charge: &Charge<'_>, looked: &Verdict) -> Span {
-    let limit = &charge.rule().limit;
-    if looked.limit != limit.capacity() {
-        // An instance's share of it, while the store is away: that fills more slowly, or may be
-        // less than the cost.
-        return looked.reset_after.max(RETRY_AFTER);
-    }
-    let Limit::TokenBucket(bucket) = limit else { return looked.reset_after };
-    let (micros, _) = bucket.refill_time(looked.limit.saturating_sub(charge.cost().get()));
-    looked.reset_after.minus(Span::from_micros(u64::try_from(micros).unwrap_or_default()))
 }

@@ -13,7 +13,7 @@ use tidegate_policy::{
 use tidegate_store::{MemoryStore, Store, StoreError};
 
 use self::block::{Blocking, blocks_of, has_blocks};
-use crate::gate::{Gate, Terms, denied_unasked};
+use crate::gate::{Gate, Payee, Terms, denied_unasked};
 use crate::{Decision, Source, StoreReport};
 
 /// Decides by a plan, which can be replaced while decisions are made.
@@ -217,25 +217,43 @@ impl<S: Store> PlanLimiter<S> {
         decision
     }
 
-    /// Gives back what is owed: it was taken, and then not used. See [`Limiter::refund`].
+    /// Gives back what is owed: it was taken, and then not used. See [`Limiter::refund`]. Says what
+    /// went wrong first, and gives back the rest all the same.
     ///
     /// [`Limiter::refund`]: crate::Limiter::refund
     pub async fn refund(&self, owed: &Owed<'_>) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
         for charge in &owed.named_charges() {
-            self.gate.refund(charge).await?;
+            outcome = outcome.and(self.gate.refund(charge, Payee::Either).await);
         }
-        Ok(())
+        outcome
+    }
+
+    /// Takes a decision back: what it took is given to whoever it was taken from, and nothing to a
+    /// limit that had no room and was only watched. `owed` is what was decided about, at the cost that
+    /// is given back.
+    pub async fn undo(&self, owed: &Owed<'_>, decision: &Decision) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
+        let charges = owed.named_charges();
+        let taken = charges.iter().enumerate().filter(|(index, _)| decision.took(*index));
+        for (_, charge) in taken {
+            let payee = Payee::of(decision.source());
+            outcome = outcome.and(self.gate.refund(charge, payee).await);
+        }
+        outcome
     }
 
     /// Forgets the counters that are owed to, and lifts the blocks: whoever it is has a full quota.
+    /// Says what went wrong first, and forgets the rest all the same.
     pub async fn reset(&self, owed: &Owed<'_>) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
         for charge in &owed.named_charges() {
-            self.gate.reset(charge).await?;
+            outcome = outcome.and(self.gate.reset(charge).await);
         }
         for block in &blocks_of(owed) {
-            self.gate.reset(&block.charge(Cost::ONE)).await?;
+            outcome = outcome.and(self.gate.reset(&block.charge(Cost::ONE)).await);
         }
-        Ok(())
+        outcome
     }
 
     async fn ask(&self, owed: &Owed<'_>, charges: &[Charge<'_>]) -> Decision {

@@ -9,6 +9,7 @@ use http::HeaderName;
 use tidegate_http::ClientIp;
 use tidegate_limiter::{Network, OwnedKey};
 
+pub(crate) use self::find::Look;
 use crate::RequestHead;
 
 /// What tells one caller from another.
@@ -50,6 +51,7 @@ enum Source {
     ClientIp,
     /// `None` is no name of a header, and no request has it.
     Header(Option<HeaderName>),
+    Bearer,
     ApiKey,
     #[cfg(feature = "axum")]
     PathTemplate,
@@ -58,7 +60,25 @@ enum Source {
     All(Vec<Key>),
 }
 
-type Function = Arc<dyn Fn(RequestHead<'_>) -> Option<OwnedKey> + Send + Sync>;
+type Function = Arc<dyn Fn(RequestHead<'_>, Form) -> Option<OwnedKey> + Send + Sync>;
+
+/// What a key is wanted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// The parts that tell callers apart.
+    Parts,
+    /// A text, such as a policy compares with its own.
+    Text,
+}
+
+impl Form {
+    fn of<K: tidegate_limiter::Key>(self, key: &K) -> OwnedKey {
+        match key.text().filter(|_| self == Self::Text) {
+            Some(text) => OwnedKey::of(text.as_str()),
+            None => OwnedKey::of(key),
+        }
+    }
+}
 
 /// How the client's address is found, and how much of it counts.
 #[derive(Clone, Debug)]
@@ -87,12 +107,21 @@ impl Key {
         Self::new(Source::ClientIp)
     }
 
-    /// The first header of this name. A text that is no name is never found.
+    /// The header of this name. A request that has it twice, with values that differ, is answered
+    /// with 400: it would be counted by the one, and a handler might go by the other. A text that is
+    /// no name is never found.
     pub fn header(name: &str) -> Self {
         Self::new(Source::Header(name.parse().ok()))
     }
 
-    /// The token of `Authorization: Bearer`, else `X-API-Key`.
+    /// The token of `Authorization: Bearer`.
+    pub const fn bearer() -> Self {
+        Self::new(Source::Bearer)
+    }
+
+    /// The token of `Authorization: Bearer`, else `X-API-Key`. A request that has both, and they
+    /// differ, is answered with 400. Where one of them is something else than the key, use
+    /// [`bearer`](Key::bearer) or [`header`](Key::header).
     pub const fn api_key() -> Self {
         Self::new(Source::ApiKey)
     }
@@ -118,7 +147,7 @@ impl Key {
         T: Send + Sync + 'static,
         K: tidegate_limiter::Key,
     {
-        Self::from_fn(move |head| head.extensions().get().map(&key))
+        Self::from_fn(move |head: RequestHead<'_>| head.extensions().get().map(&key))
     }
 
     /// Whatever a function finds.
@@ -132,7 +161,7 @@ impl Key {
         K: tidegate_limiter::Key,
         F: Fn(RequestHead<'_>) -> Option<K> + Send + Sync + 'static,
     {
-        Self::new(Source::Function(Arc::new(move |head| Some(OwnedKey::of(&key(head)?)))))
+        Self::new(Source::Function(Arc::new(move |head, form| Some(form.of(&key(head)?)))))
     }
 
     /// Everybody together: one counter.
@@ -140,9 +169,17 @@ impl Key {
         Self::new(Source::Everybody)
     }
 
-    /// All of these together, as one key: each combination has its own counter.
+    /// All of these together, as one key: each combination has its own counter. What one of them
+    /// says about proxies holds for those that say nothing.
     pub fn all(keys: impl IntoIterator<Item = Self>) -> Self {
-        Self::new(Source::All(keys.into_iter().collect()))
+        let mut keys: Vec<Self> = keys.into_iter().collect();
+        let said = keys.iter().find_map(|key| key.address.client.clone());
+        for key in &mut keys {
+            key.each_address(&mut |address| {
+                address.client = address.client.take().or_else(|| said.clone());
+            });
+        }
+        Self::new(Source::All(keys))
     }
 
     const fn new(source: Source) -> Self {
@@ -159,6 +196,11 @@ impl Key {
     }
 
     /// Whoever connects from these networks is a proxy that appends to `X-Forwarded-For`.
+    ///
+    /// That takes a server that says who connects (see [`RequestHead::peer`]). Where none does, nobody
+    /// is trusted, all requests share one counter, and that is said once. On a unix socket, where only
+    /// a neighbour can connect, put a [`Peer`](crate::Peer) with a loopback address into the
+    /// extensions, and trust that.
     #[must_use]
     pub fn trust_proxies(self, networks: impl IntoIterator<Item = Network>) -> Self {
         self.with_client(&ClientIp::behind_proxies(networks))
@@ -210,6 +252,7 @@ impl fmt::Debug for Key {
         match &self.source {
             Source::ClientIp => f.debug_tuple("ClientIp").field(&self.address).finish(),
             Source::Header(name) => f.debug_tuple("Header").field(name).finish(),
+            Source::Bearer => f.write_str("Bearer"),
             Source::ApiKey => f.write_str("ApiKey"),
             #[cfg(feature = "axum")]
             Source::PathTemplate => f.write_str("PathTemplate"),
