@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tidegate::config::Source;
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
 use tidegate_gateway::{Gateway, serve};
@@ -96,6 +97,27 @@ impl<S: Store + 'static> Front<S> {
     pub(crate) async fn stopped(self) {
         soon(self.task).await.unwrap();
     }
+}
+
+/// A gateway to one service, with these policies.
+pub(crate) async fn front(upstream: SocketAddr, policies: &str) -> Front {
+    Front::start(&with(upstream, "", policies)).await
+}
+
+/// A gateway to one service, with more fields of it and these policies.
+pub(crate) fn with(upstream: SocketAddr, fields: &str, policies: &str) -> String {
+    format!("gateway:\n  upstreams: {{ up: http://{upstream} }}\n{fields}\npolicies: {policies}\n")
+}
+
+pub(crate) fn request(method: &str, target: &str, fields: &str) -> String {
+    format!("{method} {target} HTTP/1.1\r\nhost: a\r\n{fields}content-length: 0\r\n\r\n")
+}
+
+/// The fields of a request that a service has described.
+pub(crate) fn fields(described: &Value, name: &str) -> Vec<String> {
+    let all = described["headers"].as_array().unwrap().iter();
+    let named = all.filter(|pair| pair[0] == name);
+    named.map(|pair| pair[1].as_str().unwrap().to_owned()).collect()
 }
 
 /// A policy that never denies in a test.
