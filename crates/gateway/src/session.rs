@@ -228,7 +228,7 @@ impl<S: Store> Session<S> {
                 if let Some(record) = &mut case.record {
                     record.broke_off(&failure);
                 }
-                after::settle(&self.worker.app, owed, None).await;
+                after::settle(&self.worker.app, owed, decision, None).await;
                 return Err(Refusal::of(&failure, &cluster.about.name));
             }
         };
@@ -236,7 +236,7 @@ impl<S: Store> Session<S> {
             record.served_by(&format!("{} {}", cluster.about.name, answered.endpoint.address));
         }
         let response = Some((answered.status.as_u16(), &answered.headers));
-        after::settle(&self.worker.app, owed, response).await;
+        after::settle(&self.worker.app, owed, decision, response).await;
         let idle = cluster.about.timeouts.idle.into();
         let mut response =
             self.response(answered, case.upgrade.filter(|_| upgrade.is_some()), idle)?;

@@ -4,8 +4,13 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use support::echo::Echo;
-use support::{Front, front, request};
+use support::{Front, front, request, with};
+use tidegate::{Charge, Store, StoreError, StoreErrorKind, Verdicts};
+use tidegate_server::Config;
 
 #[tokio::test]
 async fn only_failed_attempts_count() {
@@ -83,4 +88,76 @@ async fn what_fails_costs_nothing_where_the_response_would_have_said_it() {
     for _ in 0..3 {
         assert_eq!(front.get("/").await.status, 502);
     }
+}
+
+#[tokio::test]
+async fn a_policy_that_is_only_watched_gives_back_nothing_that_it_did_not_take() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: watched, mode: shadow, key: [ip], limits: [1/minute], \
+                  cost: { response_status: 401 } }]";
+    let front = front(echo.address, policy).await;
+    // The first one pays; the second would have been denied.
+    for status in [401, 200, 401] {
+        assert_eq!(front.get(&format!("/login?status={status}")).await.status, status);
+    }
+    assert_eq!(front.decisions("watched", "shadow_denied").await, 2);
+}
+
+/// A store that is lost whenever it should decide. Nothing was ever taken from it.
+struct Lost {
+    is_available: bool,
+    refunds: Arc<AtomicUsize>,
+}
+
+impl Store for Lost {
+    async fn settle(&self, _: &[Charge<'_>], _: &mut Verdicts) -> Result<bool, StoreError> {
+        Err(StoreError::new(StoreErrorKind::Lost, "cut"))
+    }
+
+    async fn refund(&self, _: &Charge<'_>) -> Result<(), StoreError> {
+        if !self.is_available {
+            return Err(StoreError::new(StoreErrorKind::Lost, "cut"));
+        }
+        self.refunds.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn reset(&self, _: &Charge<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn is_available(&self) -> bool {
+        self.is_available
+    }
+}
+
+#[tokio::test]
+async fn a_store_gives_back_nothing_that_another_took_in_its_place() {
+    let echo = Echo::start().await;
+    for on_store_error in ["local", "open"] {
+        let policy = format!(
+            "[{{ name: p, key: [ip], limits: [9/minute], cost: {{ response_status: 401 }}, \
+             on_store_error: {on_store_error} }}]"
+        );
+        let refunds = Arc::new(AtomicUsize::new(0));
+        // Back by the time that the response is there.
+        let store = Lost { is_available: true, refunds: Arc::clone(&refunds) };
+        let text = with(echo.address, "", &policy);
+        let front = Front::on(&text, store, Config::default()).await;
+        assert_eq!(front.get("/").await.status, 200);
+        assert_eq!(refunds.load(Ordering::SeqCst), 0, "{on_store_error}");
+    }
+}
+
+#[tokio::test]
+async fn only_failed_attempts_count_while_the_store_is_away() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: p, key: [ip], limits: [1/hour], cost: { response_status: 401 } }]";
+    let store = Lost { is_available: false, refunds: Arc::default() };
+    let front = Front::on(&with(echo.address, "", policy), store, Config::default()).await;
+    for _ in 0..3 {
+        assert_eq!(front.get("/").await.status, 200);
+    }
+    assert_eq!(front.get("/?status=401").await.status, 401);
+    assert_eq!(front.get("/").await.status, 429);
 }

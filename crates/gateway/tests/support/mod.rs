@@ -89,6 +89,17 @@ impl<S: Store + 'static> Front<S> {
         self.app.limiter().reload(&Source::new("test", text).unwrap()).unwrap();
     }
 
+    /// How often a policy said this, whoever decided.
+    pub(crate) async fn decisions(&self, policy: &str, outcome: &str) -> u64 {
+        let labels = format!(r#"policy="{policy}",outcome="{outcome}",source="#);
+        let page = self.app.metrics_page().await;
+        let of_them = |line: &str| {
+            let sample = line.strip_prefix("tidegate_decisions_total{")?.strip_prefix(&*labels)?;
+            sample.rsplit(' ').next()?.parse::<u64>().ok()
+        };
+        page.lines().filter_map(of_them).sum()
+    }
+
     pub(crate) fn stop(&mut self) {
         self.stop.take().unwrap().send(()).unwrap();
     }
