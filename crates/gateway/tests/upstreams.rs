@@ -70,3 +70,22 @@ async fn addresses_that_say_they_are_unwell_get_no_requests() {
     let heard = String::from_utf8(ill.take()).unwrap();
     assert!(!heard.contains("GET / "), "{heard}");
 }
+
+#[tokio::test]
+async fn an_address_that_does_not_answer_keeps_nobody_from_asking_the_others() {
+    let silent = Recorder::with(vec![Manner::Hang]).await;
+    let well = Recorder::start().await;
+    // A timeout that is longer than the test has.
+    let _front = Front::start(&format!(
+        "gateway:\n  upstreams:\n    up: {{ urls: ['http://{}', 'http://{}'], \
+         health: {{ path: /healthz, every: 50ms, timeout: 5m }} }}\n{GENEROUS}",
+        silent.address, well.address
+    ))
+    .await;
+    soon(async {
+        while well.connections() == 0 || silent.connections() == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
