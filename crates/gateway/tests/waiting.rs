@@ -40,6 +40,9 @@ async fn the_denied_wait_in_line() {
     let passed: Vec<_> = outcomes.iter().filter(|(status, _)| *status == 200).collect();
     assert_eq!(passed, [&(200, 0), &(200, 1), &(200, 2), &(200, 3)], "{outcomes:?}");
     assert_eq!(outcomes.iter().filter(|(status, _)| *status == 429).count(), 2);
+    // Those who waited have asked more than once, and count once.
+    assert_eq!(front.decisions("smooth", "allowed").await, 4);
+    assert_eq!(front.decisions("smooth", "denied").await, 2);
 }
 
 /// Time as tokio has it, so that a test can let it pass.

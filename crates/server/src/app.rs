@@ -235,7 +235,7 @@ impl<S: Store> App<S> {
     }
 
     /// For the span of the request at hand, if it has one.
-    fn asked(&self) -> Option<Asked> {
+    pub(crate) fn asked(&self) -> Option<Asked> {
         self.tracer.as_ref().and_then(|_| trace::asked())
     }
 
@@ -280,7 +280,7 @@ impl<S: Store> App<S> {
     }
 }
 
-fn trace(asked: Option<Asked>, owed: &Owed<'_>, decision: &Decision) {
+pub(crate) fn trace(asked: Option<Asked>, owed: &Owed<'_>, decision: &Decision) {
     if let Some(asked) = asked {
         let answer = Answer::of_owed(owed, decision);
         asked.decided(answer.policy(), answer.reason(), decision);

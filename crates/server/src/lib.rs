@@ -25,6 +25,7 @@ mod address;
 pub mod admin;
 mod amendments;
 mod app;
+mod attempt;
 mod config;
 mod files;
 pub mod framing;
@@ -44,6 +45,7 @@ mod worker;
 
 pub use address::{Address, OpenError};
 pub use app::App;
+pub use attempt::Attempt;
 pub use config::Config;
 pub use listener::{Listener, Place};
 pub use per_worker::PerWorker;
