@@ -12,6 +12,7 @@ use tidegate::{
 use tidegate_http::Answer;
 
 use crate::amendments::Making;
+use crate::followers::Followers;
 use crate::metrics::{self, Metrics};
 use crate::trace::{self, Asked, Span as TraceSpan, TraceParent, Tracer};
 use crate::transport::resp::RedisClients;
@@ -30,6 +31,7 @@ pub struct App<S = MemoryStore> {
     shows_keys: bool,
     draining: AtomicBool,
     reloads: Reloads,
+    followers: Followers,
     redis_clients: RedisClients,
 }
 
@@ -59,6 +61,7 @@ impl<S: Store> App<S> {
             shows_keys: false,
             draining: AtomicBool::new(false),
             reloads: Reloads::default(),
+            followers: Followers::default(),
             redis_clients: RedisClients::new(),
         }
     }
@@ -175,6 +178,10 @@ impl<S: Store> App<S> {
         let plan = plan.showing_keys(self.shows_keys);
         self.metrics.register(&plan);
         self.limiter.replace(plan);
+    }
+
+    pub(crate) const fn followers(&self) -> &Followers {
+        &self.followers
     }
 
     pub(crate) const fn metrics(&self) -> &Metrics {

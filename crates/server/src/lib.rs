@@ -20,6 +20,9 @@
 //! # }
 //! ```
 
+// What is to be said goes through `log`: anything else among its lines is no JSON.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod accept;
 mod address;
 pub mod admin;
@@ -28,6 +31,7 @@ mod app;
 mod attempt;
 mod config;
 mod files;
+mod followers;
 pub mod framing;
 mod limit_names;
 mod listener;
@@ -47,6 +51,7 @@ pub use address::{Address, OpenError};
 pub use app::App;
 pub use attempt::Attempt;
 pub use config::Config;
+pub use followers::Follower;
 pub use listener::{Listener, Place};
 pub use per_worker::PerWorker;
 pub use reload::{ReloadRequest, Reloaded, Reloader};

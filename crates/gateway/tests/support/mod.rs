@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate::config::Source;
+use tidegate::config::{Problems, Source};
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
 use tidegate_gateway::{Gateway, serve};
 use tidegate_server::{App, Config};
@@ -86,7 +86,11 @@ impl<S: Store + 'static> Front<S> {
     }
 
     pub(crate) fn reload(&self, text: &str) {
-        self.app.limiter().reload(&Source::new("test", text).unwrap()).unwrap();
+        self.try_reload(text).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+
+    pub(crate) fn try_reload(&self, text: &str) -> Result<(), Problems> {
+        self.app.reload(&Source::new("test", text).unwrap())
     }
 
     /// How often a policy said this, whoever decided.
