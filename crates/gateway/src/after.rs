@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use tidegate::config::gateway::AfterCost;
-use tidegate::{Cost, Owed, Store};
+use tidegate::{Cost, Decision, Owed, Source, Store};
 use tidegate_server::App;
 
 use crate::upstream::digits;
@@ -15,6 +15,7 @@ use crate::upstream::digits;
 pub(crate) async fn settle<S: Store>(
     app: &App<S>,
     owed: &Owed<'_>,
+    decision: &Decision,
     response: Option<(u16, &HeaderMap)>,
 ) {
     let mut last = None;
@@ -24,30 +25,50 @@ pub(crate) async fn settle<S: Store>(
         };
         last = Some(policy.name());
         let Some(after) = policy.after_cost() else { continue };
+        // A limit that is only watched and had no room took nothing: to it there was no request.
+        let is_in = |index: &usize| {
+            let is_its = owed.policy(*index).is_some_and(|it| it.name() == policy.name());
+            is_its && decision.verdicts().get(*index).is_none_or(|verdict| verdict.allowed)
+        };
+        let owed = owed.part((index..owed.charges().len()).filter(is_in));
         let cost = response.map_or(Cost::PEEK, |(status, headers)| cost(after, status, headers));
         match cost.get() {
-            0 => {
-                // A store that does not answer gives nothing back: that errs on the strict side.
-                let one = owed.to_policy(policy.name(), Cost::ONE);
-                let _ = app.limiter().refund(&one).await;
-            }
-            1 => {}
-            cost => take(app, owed, policy.name(), cost - 1).await,
+            0 if has_paid(app, decision) => give_back(app, &owed.costing(Cost::ONE)).await,
+            0 | 1 => {}
+            cost => take(app, &owed, cost - 1).await,
         }
     }
 }
 
+/// Whether the unit was taken where it would be given back to. What stands in for the store has taken it
+/// by itself, and gets it back only while the store is not asked either.
+fn has_paid<S: Store>(app: &App<S>, decision: &Decision) -> bool {
+    match decision.source() {
+        Source::Fallback => {
+            !decision.verdicts().is_empty() && !app.limiter().store().is_available()
+        }
+        _ => true,
+    }
+}
+
+/// A store that does not answer gives nothing back: that errs on the strict side.
+async fn give_back<S: Store>(app: &App<S>, owed: &Owed<'_>) {
+    // One by one: what stands in for the store answers, whatever the store does.
+    for index in 0..owed.charges().len() {
+        let _ = app.limiter().refund(&owed.part([index])).await;
+    }
+}
+
 /// Past what [`App`] counts and traces: the request was decided about before, and this is no other.
-async fn take<S: Store>(app: &App<S>, owed: &Owed<'_>, policy: &str, cost: u64) {
+async fn take<S: Store>(app: &App<S>, owed: &Owed<'_>, cost: u64) {
     let Ok(cost) = Cost::new(cost) else { return };
-    let rest = owed.to_policy(policy, cost);
-    let decision = app.limiter().settle(&rest).await;
+    let decision = app.limiter().settle(&owed.clone().costing(cost)).await;
     let fits = decision.verdicts().iter().map(|verdict| verdict.remaining).min();
     if !decision.is_allowed()
         && let Some(most @ 1..) = fits
         && let Ok(most) = Cost::new(most)
     {
-        let _ = app.limiter().settle(&owed.to_policy(policy, most)).await;
+        let _ = app.limiter().settle(&owed.clone().costing(most)).await;
     }
 }
 

@@ -4,6 +4,9 @@
 //! understood in one way or refused, becomes charges like any other, and is written anew for the
 //! service that its route leads to. Bodies are passed on as they come, both ways.
 
+// What is to be said goes through the server's log: anything else among its lines is no JSON.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 mod after;
 mod asked;
 mod attributes;
@@ -16,11 +19,12 @@ mod line;
 mod log;
 mod problem;
 mod runtime;
+mod services;
 mod session;
 mod tunnel;
 mod upstream;
 mod worker;
 
 pub use gateway::Gateway;
-pub use runtime::GatewayError;
+pub use services::GatewayError;
 pub use worker::serve;

@@ -35,6 +35,7 @@ pub async fn serve<S: Store + 'static>(
     let config = Arc::new(config);
     let pool = Arc::new(Pool::default());
     gateway.begin_checks();
+    app.followed_by(&gateway);
     let worker = Arc::new(Worker { app, gateway, config: Arc::clone(&config), pool });
     let swept = Arc::clone(&worker.pool);
     let sweeping = async move {

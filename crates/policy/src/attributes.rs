@@ -54,7 +54,7 @@ impl<A: Attributes + ?Sized> Attributes for &A {
 }
 
 /// The attributes that a plan asks for, each with a number.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     names: Vec<Box<str>>,
     numbers: HashMap<Box<str>, usize>,

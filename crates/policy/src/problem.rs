@@ -71,6 +71,11 @@ impl Problems {
         Self { file: file.into(), list: vec![problem], omitted: 0, is_unreadable: false }
     }
 
+    /// What only whoever goes by a file can see: that another one, which it names, is missing, say.
+    pub fn of(source: &Source, message: impl Into<String>) -> Self {
+        Self::single(source.name(), Problem::new(message))
+    }
+
     /// Of a file that the system does not let us read.
     pub(crate) fn unreadable(file: impl Into<String>, error: &std::io::Error) -> Self {
         let problem = Problem::new(format!("cannot be read: {error}"));

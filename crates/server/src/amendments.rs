@@ -100,8 +100,10 @@ impl<S: Store> App<S> {
     /// that is wrong with it, and goes on as before.
     pub fn reload(&self, source: &Source) -> Result<(), Problems> {
         let mut making = self.making().lock();
-        let plan = self.make(source, &mut making.posted)?;
-        making.source = Some(source.clone());
+        let mut posted = making.posted.clone();
+        let plan = self.make(source, &mut posted)?;
+        self.followers().prepare(&plan).map_err(|why| Problems::of(source, why))?;
+        (making.source, making.posted) = (Some(source.clone()), posted);
         self.decide_by(plan);
         Ok(())
     }

@@ -12,6 +12,7 @@ use tidegate::{
 use tidegate_http::Answer;
 
 use crate::amendments::Making;
+use crate::followers::Followers;
 use crate::metrics::{self, Metrics};
 use crate::trace::{self, Asked, Span as TraceSpan, TraceParent, Tracer};
 use crate::transport::resp::RedisClients;
@@ -30,6 +31,7 @@ pub struct App<S = MemoryStore> {
     shows_keys: bool,
     draining: AtomicBool,
     reloads: Reloads,
+    followers: Followers,
     redis_clients: RedisClients,
 }
 
@@ -59,6 +61,7 @@ impl<S: Store> App<S> {
             shows_keys: false,
             draining: AtomicBool::new(false),
             reloads: Reloads::default(),
+            followers: Followers::default(),
             redis_clients: RedisClients::new(),
         }
     }
@@ -177,6 +180,10 @@ impl<S: Store> App<S> {
         self.limiter.replace(plan);
     }
 
+    pub(crate) const fn followers(&self) -> &Followers {
+        &self.followers
+    }
+
     pub(crate) const fn metrics(&self) -> &Metrics {
         &self.metrics
     }
@@ -235,7 +242,7 @@ impl<S: Store> App<S> {
     }
 
     /// For the span of the request at hand, if it has one.
-    fn asked(&self) -> Option<Asked> {
+    pub(crate) fn asked(&self) -> Option<Asked> {
         self.tracer.as_ref().and_then(|_| trace::asked())
     }
 
@@ -280,7 +287,7 @@ impl<S: Store> App<S> {
     }
 }
 
-fn trace(asked: Option<Asked>, owed: &Owed<'_>, decision: &Decision) {
+pub(crate) fn trace(asked: Option<Asked>, owed: &Owed<'_>, decision: &Decision) {
     if let Some(asked) = asked {
         let answer = Answer::of_owed(owed, decision);
         asked.decided(answer.policy(), answer.reason(), decision);

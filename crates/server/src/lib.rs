@@ -20,13 +20,18 @@
 //! # }
 //! ```
 
+// What is to be said goes through `log`: anything else among its lines is no JSON.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod accept;
 mod address;
 pub mod admin;
 mod amendments;
 mod app;
+mod attempt;
 mod config;
 mod files;
+mod followers;
 pub mod framing;
 mod limit_names;
 mod listener;
@@ -44,7 +49,9 @@ mod worker;
 
 pub use address::{Address, OpenError};
 pub use app::App;
+pub use attempt::Attempt;
 pub use config::Config;
+pub use followers::Follower;
 pub use listener::{Listener, Place};
 pub use per_worker::PerWorker;
 pub use reload::{ReloadRequest, Reloaded, Reloader};

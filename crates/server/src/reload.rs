@@ -19,8 +19,7 @@ pub struct Reloader<S> {
     path: PathBuf,
     /// What was tried last, good or bad: the same text is not tried again.
     last: Option<String>,
-    /// What was wrong with it.
-    refused: Option<Problems>,
+    is_refused: bool,
     request: ReloadRequest,
 }
 
@@ -77,7 +76,7 @@ impl<S: Store + 'static> Reloader<S> {
     /// For a file whose present text, `loaded`, is in effect already.
     pub fn new(app: Arc<App<S>>, path: impl Into<PathBuf>, loaded: &Source) -> Self {
         let last = Some(loaded.text().to_owned());
-        Self { app, path: path.into(), last, refused: None, request: ReloadRequest::default() }
+        Self { app, path: path.into(), last, is_refused: false, request: ReloadRequest::default() }
     }
 
     /// Asks [`follow`](Self::follow) for a reload.
@@ -89,13 +88,11 @@ impl<S: Store + 'static> Reloader<S> {
     /// with it is said again only to those who have asked.
     pub fn reload(&mut self) -> Reloaded {
         let is_asked = self.request.take();
-        let reloaded = match (self.look(), &self.refused) {
-            (Reloaded::Unchanged, Some(problems)) if is_asked => {
-                self.app.reloaded(Err(problems));
-                Reloaded::Refused(problems.clone())
-            }
-            (reloaded, _) => reloaded,
-        };
+        if is_asked && self.is_refused {
+            // The same text may be good by now: a file that it names may have come.
+            self.last = None;
+        }
+        let reloaded = self.look();
         if is_asked {
             self.request.answer();
         }
@@ -106,8 +103,8 @@ impl<S: Store + 'static> Reloader<S> {
         let reloaded = self.try_file();
         match &reloaded {
             Reloaded::Unchanged => {}
-            Reloaded::Changed => self.refused = None,
-            Reloaded::Refused(problems) => self.refused = Some(problems.clone()),
+            Reloaded::Changed => self.is_refused = false,
+            Reloaded::Refused(_) => self.is_refused = true,
         }
         reloaded
     }

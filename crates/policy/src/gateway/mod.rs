@@ -36,7 +36,7 @@ use crate::matcher::Condition;
 /// assert_eq!(gateway.upstreams()[route.upstream()].name, "api");
 /// # Ok::<(), tidegate_policy::Problems>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gateway {
     /// Where to listen: `host:port`.
@@ -59,7 +59,7 @@ pub struct Gateway {
 }
 
 /// Some requests, and the service that they go to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Route {
     /// Its name.

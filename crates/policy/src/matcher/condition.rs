@@ -4,7 +4,7 @@ use super::Pattern;
 use crate::attributes::Resolved;
 
 /// One of some patterns, and none of others.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
     pub(crate) attribute: usize,
     pub(crate) any_of: Vec<Pattern>,

@@ -14,6 +14,7 @@ use super::check::describe_as_asked_for;
 use super::original::{below, original};
 use super::problem::{Refusal, priced};
 use crate::App;
+use crate::log::{self, Level};
 
 /// 200, or 429 with everything that the client should be told; 400 for what makes no sense.
 pub(super) async fn answer<S: Store>(app: &App<S>, peer: Option<IpAddr>, head: &Parts) -> Response {
@@ -59,7 +60,7 @@ fn client(plan: &Plan, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAd
         && let Some(peer) = peer.filter(|_| headers.contains_key("x-forwarded-for"))
         && plan.attributes().any(|name| name == "ip")
     {
-        WARNED.call_once(|| eprintln!("warning: {}", distrust(peer)));
+        WARNED.call_once(|| log::say(Level::Warn, "untrusted_proxy", &distrust(peer), &[]));
     }
     ClientIp::behind(proxies, peer, headers)
 }
