@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use tidegate::config::gateway::AfterCost;
-use tidegate::{Cost, Decision, Owed, Source, Store};
+use tidegate::{Cost, Decision, Owed, Store};
 use tidegate_server::App;
 
 use crate::upstream::digits;
@@ -25,43 +25,27 @@ pub(crate) async fn settle<S: Store>(
         };
         last = Some(policy.name());
         let Some(after) = policy.after_cost() else { continue };
+        let cost = response.map_or(Cost::PEEK, |(status, headers)| cost(after, status, headers));
+        if cost == Cost::PEEK {
+            // A store that does not answer gives nothing back: that errs on the strict side.
+            let taken = owed.clone().costing(Cost::ONE);
+            let _ = app.limiter().undo_for(policy.name(), &taken, decision).await;
+            continue;
+        }
         // A limit that is only watched and had no room took nothing: to it there was no request.
         let is_in = |index: &usize| {
-            let is_its = owed.policy(*index).is_some_and(|it| it.name() == policy.name());
-            is_its && decision.verdicts().get(*index).is_none_or(|verdict| verdict.allowed)
+            owed.policy_name(*index) == Some(policy.name())
+                && decision.verdicts().get(*index).is_none_or(|verdict| verdict.allowed)
         };
         let owed = owed.part((index..owed.charges().len()).filter(is_in));
-        let cost = response.map_or(Cost::PEEK, |(status, headers)| cost(after, status, headers));
-        match cost.get() {
-            0 if has_paid(app, decision) => give_back(app, &owed.costing(Cost::ONE)).await,
-            0 | 1 => {}
-            cost => take(app, &owed, cost - 1).await,
-        }
-    }
-}
-
-/// Whether the unit was taken where it would be given back to. What stands in for the store has taken it
-/// by itself, and gets it back only while the store is not asked either.
-fn has_paid<S: Store>(app: &App<S>, decision: &Decision) -> bool {
-    match decision.source() {
-        Source::Fallback => {
-            !decision.verdicts().is_empty() && !app.limiter().store().is_available()
-        }
-        _ => true,
-    }
-}
-
-/// A store that does not answer gives nothing back: that errs on the strict side.
-async fn give_back<S: Store>(app: &App<S>, owed: &Owed<'_>) {
-    // One by one: what stands in for the store answers, whatever the store does.
-    for index in 0..owed.charges().len() {
-        let _ = app.limiter().refund(&owed.part([index])).await;
+        take(app, &owed, cost.get() - 1).await;
+        app.limiter().block_if_used_up(&owed).await;
     }
 }
 
 /// Past what [`App`] counts and traces: the request was decided about before, and this is no other.
 async fn take<S: Store>(app: &App<S>, owed: &Owed<'_>, cost: u64) {
-    let Ok(cost) = Cost::new(cost) else { return };
+    let Some(cost) = Cost::new(cost).ok().filter(|cost| !cost.is_peek()) else { return };
     let decision = app.limiter().settle(&owed.clone().costing(cost)).await;
     let fits = decision.verdicts().iter().map(|verdict| verdict.remaining).min();
     if !decision.is_allowed()

@@ -29,6 +29,20 @@ async fn only_failed_attempts_count() {
 }
 
 #[tokio::test]
+async fn so_many_failed_attempts_lock_out() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: logins, key: [ip], limits: [2/second], algorithm: sliding-log, \
+                  block_for: 1h, on_denied: { status: 403 }, cost: { response_status: [401] } }]";
+    let front = front(echo.address, policy).await;
+    for status in [401, 200, 200, 200, 401] {
+        assert_eq!(front.get(&format!("/login?status={status}")).await.status, status);
+    }
+    let locked_out = front.get("/login?status=200").await;
+    assert_eq!(locked_out.status, 403);
+    assert!(locked_out.header("retry-after").unwrap().parse::<u64>().unwrap() > 3_500);
+}
+
+#[tokio::test]
 async fn the_service_says_what_a_request_has_cost() {
     let echo = Echo::start().await;
     let policy = "[{ name: tokens, key: [ip], limits: [100/minute], algorithm: sliding-log, \

@@ -13,6 +13,8 @@ use crate::{Decision, Source};
 pub(super) struct Blocking<'p> {
     name: Option<&'p str>,
     mode: OnStoreError,
+    /// Whether only the response tells if a request counts.
+    is_decided_later: bool,
     /// The first of its charges.
     first: usize,
     subject: Fingerprint,
@@ -56,6 +58,7 @@ pub(super) fn blocks_of<'p>(owed: &Owed<'p>) -> SmallVec<[Blocking<'p>; 1]> {
             blocks.push(Blocking {
                 name: Some(policy.name()),
                 mode: policy.on_store_error(),
+                is_decided_later: policy.after_cost().is_some(),
                 first,
                 subject: charge.subject(),
                 rule: &block.rule,
@@ -128,14 +131,15 @@ impl<S: Store> PlanLimiter<S> {
     }
 
     /// Blocks the callers of those policies whose limits denied, and says how long that takes. A
-    /// cost that never fits is a mistake, and no attempt.
+    /// cost that never fits is a mistake, and no attempt. Where only some responses count, what is
+    /// taken before is no attempt yet either: see [`block_if_used_up`](Self::block_if_used_up).
     pub(super) async fn block(
         &self,
         owed: &Owed<'_>,
         blocks: &[Blocking<'_>],
         mut decision: Decision,
     ) -> Decision {
-        for block in blocks {
+        for block in blocks.iter().filter(|block| !block.is_decided_later) {
             let denies = |index: usize| {
                 let (verdict, charge) = (decision.verdicts().get(index), owed.charges().get(index));
                 let is_denied = verdict.is_some_and(|it| !it.allowed && !it.is_hopeless());
@@ -143,12 +147,38 @@ impl<S: Store> PlanLimiter<S> {
                 is_denied && is_meant && block.holds(owed, index)
             };
             if !decision.is_allowed() && (0..owed.charges().len()).any(denies) {
-                let charge = [block.charge(Cost::ONE)];
-                let _ = self.gate.settle(&charge, terms_of(owed), |_| block.mode).await;
+                self.set(owed, block).await;
                 decision = decision.waiting(block.first, block.rule.limit.period());
             }
         }
         decision
+    }
+
+    /// Blocks the callers of policies whose quota is used up by now: for costs that only the response
+    /// tells, when one has been counted. What others have under way is part of what is used.
+    pub async fn block_if_used_up(&self, owed: &Owed<'_>) {
+        let blocks = blocks_of(owed);
+        if blocks.is_empty() {
+            return;
+        }
+        let peeks: SmallVec<[Charge<'_>; 4]> =
+            owed.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
+        let looked = self.ask(owed, &peeks).await;
+        let is_used_up = |index: &usize| {
+            let verdict = looked.verdicts().get(*index).filter(|_| looked.counts(*index));
+            verdict.is_some_and(|verdict| verdict.remaining == 0)
+        };
+        for block in &blocks {
+            let mut held = (0..owed.charges().len()).filter(|index| block.holds(owed, *index));
+            if held.any(|index| is_used_up(&index)) {
+                self.set(owed, block).await;
+            }
+        }
+    }
+
+    async fn set(&self, owed: &Owed<'_>, block: &Blocking<'_>) {
+        let charge = [block.charge(Cost::ONE)];
+        let _ = self.gate.settle(&charge, terms_of(owed), |_| block.mode).await;
     }
 }
 

@@ -233,12 +233,31 @@ impl<S: Store> PlanLimiter<S> {
     /// limit that had no room and was only watched. `owed` is what was decided about, at the cost that
     /// is given back.
     pub async fn undo(&self, owed: &Owed<'_>, decision: &Decision) -> Result<(), StoreError> {
+        self.undo_where(owed, decision, |_| true).await
+    }
+
+    /// The same for the limits of one policy.
+    pub async fn undo_for(
+        &self,
+        policy: &str,
+        owed: &Owed<'_>,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        self.undo_where(owed, decision, |index| owed.policy_name(index) == Some(policy)).await
+    }
+
+    async fn undo_where(
+        &self,
+        owed: &Owed<'_>,
+        decision: &Decision,
+        is_meant: impl Fn(usize) -> bool,
+    ) -> Result<(), StoreError> {
         let mut outcome = Ok(());
-        let charges = owed.named_charges();
-        let taken = charges.iter().enumerate().filter(|(index, _)| decision.took(*index));
-        for (_, charge) in taken {
-            let payee = Payee::of(decision.source());
-            outcome = outcome.and(self.gate.refund(charge, payee).await);
+        for (index, charge) in owed.named_charges().iter().enumerate() {
+            if decision.took(index) && is_meant(index) {
+                let payee = Payee::of(decision.source());
+                outcome = outcome.and(self.gate.refund(charge, payee).await);
+            }
         }
         outcome
     }
