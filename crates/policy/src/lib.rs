@@ -63,5 +63,5 @@ pub use planned::{Block, PlannedPolicy};
 pub use policy::{Charges, Policy, PolicyError};
 pub use problem::{Place, Problem, Problems};
 pub use schema::json_schema;
-pub use settings::{KeyFormat, LegacyHeaders, Mode, OnStoreError, Precision, Settings};
+pub use settings::{LegacyHeaders, Mode, OnStoreError, Precision, Settings};
 pub use source::Source;

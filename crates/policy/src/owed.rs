@@ -147,7 +147,7 @@ impl<'p> Owed<'p> {
                     [_] => policy.name().to_owned(),
                     _ => format!("{}-{}", policy.name(), rule.limit.quota().window()),
                 };
-                let (entity, format) = (policy.entity(request), format.template().to_owned());
+                let (entity, format) = (policy.entity(request), format.to_string());
                 self.names.push((self.charges.len(), Names { entity, limit, format }));
             }
             self.push(number, Charge::new(subject, cost, rule));

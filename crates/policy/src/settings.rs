@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use tidegate_core::Span;
+use tidegate_core::{KeyTemplate, Span};
 
 use crate::normalise::Network;
 
@@ -68,26 +68,11 @@ pub enum LegacyHeaders {
     EpochSeconds,
 }
 
-/// A template for the keys of a store that is shared with another limiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyFormat(pub(crate) String);
-
-impl KeyFormat {
-    /// What may stand in braces.
-    pub const PLACEHOLDERS: &'static [&'static str] =
-        &["entity", "limit", "window_index", "window_start", "window_start_ms"];
-
-    /// As it was written.
-    pub fn template(&self) -> &str {
-        &self.0
-    }
-}
-
 /// What a configuration says besides its policies.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     pub(crate) store: Option<String>,
-    pub(crate) key_format: Option<KeyFormat>,
+    pub(crate) key_format: Option<KeyTemplate>,
     pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) legacy_headers: Option<LegacyHeaders>,
     pub(crate) is_rlaas: bool,
@@ -100,7 +85,7 @@ impl Settings {
     }
 
     /// The template of keys in a store.
-    pub const fn key_format(&self) -> Option<&KeyFormat> {
+    pub const fn key_format(&self) -> Option<&KeyTemplate> {
         self.key_format.as_ref()
     }
 
