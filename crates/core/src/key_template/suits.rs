@@ -1,7 +1,7 @@
 //! Whether limiters have a layout in common for a limit under such names.
 
 use super::{KeyTemplate, KeyTemplateError, Placeholder, WindowName};
-use crate::{Limit, Span};
+use crate::{Calendar, Limit, Span};
 
 impl KeyTemplate {
     /// Whether this limit can be kept under such names; if not, the error says what can.
@@ -31,8 +31,20 @@ fn problem(limit: &Limit, name: Option<WindowName>) -> Option<String> {
         )),
         (Limit::SlidingLog(_), None) => fraction_of_a_millisecond(limit.quota().window()),
         (_, None) => Some(format!("a {} has {NO_WINDOW}", limit.kind())),
-        (_, Some(name)) => fraction_of(name, limit.quota().window()),
+        (_, Some(name)) => {
+            let by_calendar = limit.calendar().and_then(not_from_the_epoch);
+            by_calendar.or_else(|| fraction_of(name, limit.quota().window()))
+        }
     }
+}
+
+/// Others know no calendar. A day of it is one of theirs; weeks begin with another day, and months
+/// have no length.
+fn not_from_the_epoch(calendar: Calendar) -> Option<String> {
+    let problem = format!(
+        "windows are counted from the epoch, which a {calendar} is not: expected a span, such as 30d"
+    );
+    (calendar != Calendar::Day).then_some(problem)
 }
 
 fn fraction_of_a_millisecond(window: Span) -> Option<String> {

@@ -1,5 +1,6 @@
 use super::*;
-use crate::{AlgorithmKind, Limit};
+use crate::algorithm::FixedWindow;
+use crate::{AlgorithmKind, Calendar, Limit};
 
 fn template(text: &str) -> KeyTemplate {
     text.parse().unwrap()
@@ -70,4 +71,12 @@ fn a_limit_must_have_a_layout_and_windows_that_can_be_told() {
     let bucket = limit(AlgorithmKind::TokenBucket, "5/minute");
     let error = log.check(&bucket).unwrap_err().to_string();
     assert!(error.contains("expected fixed-window"), "{error}");
+}
+
+#[test]
+fn of_the_calendar_only_days_are_counted_from_the_epoch() {
+    let template = template("{entity}:{window_start}");
+    let fits =
+        |calendar| template.check(&FixedWindow::by_calendar(5, calendar).unwrap().into()).is_ok();
+    assert_eq!([Calendar::Day, Calendar::Week, Calendar::Month].map(fits), [true, false, false]);
 }
