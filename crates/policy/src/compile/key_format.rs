@@ -1,6 +1,6 @@
 //! Templates for the names of keys: whether they are any, and whether they suit the limits.
 
-use tidegate_core::{KeyTemplate, Placeholder, Rule};
+use tidegate_core::{KeyTemplate, Placeholder, Rule, Span};
 
 use crate::PlannedPolicy;
 use crate::planned::LimitSet;
@@ -40,6 +40,19 @@ fn problem_of(rules: &[Rule], template: &KeyTemplate) -> Option<String> {
     if rules.len() > 1 && !template.has(Placeholder::Limit) {
         return Some("several limits would share one key: expected {limit}".to_owned());
     }
+    if let Some(window) = shared_window(rules) {
+        return Some(format!(
+            "two limits of {window} would share one key: expected one for each window"
+        ));
+    }
     let error = rules.iter().find_map(|rule| template.check(&rule.limit).err())?;
     Some(error.problem().to_owned())
+}
+
+/// The window of two limits. Where keys have names, the limits of a policy go by their windows,
+/// whatever they count by.
+fn shared_window(rules: &[Rule]) -> Option<Span> {
+    let windows: Vec<_> = rules.iter().map(|rule| rule.limit.quota().window()).collect();
+    let twin = |(index, window): &(usize, &Span)| windows[..*index].contains(window);
+    windows.iter().enumerate().find(twin).map(|(_, window)| *window)
 }
