@@ -53,6 +53,8 @@ pub enum Precision {
 impl Precision {
     /// What all nodes together may overshoot by: a lease is a part of a limit.
     pub const MAX_OVER_PERMILLE: RangeInclusive<u16> = 1..=500;
+    /// The smallest limit to lease, for each instance: a lease of less would be all of it.
+    pub const MIN_LEASED: u64 = 20;
 }
 
 /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`: what the last one counts. Clients of one unit

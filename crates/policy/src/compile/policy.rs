@@ -163,13 +163,12 @@ fn check_lease(file: &PolicyFile, policy: &PlannedPolicy, report: &mut Report<'_
     let (Precision::Leased { .. }, Some(precision)) = (policy.precision, &file.precision) else {
         return;
     };
-    let too_small = |limit: &u64| *limit < MIN_LEASED;
+    let too_small = |limit: &u64| *limit < Precision::MIN_LEASED;
     let limits = policy.rules().iter().map(|rule| rule.limit.quota().limit());
     if let Some(limit) = limits.filter(|limit| *limit > 0).find(too_small) {
-        let least = format!("expected limits of at least {MIN_LEASED}");
+        let least = format!("expected limits of at least {}", Precision::MIN_LEASED);
         report.add(&precision.at, format!("a quota of {limit} is too small to lease: {least}"));
     }
 }
 
 const MAX_TIERS: usize = 100;
-const MIN_LEASED: u64 = 20;
