@@ -5,7 +5,7 @@ use tidegate_core::{Charge, Cost, Fingerprint};
 
 use crate::attributes::Resolved;
 use crate::cost::{CostFault, too_much};
-use crate::planned::PlannedPolicy;
+use crate::planned::{KeyNames, PlannedPolicy};
 use crate::{Charges, KeyHasher, Plan};
 
 /// What one request owes: charges, and the policy that each belongs to. No allocation for up to
@@ -150,7 +150,9 @@ impl<'p> Owed<'p> {
                 let (entity, format) = (policy.entity(request), format.to_string());
                 self.names.push((self.charges.len(), Names { entity, limit, format }));
             }
-            self.push(number, Charge::new(subject, cost, rule));
+            let charge = Charge::new(subject, cost, rule);
+            let is_own = matches!(policy.key_names, KeyNames::Own);
+            self.push(number, if is_own { charge.kept_as("") } else { charge });
             if let Some(entities) = &mut self.entities {
                 entities.push(policy.entity(request));
             }

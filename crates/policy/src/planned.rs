@@ -30,8 +30,20 @@ pub struct PlannedPolicy {
     pub(crate) on_store_error: OnStoreError,
     pub(crate) store_deadline: Span,
     pub(crate) precision: Precision,
-    pub(crate) key_format: Option<KeyTemplate>,
+    pub(crate) key_names: KeyNames,
     pub(crate) at_gateway: AtGateway,
+}
+
+/// What keys are called in a store.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum KeyNames {
+    /// As the store was told for all.
+    #[default]
+    AsStored,
+    /// By names of the store's own, whatever it was told.
+    Own,
+    /// As another limiter calls them.
+    Shared(KeyTemplate),
 }
 
 /// What matters only where whole requests and responses pass.
@@ -82,6 +94,12 @@ impl LimitSet {
     }
 }
 
+impl KeyNames {
+    pub(crate) const fn template(&self) -> Option<&KeyTemplate> {
+        if let Self::Shared(template) = self { Some(template) } else { None }
+    }
+}
+
 impl PlannedPolicy {
     /// Its name.
     pub fn name(&self) -> &str {
@@ -123,9 +141,9 @@ impl PlannedPolicy {
         self.precision
     }
 
-    /// The template of its keys in a store, where it has one of its own.
+    /// The template of its keys in a store, where they are shared with another limiter.
     pub const fn key_format(&self) -> Option<&KeyTemplate> {
-        self.key_format.as_ref()
+        self.key_names.template()
     }
 
     /// How many keys have limits of their own.

@@ -132,6 +132,7 @@ fn keys_can_be_readable() {
     assert_eq!(format.as_str(), "gateway:{entity}:{limit}:{window_start}");
     let own = gate.plan.policy("exports").unwrap().key_format().unwrap();
     assert_eq!(own.as_str(), "gateway:{entity}:export:{window_start_ms}");
+    assert!(gate.plan.policy("search").unwrap().key_format().is_none());
     assert_eq!(gate.admitted(&[("user", "1")]), 100);
 }
 

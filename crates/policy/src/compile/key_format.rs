@@ -1,14 +1,29 @@
-//! Templates for the names of keys: whether they are any, and whether they suit the limits.
+//! What keys are called: whether templates are any, and whether they suit the limits.
 
 use tidegate_core::{KeyTemplate, Placeholder, Rule, Span};
 
+use super::Compiler;
 use crate::PlannedPolicy;
-use crate::planned::LimitSet;
+use crate::planned::{KeyNames, LimitSet};
 use crate::problem::Report;
 use crate::yaml::{At, Spot};
 
+/// What a policy's keys are called: as it says itself, or as the file does for all.
+pub(super) fn names(
+    own: Option<&Spot<String>>,
+    compiler: &Compiler,
+    report: &mut Report<'_>,
+) -> KeyNames {
+    let template = match own {
+        Some(text) if text.value == NONE => return KeyNames::Own,
+        Some(text) => read(text, report),
+        None => compiler.key_format.clone(),
+    };
+    template.map_or(KeyNames::AsStored, KeyNames::Shared)
+}
+
 /// Reads a template.
-pub(crate) fn read(text: &Spot<String>, report: &mut Report<'_>) -> Option<KeyTemplate> {
+pub(super) fn read(text: &Spot<String>, report: &mut Report<'_>) -> Option<KeyTemplate> {
     let error = match text.value.parse::<KeyTemplate>() {
         Ok(template) => return Some(template),
         Err(error) => error,
@@ -26,14 +41,25 @@ pub(crate) fn read(text: &Spot<String>, report: &mut Report<'_>) -> Option<KeyTe
 
 /// Whether what a policy limits can be kept under such names: a store could only refuse each of its
 /// decisions, one by one.
-pub(crate) fn check(policy: &PlannedPolicy, at: &At, report: &mut Report<'_>) {
-    let Some(template) = &policy.key_format else { return };
-    let sets = policy.tiers.iter().map(|tier| &tier.limits).chain(policy.overrides.values());
-    let mut sets = sets.chain([&policy.limits]).map(LimitSet::rules);
-    if let Some(problem) = sets.find_map(|rules| problem_of(rules, template)) {
-        let (template, name) = (template.as_str(), policy.name());
-        report.add(at, format!("key_format {template:?} and {name:?}: {problem}"));
+pub(super) fn check(policy: &PlannedPolicy, at: &At, report: &mut Report<'_>) {
+    let tiers = policy.tiers.iter().map(|tier| &tier.limits);
+    let mut sets = tiers.chain(policy.overrides.values()).chain([&policy.limits]);
+    if let Some(problem) =
+        sets.find_map(|limits| problem(policy.name(), policy.key_format(), limits))
+    {
+        report.add(at, problem);
     }
+}
+
+/// Why limits of a policy that apply together cannot be kept under such names.
+pub(super) fn problem(
+    policy: &str,
+    template: Option<&KeyTemplate>,
+    limits: &LimitSet,
+) -> Option<String> {
+    let template = template?;
+    let problem = problem_of(limits.rules(), template)?;
+    Some(format!("key_format {:?} and {policy:?}: {problem}", template.as_str()))
 }
 
 fn problem_of(rules: &[Rule], template: &KeyTemplate) -> Option<String> {
@@ -56,3 +82,6 @@ fn shared_window(rules: &[Rule]) -> Option<Span> {
     let twin = |(index, window): &(usize, &Span)| windows[..*index].contains(window);
     windows.iter().enumerate().find(twin).map(|(_, window)| *window)
 }
+
+/// What a policy says that has no part in the file's template.
+const NONE: &str = "none";

@@ -27,7 +27,9 @@ pub(crate) fn compile_policy(
     let context = context(name, file, mode, compiler, &hasher, report);
     let key = key::key(&file.key, compiler, report);
     let mut overrides = key::overrides(&file.overrides, &key, &context, report);
-    amending.add_overrides(&key, &key::OverrideContext(&context), &mut overrides);
+    let key_names = key_format::names(file.key_format.as_ref(), compiler, report);
+    let amended = key::OverrideContext { limits: &context, template: key_names.template() };
+    amending.add_overrides(&key, &amended, &mut overrides);
     let tiers = tiers(file, &context, compiler, report);
     let limits = match &file.limits {
         Some(limits) => limit_set(limits, &context, report).unwrap_or(LimitSet::Unlimited),
@@ -59,7 +61,7 @@ pub(crate) fn compile_policy(
             .as_ref()
             .and_then(|text| choices::precision(text, report))
             .unwrap_or(compiler.defaults.precision),
-        key_format: file.key_format.as_ref().and_then(|text| key_format::read(text, report)),
+        key_names,
         at_gateway: response::at_gateway(file, report),
     };
     check_lease(file, &policy, report);

@@ -10,7 +10,7 @@ use super::{DescriptorFile, DomainFile, LimitOfFile};
 use crate::cost::CostSource;
 use crate::key::Key;
 use crate::owed::Owed;
-use crate::planned::{AtGateway, LimitSet, PlannedPolicy};
+use crate::planned::{AtGateway, KeyNames, LimitSet, PlannedPolicy};
 use crate::problem::{Report, brief};
 use crate::settings::{DEFAULT_DEADLINE, Mode, OnStoreError, Precision};
 use crate::{Descriptor, KeyHasher, Plan, Policy};
@@ -194,7 +194,7 @@ impl Compiler<'_, '_> {
             on_store_error: OnStoreError::default(),
             store_deadline: DEFAULT_DEADLINE,
             precision: Precision::default(),
-            key_format: None,
+            key_names: KeyNames::default(),
             at_gateway: AtGateway::default(),
         })
     }
