@@ -30,6 +30,7 @@ mod foreign;
 pub mod gateway;
 mod hasher;
 mod key;
+mod key_names;
 mod matcher;
 mod normalise;
 mod owed;

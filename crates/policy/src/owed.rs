@@ -5,7 +5,8 @@ use tidegate_core::{Charge, Cost, Fingerprint};
 
 use crate::attributes::Resolved;
 use crate::cost::{CostFault, too_much};
-use crate::planned::{KeyNames, PlannedPolicy};
+use crate::key_names::KeyNames;
+use crate::planned::PlannedPolicy;
 use crate::{Charges, KeyHasher, Plan};
 
 /// What one request owes: charges, and the policy that each belongs to. No allocation for up to
@@ -142,7 +143,9 @@ impl<'p> Owed<'p> {
             too_much()
         });
         for rule in rules {
-            if let Some(format) = policy.key_format() {
+            let charge = Charge::new(subject, cost, rule);
+            let names = policy.key_names.of(&rule.limit);
+            if let Some(format) = names.template() {
                 let limit = match rules {
                     [_] => policy.name().to_owned(),
                     _ => format!("{}-{}", policy.name(), rule.limit.quota().window()),
@@ -150,8 +153,7 @@ impl<'p> Owed<'p> {
                 let (entity, format) = (policy.entity(request), format.to_string());
                 self.names.push((self.charges.len(), Names { entity, limit, format }));
             }
-            let charge = Charge::new(subject, cost, rule);
-            let is_own = matches!(policy.key_names, KeyNames::Own);
+            let is_own = matches!(names, KeyNames::Own);
             self.push(number, if is_own { charge.kept_as("") } else { charge });
             if let Some(entities) = &mut self.entities {
                 entities.push(policy.entity(request));

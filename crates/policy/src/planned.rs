@@ -9,6 +9,7 @@ use crate::KeyHasher;
 use crate::attributes::Resolved;
 use crate::cost::{CostFault, CostSource, times};
 use crate::gateway::{AfterCost, Denied};
+use crate::key_names::KeyNames;
 use crate::matcher::{Condition, Mismatch};
 use crate::settings::{Mode, OnStoreError, Precision};
 use crate::subject::{KeyPart, Subject};
@@ -32,18 +33,6 @@ pub struct PlannedPolicy {
     pub(crate) precision: Precision,
     pub(crate) key_names: KeyNames,
     pub(crate) at_gateway: AtGateway,
-}
-
-/// What keys are called in a store.
-#[derive(Clone, Debug, Default)]
-pub(crate) enum KeyNames {
-    /// As the store was told for all.
-    #[default]
-    AsStored,
-    /// By names of the store's own, whatever it was told.
-    Own,
-    /// As another limiter calls them.
-    Shared(KeyTemplate),
 }
 
 /// What matters only where whole requests and responses pass.
@@ -91,12 +80,6 @@ impl LimitSet {
             Self::Unlimited => &mut [],
             Self::Rules(rules) => rules,
         }
-    }
-}
-
-impl KeyNames {
-    pub(crate) const fn template(&self) -> Option<&KeyTemplate> {
-        if let Self::Shared(template) = self { Some(template) } else { None }
     }
 }
 

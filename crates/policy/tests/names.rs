@@ -76,6 +76,24 @@ policies:
 }
 
 #[test]
+fn what_never_passes_suits_every_template() {
+    let plan = plan(
+        "
+key_format: 'l:{entity}'
+policies:
+  - name: log
+    key: [user]
+    limits: [{ quota: 5, per: 1m, algorithm: sliding-log }]
+    overrides:
+      'user=eve': [0/second]
+      'user=mallory': [{ quota: 0, per: 1m, algorithm: token-bucket }]
+",
+    );
+    let format = |user| names(&plan, &[("user", user)][..]).remove(0).1;
+    assert_eq!(["bob", "eve", "mallory"].map(format), ["l:{entity}", "", ""]);
+}
+
+#[test]
 fn each_policy_has_its_own_template_or_none() {
     let plan = plan(
         "

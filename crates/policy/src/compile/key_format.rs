@@ -4,7 +4,8 @@ use tidegate_core::{KeyTemplate, Placeholder, Rule, Span};
 
 use super::Compiler;
 use crate::PlannedPolicy;
-use crate::planned::{KeyNames, LimitSet};
+use crate::key_names::{KeyNames, is_closed};
+use crate::planned::LimitSet;
 use crate::problem::Report;
 use crate::yaml::{At, Spot};
 
@@ -71,7 +72,8 @@ fn problem_of(rules: &[Rule], template: &KeyTemplate) -> Option<String> {
             "two limits of {window} would share one key: expected one for each window"
         ));
     }
-    let error = rules.iter().find_map(|rule| template.check(&rule.limit).err())?;
+    let mut limits = rules.iter().map(|rule| &rule.limit).filter(|limit| !is_closed(limit));
+    let error = limits.find_map(|limit| template.check(limit).err())?;
     Some(error.problem().to_owned())
 }
 
