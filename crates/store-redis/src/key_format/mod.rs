@@ -43,6 +43,7 @@ use tidegate_core::{KeyTemplate, Limit, Span, WindowName};
 /// | `sliding-window` | with a window | the same, and the window before is read too |
 /// | `sliding-log` | without one | a sorted set: a member for each unit, milliseconds as its score |
 /// | `token-bucket` | | refused: limiters have no layout of it in common |
+/// | `calendar-week`, `calendar-month` | | refused: windows are counted from the epoch |
 ///
 /// Windows are aligned to the epoch, even where a rule would stagger them. A log is exact to the
 /// millisecond. All times are Redis's. A decision is a call of its own here, so this is slower than
