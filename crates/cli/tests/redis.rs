@@ -181,4 +181,9 @@ fn policies_may_have_names_of_their_own_for_their_keys() {
     let names: Vec<_> = keys.items().iter().map(tidegate_testkit::Reply::text).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     assert!(names.iter().any(|name| name.starts_with("gateway:fay:export:")), "{names:?}");
+    // One that keeps out of the file's template has a key of ours.
+    let search = r#"{"attributes": {"user": "fay", "path": "/search/1"}}"#;
+    let (_, answer) = server.ask("POST /v1/check", search);
+    assert!(answer.contains(r#""source":"store""#), "{answer}");
+    assert_eq!(redis.command(&["KEYS", "{???}t*"]).items().len(), 1);
 }

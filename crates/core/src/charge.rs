@@ -128,8 +128,8 @@ impl<'a> Charge<'a> {
         Self { limit_name: Some(name), ..self }
     }
 
-    /// With a template for the name of its key, for stores that share keys with another limiter. An
-    /// empty one asks for the store's own names, whatever it was told for all.
+    /// With a template for the name of its key, for stores that share keys with another limiter: see
+    /// [`KeyTemplate`](crate::KeyTemplate). An empty one asks for the store's own names, whatever it was told for all.
     #[inline]
     #[must_use]
     pub const fn kept_as(self, template: &'a str) -> Self {

@@ -58,10 +58,11 @@ pub use tidegate_policy::{
 
 /// Configuration files: reading, checking, explaining and importing them.
 pub mod config {
+    pub use tidegate_core::{KeyTemplate, KeyTemplateError};
     pub use tidegate_policy::{
         Amended, Amendment, Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed,
-        Domain, Explained, KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy,
-        Precision, Problem, Problems, Settings, Source, gateway, import, json_schema,
+        Domain, Explained, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy, Precision, Problem,
+        Problems, Settings, Source, gateway, import, json_schema,
     };
 }
 

@@ -113,7 +113,7 @@ impl Plan {
         let counted = Counted { domain, entries: descriptor.entries };
         let charge = Charge::new(self.hasher.fingerprint(&counted), descriptor.cost, rule);
         let format = self.settings.key_format();
-        let shown = format.map(|format| (counted.entity(), format.template().to_owned()));
+        let shown = format.map(|format| (counted.entity(), format.to_string()));
         owed.push_override(charge, shown);
     }
 }

@@ -5,6 +5,7 @@ use tidegate_core::{Charge, Cost, Fingerprint};
 
 use crate::attributes::Resolved;
 use crate::cost::{CostFault, too_much};
+use crate::key_names::KeyNames;
 use crate::planned::PlannedPolicy;
 use crate::{Charges, KeyHasher, Plan};
 
@@ -142,15 +143,18 @@ impl<'p> Owed<'p> {
             too_much()
         });
         for rule in rules {
-            if let Some(format) = policy.key_format() {
+            let charge = Charge::new(subject, cost, rule);
+            let names = policy.key_names.of(&rule.limit);
+            if let Some(format) = names.template() {
                 let limit = match rules {
                     [_] => policy.name().to_owned(),
                     _ => format!("{}-{}", policy.name(), rule.limit.quota().window()),
                 };
-                let (entity, format) = (policy.entity(request), format.template().to_owned());
+                let (entity, format) = (policy.entity(request), format.to_string());
                 self.names.push((self.charges.len(), Names { entity, limit, format }));
             }
-            self.push(number, Charge::new(subject, cost, rule));
+            let is_own = matches!(names, KeyNames::Own);
+            self.push(number, if is_own { charge.kept_as("") } else { charge });
             if let Some(entities) = &mut self.entities {
                 entities.push(policy.entity(request));
             }

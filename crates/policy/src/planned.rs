@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
-use tidegate_core::{Cost, Fingerprint, Rule, Span};
+use tidegate_core::{Cost, Fingerprint, KeyTemplate, Rule, Span};
 
 use crate::KeyHasher;
 use crate::attributes::Resolved;
 use crate::cost::{CostFault, CostSource, times};
 use crate::gateway::{AfterCost, Denied};
+use crate::key_names::KeyNames;
 use crate::matcher::{Condition, Mismatch};
-use crate::settings::{KeyFormat, Mode, OnStoreError, Precision};
+use crate::settings::{Mode, OnStoreError, Precision};
 use crate::subject::{KeyPart, Subject};
 
 /// A policy whose every part was checked.
@@ -30,7 +31,7 @@ pub struct PlannedPolicy {
     pub(crate) on_store_error: OnStoreError,
     pub(crate) store_deadline: Span,
     pub(crate) precision: Precision,
-    pub(crate) key_format: Option<KeyFormat>,
+    pub(crate) key_names: KeyNames,
     pub(crate) at_gateway: AtGateway,
 }
 
@@ -123,9 +124,9 @@ impl PlannedPolicy {
         self.precision
     }
 
-    /// The template of its keys in a store, where it has one of its own.
-    pub const fn key_format(&self) -> Option<&KeyFormat> {
-        self.key_format.as_ref()
+    /// The template of its keys in a store, where they are shared with another limiter.
+    pub const fn key_format(&self) -> Option<&KeyTemplate> {
+        self.key_names.template()
     }
 
     /// How many keys have limits of their own.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use tidegate_core::Span;
+use tidegate_core::{KeyTemplate, Span};
 
 use crate::normalise::Network;
 
@@ -53,6 +53,8 @@ pub enum Precision {
 impl Precision {
     /// What all nodes together may overshoot by: a lease is a part of a limit.
     pub const MAX_OVER_PERMILLE: RangeInclusive<u16> = 1..=500;
+    /// The smallest limit to lease, for each instance: a lease of less would be all of it.
+    pub const MIN_LEASED: u64 = 20;
 }
 
 /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`: what the last one counts. Clients of one unit
@@ -68,26 +70,11 @@ pub enum LegacyHeaders {
     EpochSeconds,
 }
 
-/// A template for the keys of a store that is shared with another limiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyFormat(pub(crate) String);
-
-impl KeyFormat {
-    /// What may stand in braces.
-    pub const PLACEHOLDERS: &'static [&'static str] =
-        &["entity", "limit", "window_index", "window_start", "window_start_ms"];
-
-    /// As it was written.
-    pub fn template(&self) -> &str {
-        &self.0
-    }
-}
-
 /// What a configuration says besides its policies.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     pub(crate) store: Option<String>,
-    pub(crate) key_format: Option<KeyFormat>,
+    pub(crate) key_format: Option<KeyTemplate>,
     pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) legacy_headers: Option<LegacyHeaders>,
     pub(crate) is_rlaas: bool,
@@ -100,7 +87,7 @@ impl Settings {
     }
 
     /// The template of keys in a store.
-    pub const fn key_format(&self) -> Option<&KeyFormat> {
+    pub const fn key_format(&self) -> Option<&KeyTemplate> {
         self.key_format.as_ref()
     }
 

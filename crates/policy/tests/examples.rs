@@ -129,9 +129,10 @@ fn tenants_have_policies_of_their_own() {
 fn keys_can_be_readable() {
     let gate = Gate::new("keys.yaml");
     let format = gate.plan.settings().key_format().unwrap();
-    assert_eq!(format.template(), "gateway:{entity}:{limit}:{window_start}");
+    assert_eq!(format.as_str(), "gateway:{entity}:{limit}:{window_start}");
     let own = gate.plan.policy("exports").unwrap().key_format().unwrap();
-    assert_eq!(own.template(), "gateway:{entity}:export:{window_start_ms}");
+    assert_eq!(own.as_str(), "gateway:{entity}:export:{window_start_ms}");
+    assert!(gate.plan.policy("search").unwrap().key_format().is_none());
     assert_eq!(gate.admitted(&[("user", "1")]), 100);
 }
 

@@ -195,7 +195,7 @@ fn rlaas_files_work_as_they_are() {
         for plan in [theirs, plan(&text)] {
             let owed = plan.charges(&[("userId", "42")], Cost::ONE);
             assert_eq!(owed.charges()[0].rule().limit.to_string(), shown);
-            assert_eq!(owed.policy(0).unwrap().key_format().unwrap().template(), format);
+            assert_eq!(owed.policy(0).unwrap().key_format().unwrap().as_str(), format);
         }
     }
 }

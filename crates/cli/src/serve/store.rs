@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::anyhow;
-use tidegate::config::KeyFormat as Template;
+use tidegate::config::KeyTemplate;
 use tidegate::{KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisUrlError};
 use tidegate_server::PerWorker;
 
@@ -80,7 +80,7 @@ fn has_formats_only(plan: Option<&Plan>) -> bool {
 /// The templates for names that policies have.
 fn key_formats_of(plan: Option<&Plan>) -> BTreeSet<&str> {
     let policies = plan.map(Plan::policies).unwrap_or_default();
-    policies.iter().filter_map(|policy| policy.key_format().map(Template::template)).collect()
+    policies.iter().filter_map(|policy| policy.key_format().map(KeyTemplate::as_str)).collect()
 }
 
 const NO_SECRET: &str = "\nkeys: hashed without a secret, so that who reads Redis can guess whose \

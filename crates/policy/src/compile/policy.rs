@@ -27,7 +27,9 @@ pub(crate) fn compile_policy(
     let context = context(name, file, mode, compiler, &hasher, report);
     let key = key::key(&file.key, compiler, report);
     let mut overrides = key::overrides(&file.overrides, &key, &context, report);
-    amending.add_overrides(&key, &key::OverrideContext(&context), &mut overrides);
+    let key_names = key_format::names(file.key_format.as_ref(), compiler, report);
+    let amended = key::OverrideContext { limits: &context, template: key_names.template() };
+    amending.add_overrides(&key, &amended, &mut overrides);
     let tiers = tiers(file, &context, compiler, report);
     let limits = match &file.limits {
         Some(limits) => limit_set(limits, &context, report).unwrap_or(LimitSet::Unlimited),
@@ -59,7 +61,7 @@ pub(crate) fn compile_policy(
             .as_ref()
             .and_then(|text| choices::precision(text, report))
             .unwrap_or(compiler.defaults.precision),
-        key_format: file.key_format.as_ref().and_then(|text| key_format::read(text, report)),
+        key_names,
         at_gateway: response::at_gateway(file, report),
     };
     check_lease(file, &policy, report);
@@ -163,13 +165,12 @@ fn check_lease(file: &PolicyFile, policy: &PlannedPolicy, report: &mut Report<'_
     let (Precision::Leased { .. }, Some(precision)) = (policy.precision, &file.precision) else {
         return;
     };
-    let too_small = |limit: &u64| *limit < MIN_LEASED;
+    let too_small = |limit: &u64| *limit < Precision::MIN_LEASED;
     let limits = policy.rules().iter().map(|rule| rule.limit.quota().limit());
     if let Some(limit) = limits.filter(|limit| *limit > 0).find(too_small) {
-        let least = format!("expected limits of at least {MIN_LEASED}");
+        let least = format!("expected limits of at least {}", Precision::MIN_LEASED);
         report.add(&precision.at, format!("a quota of {limit} is too small to lease: {least}"));
     }
 }
 
 const MAX_TIERS: usize = 100;
-const MIN_LEASED: u64 = 20;

@@ -56,7 +56,7 @@ pub(crate) struct PolicyFile {
     pub(crate) store_deadline: Option<Spot<String>>,
     /// How exact a decision must be.
     pub(crate) precision: Option<Spot<PrecisionFile>>,
-    /// A template for stored keys.
+    /// A template for stored keys in place of the file's, or none: names of our own.
     pub(crate) key_format: Option<Spot<String>>,
     /// Whether the gateway refuses those who are denied, or lets them wait in line.
     #[schemars(with = "Option<OnDeniedName>")]

@@ -9,6 +9,7 @@ use tidegate_core::{AlgorithmKind, Charge, Cost, Limit, Quota};
 use super::{DescriptorFile, DomainFile, LimitOfFile};
 use crate::cost::CostSource;
 use crate::key::Key;
+use crate::key_names::KeyNames;
 use crate::owed::Owed;
 use crate::planned::{AtGateway, LimitSet, PlannedPolicy};
 use crate::problem::{Report, brief};
@@ -194,7 +195,7 @@ impl Compiler<'_, '_> {
             on_store_error: OnStoreError::default(),
             store_deadline: DEFAULT_DEADLINE,
             precision: Precision::default(),
-            key_format: None,
+            key_names: KeyNames::default(),
             at_gateway: AtGateway::default(),
         })
     }
