@@ -1,4 +1,4 @@
-//! Keys named as another limiter names them, for those who share a Redis with one.
+//! Keys named the way another limiter names them, for a Redis that is shared with one.
 
 mod error;
 mod name;
@@ -17,21 +17,21 @@ use tidegate_core::{Limit, Span};
 
 use self::parse::Part;
 
-/// A template for the names of keys, so that another limiter finds our counts and we find its.
+/// A template for key names, so that another limiter finds our counts and we find its counts.
 ///
 /// | placeholder | becomes |
 /// |---|---|
-/// | `{entity}` | who asks, as [`Charge::named`](tidegate_core::Charge::named) says; needed |
-/// | `{limit}` | which limit it is, as [`Charge::of_limit`](tidegate_core::Charge::of_limit) says |
+/// | `{entity}` | the caller, as given to [`Charge::named`](tidegate_core::Charge::named); required |
+/// | `{limit}` | the limit, as given to [`Charge::of_limit`](tidegate_core::Charge::of_limit) |
 /// | `{window_index}` | the window's number: its start divided by its length |
 /// | `{window_start}` | when the window began, in seconds since the epoch |
 /// | `{window_start_ms}` | the same in milliseconds |
 ///
-/// A brace that belongs to the key is doubled, as in `format!`: `{{` and `}}`. A name in doubled
-/// braces is a placeholder in a hash tag, so `{{entity}}` and `{{{entity}}}` both become `{alice}`.
+/// A literal brace is doubled, as in `format!`: `{{` and `}}`. A placeholder name in doubled braces
+/// is a placeholder inside a hash tag, so `{{entity}}` and `{{{entity}}}` both become `{alice}`.
 ///
 /// ```
-/// use tidegate_store_redis::{KeyFormat, RedisConfig, RedisStore};
+/// use tidegate::{KeyFormat, RedisConfig, RedisStore};
 ///
 /// // RLaaS: fixed windows, and its log.
 /// let windows: KeyFormat = "rlaas:rate_limit:{entity}:{window_index}".parse()?;
@@ -49,30 +49,31 @@ use self::parse::Part;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What is kept
+/// # What is stored
 ///
 /// | algorithm | template | in Redis |
 /// |---|---|---|
 /// | `fixed-window` | with a window | a number for each window |
-/// | `sliding-window` | with a window | the same, and the window before is read too |
+/// | `sliding-window` | with a window | the same, and the previous window is read too |
 /// | `sliding-log` | without one | a sorted set: a member for each unit, milliseconds as its score |
-/// | `token-bucket` | | refused: limiters have no layout of it in common |
+/// | `token-bucket` | | refused: limiters have no common layout for it |
 ///
-/// Windows are aligned to the epoch, even where a rule would stagger them. A log is exact to the
-/// millisecond. All times are Redis's. A decision is a call of its own here, so this is slower than
-/// our own keys, and takes more of Redis's memory: use it while there is someone to share with.
+/// Windows are aligned to the epoch, even if a rule would stagger them. A log is exact to the
+/// millisecond. All times are Redis's. Each decision is a call of its own here, so this is slower
+/// than our own keys and uses more of Redis's memory: use it only while there is another limiter to
+/// share with.
 ///
-/// A key always has a time to live: until it stops to matter, and a
-/// [buffer](Self::expiry_buffer) more; a log for a second window, if that is longer. One that is
-/// found without, or with too little, gets it with the next decision.
+/// A key always has a time to live: until it stops mattering, plus a [buffer](Self::expiry_buffer);
+/// for a log, a second window if that is longer. A key found without one, or with too short a one,
+/// gets it with the next decision.
 ///
-/// # What others may do
+/// # What callers can do
 ///
-/// Names come from requests, so their authors see them in Redis, and with `:` in a name one may
-/// be able to write the name of another's key: `{entity}:{limit}` cannot tell `a:b` + `c` from
-/// `a` + `b:c`. Where that matters, leave it to our own keys, which hold no user text. A name longer
-/// than 512 bytes, or with control characters, is replaced by a keyed hash of it, and so is one that
-/// is empty or has braces where the template has a hash tag.
+/// Names come from requests, so they are visible in Redis, and with `:` in a name a caller may be
+/// able to spell the name of another caller's key: `{entity}:{limit}` cannot tell `a:b` + `c` from
+/// `a` + `b:c`. Where that matters, use our own keys, which hold no user text. A name longer than
+/// 512 bytes, or with control characters, is replaced by a keyed hash of it, and so is one that is
+/// empty or contains braces if the template has a hash tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct KeyFormat {
@@ -90,16 +91,16 @@ pub(crate) enum Window {
 }
 
 impl KeyFormat {
-    /// How much longer than it matters a key is kept, so that a limiter whose clock is late still
-    /// finds it; one second unless said, and at most a day.
+    /// How much longer than it matters a key is kept, so that a limiter whose clock is slow still
+    /// finds it. Defaults to one second, and is at most a day.
     pub fn expiry_buffer(self, buffer: Duration) -> Self {
         Self { buffer: Span::from(buffer).min(LONGEST_BUFFER), ..self }
     }
 
-    /// Whether this limit can be kept under such names; if not, the error says what can.
+    /// Whether this limit can be stored under such names; if not, the error says which ones can.
     ///
     /// ```
-    /// # use tidegate_store_redis::KeyFormat;
+    /// # use tidegate::KeyFormat;
     /// let format: KeyFormat = "sw:{{entity}}:{window_start}".parse()?;
     /// assert!(format.check(&"100/minute".parse()?).is_ok());
     /// // A burst asks for a token bucket.
@@ -138,8 +139,8 @@ impl KeyFormat {
         }
     }
 
-    /// Refuses a template whose keys a Cluster could not find. Which window it is, only Redis
-    /// knows, so all windows of an entity must be in one slot.
+    /// Refuses a template whose keys a Cluster could not find. Only Redis knows which window it is,
+    /// so all windows of an entity must be in one slot.
     pub(crate) fn check_cluster(&self) -> Result<(), KeyFormatError> {
         let same_slot = |entity: &'static str| {
             let name = self.split(|_| entity.into());
@@ -158,7 +159,7 @@ impl KeyFormat {
         ))
     }
 
-    /// What the template says of windows, if anything.
+    /// How the template names windows, if it does.
     pub(crate) fn window(&self) -> Option<Window> {
         self.parts.iter().find_map(|part| match part {
             Part::Window(window) => Some(*window),
@@ -180,7 +181,7 @@ impl Window {
         }
     }
 
-    /// What a window's start is divided by to get the number in its name.
+    /// The divisor that turns a window's start into the number in its name.
     pub(crate) const fn unit(self, window: Span) -> Span {
         match self {
             Self::Index => window,

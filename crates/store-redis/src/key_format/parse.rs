@@ -62,8 +62,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A brace that belongs to the key, or a placeholder in a hash tag: nobody wants the word
-    /// itself there.
+    /// A literal brace, or a placeholder in a hash tag: nobody wants the literal word there.
     fn doubled(&mut self, inner: &str) -> Result<(), KeyFormatError> {
         let name = inner.split_once("}}").map(|(name, _)| name);
         let tagged = name.and_then(|name| Some((part_of(name)?, name.len())));
@@ -92,7 +91,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Each may be said once, and windows in one way.
+    /// Each placeholder may appear once, and windows may be named in one way only.
     fn refuse_second(&self, part: &Part) -> Result<(), KeyFormatError> {
         let is_window = |part: &Part| matches!(part, Part::Window(_));
         if is_window(part) && self.parts.iter().any(is_window) {
