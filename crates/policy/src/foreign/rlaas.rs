@@ -8,7 +8,7 @@ use crate::problem::{Report, brief};
 use crate::yaml::{At, Fields, Node, Spot, Value};
 
 /// The same as a configuration of ours, as much as can be read of it. The other settings of the
-/// application are not our business, but for where the counters are.
+/// application are not our business, except for where the counters are.
 pub(crate) fn read(root: &Node, report: &mut Report<'_>) -> Option<File> {
     let node = root.get("rate-limiter")?;
     let policy = Fields::of(node, "rate-limiter", FIELDS, report)
@@ -16,7 +16,7 @@ pub(crate) fn read(root: &Node, report: &mut Report<'_>) -> Option<File> {
     Some(File { store: store(root), policies: policy.into_iter().collect(), ..File::default() })
 }
 
-/// A text, as in our own files. What is none is a setting of the application.
+/// A text, as in our own files. Anything else is a setting of the application.
 fn store(root: &Node) -> Option<Spot<String>> {
     let node = root.get("store")?;
     match &node.value {
@@ -25,7 +25,7 @@ fn store(root: &Node) -> Option<Spot<String>> {
     }
 }
 
-/// Each field is read before any is missed, so that one run shows every mistake.
+/// Every field is read before any is reported missing, so that one run shows every mistake.
 fn read_policy(at: &At, fields: &Fields<'_>, report: &mut Report<'_>) -> Option<PolicyFile> {
     let algorithm = algorithm(fields, report);
     let quota = quota(fields, report);
