@@ -17,13 +17,13 @@ pub(crate) struct Check {
     /// The policy's name, with --key
     #[arg(long, value_name = "NAME", requires = "key", conflicts_with = "attribute")]
     policy: Option<String>,
-    /// Who asks: the value of the policy's one key attribute
+    /// The caller: the value of the policy's one key attribute
     #[arg(long, value_name = "TEXT", requires = "policy")]
     key: Option<String>,
-    /// An attribute of the request, instead of a policy and a key; once for each
+    /// An attribute of the request, instead of a policy and a key; may be repeated
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = attribute)]
     attribute: Vec<(String, String)>,
-    /// Units to take; 0 only looks
+    /// Units to take; 0 is a peek
     #[arg(long, value_name = "N", default_value_t = 1)]
     cost: u64,
     /// The server: http://host:port, https://host:port or unix:/path
@@ -34,7 +34,7 @@ pub(crate) struct Check {
         default_value = "http://127.0.0.1:8080"
     )]
     server: Server,
-    /// Prints the answer as it came
+    /// Print the answer as it came
     #[arg(long)]
     json: bool,
 }
@@ -55,7 +55,7 @@ impl Check {
         Ok(if is_allowed { ExitCode::SUCCESS } else { ExitCode::from(DENIED) })
     }
 
-    /// Once, by a policy and a key or by attributes.
+    /// Exactly one way: by a policy and a key, or by attributes.
     fn says_who_asks(&self) -> anyhow::Result<()> {
         if self.policy.is_none() && self.attribute.is_empty() {
             bail!(
@@ -93,7 +93,7 @@ fn refused(status: StatusCode, answer: &Value) -> anyhow::Error {
     }
 }
 
-/// A line for the decision, and one for each limit.
+/// One line for the decision, and one for each limit.
 fn in_words(answer: &Value, is_allowed: bool) -> String {
     let verdict = if is_allowed { "allowed" } else { "denied" };
     let mut text = format!("{verdict}: {}", words(&answer["reason"]));
@@ -134,7 +134,7 @@ fn attribute(text: &str) -> anyhow::Result<(String, String)> {
     }
 }
 
-/// Something may not happen.
+/// The request was denied.
 const DENIED: u8 = 3;
 
 pub(crate) const EXIT_CODES: &str = "\
