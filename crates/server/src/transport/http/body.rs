@@ -18,11 +18,11 @@ pub(crate) async fn read(mut body: Incoming, config: &Config) -> Result<Bytes, R
     }
 }
 
-/// `None` when it is too large. The rest is then read and dropped, within reason: a client that
-/// is still writing when the connection closes never sees the answer.
+/// `None` if it is too large. The rest is then read and dropped, within reason: a client that is
+/// still writing when the connection closes never sees the answer.
 async fn collect(body: &mut Incoming, most: usize) -> Option<Bytes> {
     let (mut first, mut rest, mut size) = (Bytes::new(), BytesMut::new(), 0_usize);
-    // A body that breaks off ends here; the connection is gone, and so is who would be told.
+    // A body that breaks off ends here; the connection is gone, and with it anyone to tell.
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
         size = size.saturating_add(data.len());
@@ -31,7 +31,7 @@ async fn collect(body: &mut Incoming, most: usize) -> Option<Bytes> {
         } else if size > most {
             rest.clear();
         } else if first.is_empty() {
-            // Nearly every body comes in one piece, and is not copied.
+            // Nearly every body arrives in one piece, and is not copied.
             first = data;
         } else {
             if rest.is_empty() {
