@@ -72,7 +72,7 @@ fn store_line(model: &Model) -> Paragraph<'static> {
     Paragraph::new(if store.breaker_open { line.fg(Color::Red) } else { line })
 }
 
-/// Memory used by the store and by this server.
+/// What the store holds, and what the server uses.
 fn memory_line(model: &Model) -> Paragraph<'static> {
     let Status { store, process, .. } = &model.now;
     let keys = store.keys.map(|keys| format!("{} keys", short(keys)));
