@@ -18,7 +18,7 @@ pub struct Reading {
     pub malformed: u64,
     /// The first of those.
     pub examples: Vec<Example>,
-    /// Requests that came later than could be put in order.
+    /// Requests that came too late to be put in order.
     pub late: u64,
     /// Requests that were too far ahead of their time to wait for it.
     pub ahead: u64,
@@ -44,7 +44,7 @@ pub struct Example {
 }
 
 impl Reading {
-    /// Takes note of a piece of one of the files.
+    /// Records a piece of one of the files.
     pub(super) fn note(&mut self, block: &Block, files: &[String]) {
         self.requests += block.rows.len() as u64;
         self.malformed += block.malformed;
@@ -61,11 +61,11 @@ impl Reading {
         }
     }
 
-    /// What was read, if that is anything.
+    /// What was read, if anything.
     ///
     /// # Errors
     ///
-    /// When no line is a request.
+    /// If no line is a request.
     pub(crate) fn of_some(self) -> Result<Self, LogError> {
         if self.requests > 0 {
             return Ok(self);
