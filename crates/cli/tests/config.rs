@@ -230,7 +230,7 @@ impl Server {
         let mut greeting = BufReader::new(child.stdout.take().unwrap()).lines();
         let first = greeting.next().unwrap().unwrap();
         let address = first.strip_prefix("listening on http://").unwrap().to_owned();
-        // A reader that goes away early would leave the server writing to nobody.
+        // Whoever goes away early would make the server write to nobody.
         let _ = greeting.take_while(|line| !line.as_ref().unwrap().starts_with("try: ")).count();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (said, log) = mpsc::channel();
@@ -296,7 +296,7 @@ fn a_good_change_takes_effect_a_bad_one_does_not_and_counts_stay() {
     let server = Server::start(&file);
     let ask = |server: &Server| server.check(r#"{"policy": "a", "key": "1"}"#);
     assert!(ask(&server).contains(r#""remaining":0"#));
-    // The way an editor saves: a new file replaces the old one.
+    // As an editor saves: a new file takes the old one's place.
     let new = scratch.write("new.yaml", &ONE.replace("1/day", "3/day"));
     std::fs::rename(new, &file).unwrap();
     server.logged("limits.yaml: in effect");

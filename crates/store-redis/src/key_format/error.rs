@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A template that cannot be used: where in it the problem is, and what was expected.
+/// A template that cannot be used, where in it the trouble is, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyFormatError {
     template: String,
@@ -11,14 +11,14 @@ pub struct KeyFormatError {
 }
 
 impl KeyFormatError {
-    /// `at` is an offset into the template, in bytes.
+    /// `at` is a place in the template, in bytes.
     pub(super) fn new(template: &str, at: Option<usize>, problem: String) -> Self {
         let characters = |at: usize| template.get(..at).map_or(0, |before| before.chars().count());
         Self { template: template.to_owned(), position: at.map(|at| characters(at) + 1), problem }
     }
 
-    /// The character of the template at which the problem begins, counted from one; `None` if it
-    /// concerns the whole template.
+    /// The character of the template at which the trouble begins, counted from one; `None` when it
+    /// is about the whole.
     pub const fn position(&self) -> Option<usize> {
         self.position
     }

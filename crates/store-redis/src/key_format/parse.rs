@@ -62,7 +62,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A literal brace, or a placeholder in a hash tag: nobody wants the literal word there.
+    /// A brace that belongs to the key, or a placeholder in a hash tag: nobody wants the word
+    /// itself there.
     fn doubled(&mut self, inner: &str) -> Result<(), KeyFormatError> {
         let name = inner.split_once("}}").map(|(name, _)| name);
         let tagged = name.and_then(|name| Some((part_of(name)?, name.len())));
@@ -91,7 +92,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Each placeholder may appear once, and windows may be named in one way only.
+    /// Each may be said once, and windows in one way.
     fn refuse_second(&self, part: &Part) -> Result<(), KeyFormatError> {
         let is_window = |part: &Part| matches!(part, Part::Window(_));
         if is_window(part) && self.parts.iter().any(is_window) {

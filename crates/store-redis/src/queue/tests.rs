@@ -50,7 +50,7 @@ impl Tower {
     }
 }
 
-/// Everything that can happen has happened: on a single-threaded runtime, tasks take turns.
+/// All that can happen has happened: on a runtime of one thread, tasks take turns.
 async fn settle() {
     for _ in 0..1_000 {
         yield_now().await;
@@ -70,7 +70,7 @@ fn ask(n: u64) -> Ask {
     Ask::Settle(std::iter::once(item(n)).collect())
 }
 
-/// Each of them asks about a different counter.
+/// Each of them asks about somebody else.
 async fn ask_all(queue: &Arc<Queue<Tower>>, all: Range<u64>) -> Vec<JoinHandle<Answer>> {
     let asked = all.map(|n| ask_about(queue, n)).collect();
     settle().await;
@@ -114,7 +114,7 @@ async fn a_few_wait_for_a_full_flight_and_many_do_not() {
     assert_eq!(tower.departures(), []);
     let _one_more = ask_all(&queue, 22..23).await;
     assert_eq!(tower.departures(), [(1, 8)]);
-    // Both connections are taken: anyone who comes now waits, and leaves with the next one.
+    // Both connections are taken: whoever comes now waits, and leaves with the next one.
     let _late = ask_all(&queue, 23..123).await;
     assert_eq!(tower.departures(), []);
     tower.land().await;
@@ -161,7 +161,7 @@ async fn all_that_is_asked_of_one_counter_shares_a_call() {
     assert_eq!(tower.departures(), [(0, 64)]);
 }
 
-/// Asks for one unit of counter `n`, if somebody is waiting for the same.
+/// Asks for one unit of counter `n`, if somebody waits for the same.
 fn join(queue: &Arc<Queue<Tower>>, n: u64) -> Option<Asked> {
     queue.join(&Charge::new(Fingerprint::new(n, n), Cost::ONE, &rule()))
 }
@@ -176,7 +176,7 @@ async fn who_asks_for_what_somebody_waits_for_waits_as_one_with_them() {
     drop(gone);
     settle().await;
     assert_eq!(tower.departures(), [(0, 2)]);
-    // A flight that has left takes nobody along.
+    // What has left takes nobody along.
     assert!(join(&queue, 7).is_none());
     tower.land().await;
     assert!(first.await.is_ok() && second.unwrap().await.is_ok());
@@ -296,7 +296,7 @@ async fn only_connections_with_a_late_call_are_overdue() {
     assert_eq!(queue.overdue(Duration::from_millis(8)).len(), 1);
 }
 
-/// A runtime that is kept alive but no longer driven holds up nobody else.
+/// A runtime that somebody keeps and does not drive any more holds up nobody else.
 #[test]
 fn a_flight_whose_runtime_stands_still_is_not_waited_for() {
     let (queue, tower) = queue();
