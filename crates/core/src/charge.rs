@@ -128,9 +128,8 @@ impl<'a> Charge<'a> {
         Self { limit_name: Some(name), ..self }
     }
 
-    /// Adds a template for the key's name, for stores that share keys with another limiter. An
-    /// empty template asks for the store's own names, even if the store has a template for all
-    /// charges.
+    /// With a template for the name of its key, for stores that share keys with another limiter. An
+    /// empty one asks for the store's own names, whatever it was told for all.
     #[inline]
     #[must_use]
     pub const fn kept_as(self, template: &'a str) -> Self {

@@ -193,14 +193,14 @@ impl<'p> Owed<'p> {
         self.push(OVERRIDE, charge);
     }
 
-    /// What is owed to one policy, at another cost: for when the cost becomes known afterwards.
+    /// What is owed to one policy, at another cost: for whoever learns afterwards what it was.
     #[must_use]
     pub fn to_policy(&self, name: &str, cost: Cost) -> Self {
         let is_its = |index: &usize| self.policy_name(*index) == Some(name);
         self.part((0..self.charges.len()).filter(is_its)).costing(cost)
     }
 
-    /// The caller, as the charges of a policy see it.
+    /// Who asks, as the charges of a policy see it.
     pub fn subject(&self, charge: usize) -> Option<Fingerprint> {
         self.charges.get(charge).map(Charge::subject)
     }

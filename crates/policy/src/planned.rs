@@ -34,7 +34,7 @@ pub struct PlannedPolicy {
     pub(crate) at_gateway: AtGateway,
 }
 
-/// What matters only to code that sees whole requests and responses.
+/// What matters only where whole requests and responses pass.
 #[derive(Debug, Default)]
 pub(crate) struct AtGateway {
     pub(crate) max_wait: Option<Span>,
@@ -123,7 +123,7 @@ impl PlannedPolicy {
         self.precision
     }
 
-    /// The template for its keys in a store, if it has one of its own.
+    /// The template of its keys in a store, where it has one of its own.
     pub const fn key_format(&self) -> Option<&KeyFormat> {
         self.key_format.as_ref()
     }

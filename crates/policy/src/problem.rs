@@ -72,7 +72,7 @@ impl Problems {
         Self { file: file.into(), list: vec![problem], omitted: 0, is_unreadable: false }
     }
 
-    /// For a file that the system does not let us read.
+    /// Of a file that the system does not let us read.
     pub(crate) fn unreadable(file: impl Into<String>, error: &std::io::Error) -> Self {
         let problem = Problem::new(format!("cannot be read: {error}"));
         Self { is_unreadable: true, ..Self::single(file, problem) }

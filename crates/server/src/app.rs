@@ -233,7 +233,7 @@ impl<S: Store> App<S> {
         decision
     }
 
-    /// For the span of the current request, if it has one.
+    /// For the span of the request at hand, if it has one.
     fn asked(&self) -> Option<Asked> {
         self.tracer.as_ref().and_then(|_| trace::asked())
     }

@@ -103,7 +103,7 @@ fn routes(file: &file::KeyPartFields, report: &mut Report<'_>) -> Option<Routes>
     Some(routes)
 }
 
-/// What overrides that are in no file need to know about their policy.
+/// What overrides that are in no file need to know of their policy.
 pub(crate) struct OverrideContext<'a>(pub(super) &'a Context<'a>);
 
 impl OverrideContext<'_> {

@@ -1,4 +1,4 @@
-//! Templates for key names: whether they are valid, and whether they suit the limits.
+//! Templates for the names of keys: whether they are any, and whether they suit the limits.
 
 use tidegate_core::{Limit, Rule, Span};
 
@@ -8,8 +8,8 @@ use crate::problem::Report;
 use crate::settings::KeyFormat;
 use crate::yaml::{At, Spot};
 
-/// Parses a template. A literal brace is doubled; a placeholder in doubled braces is one inside a
-/// hash tag.
+/// Reads a template. A brace that belongs to the key is doubled; a placeholder in doubled braces is one
+/// in a hash tag.
 pub(crate) fn read(text: &Spot<String>, report: &mut Report<'_>) -> Option<KeyFormat> {
     let template = text.value.as_str();
     if template.is_empty() || template.len() > 256 {
@@ -45,7 +45,7 @@ enum Fault<'a> {
     Brace(&'static str),
 }
 
-/// The placeholders of a template, in order.
+/// The placeholders of a template, in their order.
 fn placeholders(template: &str) -> Result<Vec<&str>, Fault<'_>> {
     let (mut names, mut rest) = (Vec::new(), template);
     while let Some(brace) = rest.find(['{', '}']) {
@@ -78,8 +78,8 @@ fn is_placeholder(name: &str) -> bool {
     KeyFormat::PLACEHOLDERS.contains(&name)
 }
 
-/// Whether a policy's limits can be stored under such names: otherwise a store could only refuse
-/// each of its decisions, one by one.
+/// Whether what a policy limits can be kept under such names: a store could only refuse each of its
+/// decisions, one by one.
 pub(crate) fn check(policy: &PlannedPolicy, at: &At, report: &mut Report<'_>) {
     let Some(format) = &policy.key_format else { return };
     let Ok(names) = placeholders(format.template()) else { return };
@@ -105,7 +105,7 @@ fn problem_of(rule: &Rule, window: Option<&str>) -> Option<String> {
     let length = limit.quota().window();
     let is_whole = |unit: Span| length.as_micros().is_multiple_of(unit.as_micros());
     match (limit, window) {
-        // A limit that lets nothing pass stores nothing.
+        // Nothing is kept of what never passes.
         _ if limit.capacity() == 0 => None,
         (Limit::TokenBucket(_), _) => Some(
             "limiters have no layout of a token-bucket in common: expected fixed-window, \

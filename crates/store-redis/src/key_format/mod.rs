@@ -17,18 +17,18 @@ use tidegate_core::{Limit, Span};
 
 use self::parse::Part;
 
-/// A template for key names, so that another limiter finds our counts and we find its counts.
+/// A template for the names of keys, so that another limiter finds our counts and we find its.
 ///
 /// | placeholder | becomes |
 /// |---|---|
-/// | `{entity}` | the caller, as given to [`Charge::named`](tidegate_core::Charge::named); required |
-/// | `{limit}` | the limit, as given to [`Charge::of_limit`](tidegate_core::Charge::of_limit) |
+/// | `{entity}` | who asks, as [`Charge::named`](tidegate_core::Charge::named) says; needed |
+/// | `{limit}` | which limit it is, as [`Charge::of_limit`](tidegate_core::Charge::of_limit) says |
 /// | `{window_index}` | the window's number: its start divided by its length |
 /// | `{window_start}` | when the window began, in seconds since the epoch |
 /// | `{window_start_ms}` | the same in milliseconds |
 ///
-/// A literal brace is doubled, as in `format!`: `{{` and `}}`. A placeholder name in doubled braces
-/// is a placeholder inside a hash tag, so `{{entity}}` and `{{{entity}}}` both become `{alice}`.
+/// A brace that belongs to the key is doubled, as in `format!`: `{{` and `}}`. A name in doubled
+/// braces is a placeholder in a hash tag, so `{{entity}}` and `{{{entity}}}` both become `{alice}`.
 ///
 /// ```
 /// use tidegate::{KeyFormat, RedisConfig, RedisStore};
@@ -159,7 +159,7 @@ impl KeyFormat {
         ))
     }
 
-    /// How the template names windows, if it does.
+    /// What the template says of windows, if anything.
     pub(crate) fn window(&self) -> Option<Window> {
         self.parts.iter().find_map(|part| match part {
             Part::Window(window) => Some(*window),
@@ -181,7 +181,7 @@ impl Window {
         }
     }
 
-    /// The divisor that turns a window's start into the number in its name.
+    /// What a window's start is divided by to get the number in its name.
     pub(crate) const fn unit(self, window: Span) -> Span {
         match self {
             Self::Index => window,
