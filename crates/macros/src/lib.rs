@@ -1,7 +1,7 @@
 //! `#[rate_limit]`: a limit on a function.
 //!
-//! Use it as `tidegate::rate_limit`, with tidegate's feature `macros`; what it writes refers to that
-//! crate. `tidegate::attribute` explains every argument.
+//! Use it as `tidegate::rate_limit`, with tidegate's feature `macros`; the generated code refers to
+//! that crate. `tidegate::attribute` explains every argument.
 //!
 //! ```
 //! use tidegate::{Denied, rate_limit};
@@ -34,7 +34,7 @@ use syn::{ItemFn, parse_macro_input};
 
 use crate::arguments::Arguments;
 
-/// Limits how often a function is called, by whom.
+/// Limits how often a function is called, and by whom.
 ///
 /// ```
 /// # use tidegate::{Denied, rate_limit};
@@ -50,9 +50,9 @@ use crate::arguments::Arguments;
 /// }
 /// ```
 ///
-/// Works on async and other functions and on methods, and may be repeated. The function returns a
+/// Works on async and non-async functions and methods, and may be repeated. The function returns a
 /// `Result` whose error can be made from a `tidegate::Denied`. `limiter = &self.limiter` asks that
-/// one instead of this process's. The module `tidegate::attribute` has the whole story.
+/// limiter instead of this process's. The module `tidegate::attribute` explains everything.
 #[proc_macro_attribute]
 pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let arguments = parse_macro_input!(arguments as Arguments);
