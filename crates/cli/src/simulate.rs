@@ -104,5 +104,5 @@ fn algorithms(names: &[String]) -> Result<Vec<AlgorithmKind>, QuotaError> {
     Ok(kinds)
 }
 
-/// A few seconds of work.
+/// Some seconds of work.
 const MOST_REQUESTS: f64 = 20e6;

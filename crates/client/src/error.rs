@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Why a call has no response.
+/// What comes of a call that has no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoliteError<E> {

@@ -23,10 +23,10 @@
 //!
 //! What it does, for each server that it talks to:
 //!
-//! - **It listens.** `Retry-After`, in seconds or as a date, of a 429 or a 503 holds for all
-//!   requests to that server, also for those that wait already. Nothing is sent earlier than told.
-//! - **It paces.** `RateLimit` and `RateLimit-Policy` say how much is left, for how long. Below
-//!   half of the quota, requests are spread over what is left of the window.
+//! - **It listens.** `Retry-After`, in seconds or as a date, of a 429 or a 503 holds for all requests
+//!   to that server, also for those that wait already. Nothing is sent earlier than told.
+//! - **It paces.** `RateLimit` and `RateLimit-Policy` say how much is left, for how long. Below half of
+//!   the quota, requests are spread over what is left of the window.
 //! - **It retries** what may be sent twice, with a random wait on top of what was told, so that not
 //!   everyone comes back at once; with exponential backoff where nothing was told. Within a number
 //!   of attempts, a time, and a [`Budget`].
@@ -36,8 +36,7 @@
 //!
 //! Timers are tokio's, so a test can pause them.
 //!
-//! [`examples/survivor.rs`]:
-//! https://github.com/tidegate/tidegate/blob/main/crates/client/examples/survivor.rs
+//! [`examples/survivor.rs`]: https://github.com/tidegate/tidegate/blob/main/crates/client/examples/survivor.rs
 
 mod backoff;
 mod budget;

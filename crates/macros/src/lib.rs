@@ -34,7 +34,7 @@ use syn::{ItemFn, parse_macro_input};
 
 use crate::arguments::Arguments;
 
-/// Limits how often a function is called, and by whom.
+/// Limits how often a function is called, by whom.
 ///
 /// ```
 /// # use tidegate::{Denied, rate_limit};
@@ -50,9 +50,9 @@ use crate::arguments::Arguments;
 /// }
 /// ```
 ///
-/// Works on async and non-async functions and methods, and may be repeated. The function returns a
+/// Works on async and other functions and on methods, and may be repeated. The function returns a
 /// `Result` whose error can be made from a `tidegate::Denied`. `limiter = &self.limiter` asks that
-/// limiter instead of this process's. The module `tidegate::attribute` explains everything.
+/// one instead of this process's. The module `tidegate::attribute` has the whole story.
 #[proc_macro_attribute]
 pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let arguments = parse_macro_input!(arguments as Arguments);

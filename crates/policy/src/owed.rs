@@ -107,8 +107,8 @@ impl<'p> Owed<'p> {
         self.policies.get(number as usize)
     }
 
-    /// Whether more than [`Plan::MAX_CHARGES`] limits apply. If so, some are missing here, and the
-    /// request must be denied rather than forget them.
+    /// Whether more than [`Plan::MAX_CHARGES`] limits apply. Some are missing here then, and
+    /// rather than forget them the request is to be denied.
     pub const fn is_crowded(&self) -> bool {
         self.is_crowded
     }

@@ -42,8 +42,8 @@
 //! | `tower` | `tower::RateLimitLayer`: a layer for axum, tonic and hyper | 51 |
 //! | `axum` | the same, with addresses and path templates as axum knows them, and an extractor | 69 |
 //! | `tonic` | the same, with addresses as tonic knows them | 85 |
-//! | `client` | `client::PoliteLayer`: a layer for clients that heeds what servers say | 45 |
-//! | `tracing` | the layer's warnings as events; otherwise they go to standard error | |
+//! | `client` | `client::PoliteLayer`: a layer for clients, which heeds what servers say | 45 |
+//! | `tracing` | the layer's warnings as events, which go to standard error otherwise | |
 //!
 //! # Choosing an algorithm
 //!
@@ -67,7 +67,7 @@ pub mod guide;
 #[doc(inline)]
 pub use tidegate_limiter::*;
 
-/// The other side: a layer that makes a client welcome. Requires the feature `client`.
+/// The other side: a client that is welcome. The feature `client`.
 #[cfg(feature = "client")]
 pub mod client {
     #[doc(inline)]

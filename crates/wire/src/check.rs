@@ -82,7 +82,7 @@ pub struct LimitStatus<'a> {
     pub mode: &'a str,
 }
 
-/// Distinguishes the two forms, which the types do not: every member is optional on its own.
+/// Tells the two forms apart, which no type does: all members are optional for themselves.
 pub(crate) fn one_form_or_the_other(schema: &mut Schema) {
     let nothing = json!({ "type": "null" });
     let forms = json!([

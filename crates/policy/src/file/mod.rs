@@ -39,7 +39,7 @@ pub(crate) struct File {
     /// Networks of proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8. Defaults to none.
     #[schemars(with = "Option<OneOrMany<String>>")]
     pub(crate) trusted_proxies: Vec<Spot<String>>,
-    /// How HTTP responses look.
+    /// How answers look in HTTP.
     #[schemars(with = "Option<Http>")]
     pub(crate) http: Http,
     /// Defaults for policies.
@@ -51,7 +51,7 @@ pub(crate) struct File {
     pub(crate) policies: Vec<PolicyFile>,
 }
 
-/// How HTTP responses look.
+/// How answers look in HTTP.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Http {

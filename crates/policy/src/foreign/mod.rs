@@ -10,7 +10,7 @@ use crate::yaml::{Node, Value};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Tidegate,
-    /// `rate-limiter: ...`, possibly among the other settings of an application.
+    /// `rate-limiter: ...`, also among the other settings of an application.
     Rlaas,
     /// envoyproxy/ratelimit: `domain: ...`.
     Envoy,

@@ -16,7 +16,7 @@ pub(crate) fn read(root: &Node, report: &mut Report<'_>) -> Option<File> {
     Some(File { store: store(root), policies: policy.into_iter().collect(), ..File::default() })
 }
 
-/// A text, as in our own files. Anything else is a setting of the application.
+/// A text, as in our own files. What is none is a setting of the application.
 fn store(root: &Node) -> Option<Spot<String>> {
     let node = root.get("store")?;
     match &node.value {

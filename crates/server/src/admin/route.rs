@@ -75,8 +75,8 @@ pub(super) async fn answer<S: Store + Board + 'static>(
     request: Request<Incoming>,
 ) -> Response {
     let (head, body) = request.into_parts();
-    // The body of a refused request is read to the end: some HTTP/2 clients lose an answer that
-    // comes while they are still sending.
+    // Whoever is refused has been heard out: an answer that comes over HTTP/2 while a client still
+    // sends is lost on some of them.
     let body = match body::read(body, &admin.config).await {
         Ok(body) => body,
         Err(refusal) => return refusal.into(),

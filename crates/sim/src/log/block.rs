@@ -133,7 +133,7 @@ pub(super) struct Fill<'b> {
 }
 
 impl Fill<'_> {
-    /// A value. Logs write an empty value or `-` if there is none.
+    /// A value. Nothing and `-` are how logs say that there is none.
     pub(super) fn put(&mut self, columns: &[u16], rank: u8, value: &[u8], found: Found) {
         if columns.is_empty() || value.is_empty() || value == b"-" {
             return;
@@ -181,7 +181,7 @@ impl Fill<'_> {
         };
         let (paths, queries) = (self.names.columns("path"), self.names.columns("query"));
         self.put(paths, rank, path.unwrap_or_default(), found);
-        // A query of its own is better than one attached to a path.
+        // A query of its own is better than one that hangs on a path.
         self.put(queries, rank.saturating_add(100), query.unwrap_or_default(), found);
     }
 
@@ -203,9 +203,9 @@ pub(super) enum Found {
     Elsewhere,
 }
 
-/// A request in a log, as policies see it.
+/// A request of a log, as policies see it.
 ///
-/// Attributes come from the log, under the names that policies use: `ip`, `method`, `path`,
+/// Attributes are those of the log under the names that policies use: `ip`, `method`, `path`,
 /// `query`, `host`, `status`, `user_agent`, `user`, and any other name the log has.
 #[derive(Debug)]
 pub struct Request<'a> {

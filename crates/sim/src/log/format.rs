@@ -97,7 +97,7 @@ impl Layout {
         }
     }
 
-    /// Whether the first non-empty line is not a request.
+    /// Whether the first line that says anything is no request.
     pub(super) const fn has_header(&self) -> bool {
         matches!(self, Self::Csv(_))
     }

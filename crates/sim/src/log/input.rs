@@ -58,7 +58,7 @@ impl Input {
         self.length
     }
 
-    /// Decompressed, if it is compressed; `progress` is told what was read.
+    /// Unpacked, where it is packed; `progress` is told what was read.
     pub(super) fn into_reader<'p>(
         self,
         progress: &'p Progress,

@@ -39,7 +39,7 @@ pub enum LogError {
         /// Why.
         error: io::Error,
     },
-    /// It ends in the middle, as a damaged archive does.
+    /// It stops in the middle, as a damaged archive does.
     #[error("cannot read {name} after line {line}: {error}")]
     Read {
         /// The file's name.

@@ -98,8 +98,8 @@ impl Names {
     }
 }
 
-/// The name of an attribute, and what nginx, Envoy, Caddy and others call it; the better ones
-/// first. A policy may use any of them.
+/// The name of an attribute, and what nginx, Envoy, Caddy and others call it; the better ones first.
+/// A policy may use any of them.
 pub(super) const GROUPS: &[(&str, &[&str])] = &[
     (
         "time",

@@ -71,8 +71,8 @@ impl LogReader {
     ///
     /// # Errors
     ///
-    /// If a file becomes unreadable, or is in no known format. What was read before has been handed
-    /// on.
+    /// When a file stops to be readable, or is in no known format. What was read before has been
+    /// handed on.
     pub fn read(
         &self,
         inputs: Vec<Input>,
@@ -160,7 +160,7 @@ impl LogReader {
         Ok(formats)
     }
 
-    /// What the first piece says. A header line is blanked, so that line numbers stay right.
+    /// What the first piece says. A line of names is blanked, so that line numbers stay right.
     fn layout_of(&self, name: &str, chunk: &mut Chunk) -> Result<Layout, LogError> {
         let layout = Layout::of(self.format, &chunk.text, &self.names);
         let Some(layout) = layout else {

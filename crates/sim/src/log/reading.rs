@@ -18,7 +18,7 @@ pub struct Reading {
     pub malformed: u64,
     /// The first of those.
     pub examples: Vec<Example>,
-    /// Requests that came too late to be put in order.
+    /// Requests that came later than could be put in order.
     pub late: u64,
     /// Requests that were too far ahead of their time to wait for it.
     pub ahead: u64,
@@ -61,11 +61,11 @@ impl Reading {
         }
     }
 
-    /// What was read, if anything.
+    /// What was read, if that is anything.
     ///
     /// # Errors
     ///
-    /// If no line is a request.
+    /// When no line is a request.
     pub(crate) fn of_some(self) -> Result<Self, LogError> {
         if self.requests > 0 {
             return Ok(self);

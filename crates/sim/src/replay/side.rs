@@ -193,5 +193,5 @@ pub(super) fn label(policy: &PlannedPolicy, request: &Request<'_>) -> String {
     format!("{}\t{who}", policy.name())
 }
 
-/// Far more than are shown, so that those are nearly always exact.
+/// Far more than are shown, so that those are exact nearly always.
 const MOST_CANDIDATES: usize = 8_192;

@@ -36,11 +36,11 @@ impl Table {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     pub(super) text: String,
-    /// For scripts; `None` if the text is the value.
+    /// For scripts; `None` where the text is the value.
     pub(super) value: Option<Number>,
 }
 
-/// A number in the form that scripts need.
+/// A number as a script wants it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     Whole(u64),

@@ -57,7 +57,7 @@ impl Simulation {
         Self { quota, others: Vec::new(), model, setting }
     }
 
-    /// The approximate number of requests to expect.
+    /// Requests that are to be expected, about.
     pub fn expected(&self) -> f64 {
         match self.model {
             Model::BurstAtBoundary | Model::Greedy => {
@@ -72,7 +72,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// If the algorithm does not accept the quota.
+    /// When the algorithm does not take the quota.
     pub fn run(&self, algorithm: AlgorithmKind) -> Result<Outcome, QuotaError> {
         let quotas = std::iter::once(&self.quota).chain(&self.others);
         let limits: Result<Vec<_>, _> = quotas.map(|quota| Limit::new(algorithm, quota)).collect();
@@ -99,7 +99,7 @@ impl Simulation {
     }
 }
 
-/// A day on which every window from a second to a day begins: 1 January 2025.
+/// A day on which every window of a second to a day begins: 1 January 2025.
 const SOME_DAY: Timestamp = Timestamp::from_secs(1_735_689_600);
 
 #[cfg(test)]

@@ -71,5 +71,5 @@ impl Traffic for Attack {
     }
 }
 
-/// For a limit of billions, a burst that still ends.
+/// Of a limit of billions, a burst that still ends.
 const MOST: u64 = 1_000_000;

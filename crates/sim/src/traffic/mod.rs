@@ -107,7 +107,7 @@ impl Model {
         }
     }
 
-    /// How many windows it takes to show what it does.
+    /// How many windows show what it does.
     pub const fn windows(self) -> u64 {
         match self {
             Self::BurstAtBoundary | Self::Greedy => 3,

@@ -5,8 +5,8 @@ use crate::foreign::envoy::{DescriptorFile, DomainFile, LimitOfFile};
 use crate::problem::{Report, brief};
 use crate::yaml::{Node, Spot};
 
-/// A policy for each limit. In their files the most specific entry wins, in ours everything that
-/// matches applies: so a less specific policy excludes its more specific siblings.
+/// A policy for each limit. There the most specific entry wins, here all that match apply: so a
+/// less specific one excludes its more specific siblings.
 pub(super) fn translate(root: &Node, report: &mut Report<'_>) -> Option<String> {
     let file = DomainFile::read(root, report)?;
     let mut writer = Writer::new("envoyproxy/ratelimit");
@@ -76,7 +76,7 @@ impl Path {
     }
 }
 
-/// Here no entry can pretend to be the domain, and a mark in front of a value is not part of it.
+/// No entry can claim to be the domain here, and a mark in front of a value is no part of it.
 fn is_expressible(file: &DescriptorFile) -> bool {
     let is_negation = file.value.as_ref().is_some_and(|value| value.value.starts_with('!'));
     file.key.value != DOMAIN && !is_negation
@@ -110,7 +110,7 @@ fn beats(other: &str, own: Option<&str>, is_earlier: bool) -> bool {
     }
 }
 
-/// Their prefixes match across slashes. Ours do so only as a glob.
+/// A prefix goes over slashes there. Here it does so only as a glob.
 fn pattern(value: &str) -> String {
     match value.strip_suffix('*') {
         Some(prefix) if prefix.starts_with('/') => format!("{prefix}*/**"),

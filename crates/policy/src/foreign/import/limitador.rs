@@ -7,7 +7,7 @@ use crate::problem::Report;
 use crate::yaml::{Fields, Node, Spot, Value, text, unexpected};
 
 /// A policy for each limit. Conditions that are simple comparisons become a match; a policy with
-/// any other is switched off, since without the condition more would be limited than was meant.
+/// any other is switched off, since without it more would be limited than was meant.
 pub(super) fn translate(root: &Node, report: &mut Report<'_>) -> Option<String> {
     let Value::List(items) = &root.value else {
         unexpected(root, "a list of limits", report);
@@ -67,7 +67,7 @@ impl Limit {
             (false, _) => policy.comments.push(format!("The namespace was {:?}.", self.namespace)),
             (true, true) => not_carried(&mut policy, "namespace", &self.namespace),
             (true, false) => {
-                // What Envoy sends as its domain: the namespace there, an attribute here.
+                // What comes from Envoy as its domain: the namespace there, an attribute here.
                 policy.conditions.push(("domain".to_owned(), vec![self.namespace.clone()]));
             }
         }

@@ -45,7 +45,7 @@ pub fn import(source: &Source) -> Result<String, Problems> {
     }
 }
 
-/// The result must be valid: their names and values may have no place in our file.
+/// What is written must be right: names and values of theirs may have no place in our file.
 fn check(source: &Source, text: String) -> Result<String, Problems> {
     let ours = Source::new("imported", text)?;
     let Err(problems) = Plan::compile(&ours) else { return Ok(ours.text().to_owned()) };

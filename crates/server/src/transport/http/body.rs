@@ -18,11 +18,11 @@ pub(crate) async fn read(mut body: Incoming, config: &Config) -> Result<Bytes, R
     }
 }
 
-/// `None` if it is too large. The rest is then read and dropped, within reason: a client that is
-/// still writing when the connection closes never sees the answer.
+/// `None` when it is too large. The rest is then read and dropped, within reason: a client that
+/// is still writing when the connection closes never sees the answer.
 async fn collect(body: &mut Incoming, most: usize) -> Option<Bytes> {
     let (mut first, mut rest, mut size) = (Bytes::new(), BytesMut::new(), 0_usize);
-    // A body that breaks off ends here; the connection is gone, and with it anyone to tell.
+    // A body that breaks off ends here; the connection is gone, and so is who would be told.
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
         size = size.saturating_add(data.len());

@@ -17,12 +17,12 @@ pub(super) fn below(path: &str) -> Option<&str> {
     path.strip_prefix(HERE).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Proxies describe it in one of three ways: by `X-Forwarded-*` (Traefik, Caddy), by `X-Original-*`
+/// Proxies say it in one of three ways: by `X-Forwarded-*` (Traefik, Caddy), by `X-Original-*`
 /// (nginx), or by asking with the request itself, at its own path below ours (Envoy).
 ///
-/// Most pass on whatever else the client has sent. So a client may send the headers of another way
-/// besides those of its own proxy: if two ways contradict each other, nobody can tell which is the
-/// proxy's, and the request is refused.
+/// Most pass on whatever else the client has sent. So a client may send the fields of another
+/// proxy's way beside those of its own proxy: where two ways contradict each other, nobody can tell
+/// which is the proxy's, and the request is refused.
 pub(super) fn original(head: &Parts, client: Option<IpAddr>) -> Result<HttpRequest<'_>, Refusal> {
     let headers = &head.headers;
     if below(head.uri.path()).is_some_and(|path| !path.is_empty()) {
@@ -51,12 +51,12 @@ pub(super) fn original(head: &Parts, client: Option<IpAddr>) -> Result<HttpReque
             host: said.host.or_else(|| headers.get(HOST).map(HeaderValue::as_bytes)),
             ..nothing
         },
-        // Nothing is known about the caller except the address and the headers.
+        // Of whoever asks nothing is known but the address and the fields.
         (None, None) => nothing,
     })
 }
 
-/// The request that we got is the request that is asked about, except for the path.
+/// The request that we got is the request that is asked about, but for the path.
 fn itself(head: &Parts, client: Option<IpAddr>) -> HttpRequest<'_> {
     let target = head.uri.path_and_query().map_or("", |target| target.as_str());
     let authority = head.uri.authority().map(|authority| authority.as_str().as_bytes());
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn fields_of_another_proxys_way_change_nothing() {
-        // If the path is the request's own, no header says otherwise.
+        // Where the path is the request's own, no field says otherwise.
         let spoofed = [("host", "x"), ("x-forwarded-uri", "/b"), ("x-original-method", "GET")];
         assert_eq!(seen("/v1/authz/a", &spoofed), expected(["PUT", "x", "/a"]));
         // The method goes with the path, or it is nobody's.

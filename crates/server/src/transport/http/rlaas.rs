@@ -8,7 +8,7 @@ use super::problem::Refusal;
 use super::{Response, check};
 use crate::App;
 
-/// 200 or 429, as in RLaaS, with our body and headers.
+/// 200 or 429, as there, with our body and headers.
 pub(super) async fn answer<S: Store>(app: &App<S>, plan: &Plan, query: Option<&str>) -> Response {
     let Some(user) = query.and_then(|query| query_value(query.as_bytes(), "userId")) else {
         return Refusal::bad(Some("userId"), "`userId` is missing: expected /check?userId=ID")

@@ -72,8 +72,8 @@ async fn respond<S: Store>(
         }
         _ => {
             let (head, body) = request.into_parts();
-            // Read to the end, and ignored: some HTTP/2 clients lose an answer that comes while
-            // they are still sending.
+            // Heard out, and not listened to: an answer that comes over HTTP/2 while a client still
+            // sends is lost on some of them.
             drop(body::read(body, config).await);
             let (path, method, plan) = (head.uri.path(), &head.method, app.limiter().plan());
             match allowed(path) {
