@@ -17,10 +17,10 @@ pub(crate) struct Check {
     /// The policy's name, with --key
     #[arg(long, value_name = "NAME", requires = "key", conflicts_with = "attribute")]
     policy: Option<String>,
-    /// The caller: the value of the policy's one key attribute
+    /// Who asks: the value of the policy's one key attribute
     #[arg(long, value_name = "TEXT", requires = "policy")]
     key: Option<String>,
-    /// An attribute of the request, instead of a policy and a key; may be repeated
+    /// An attribute of the request, instead of a policy and a key; once for each
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = attribute)]
     attribute: Vec<(String, String)>,
     /// Units to take; 0 is a peek
@@ -34,7 +34,7 @@ pub(crate) struct Check {
         default_value = "http://127.0.0.1:8080"
     )]
     server: Server,
-    /// Print the answer as it came
+    /// Prints the answer as it came
     #[arg(long)]
     json: bool,
 }
@@ -55,7 +55,7 @@ impl Check {
         Ok(if is_allowed { ExitCode::SUCCESS } else { ExitCode::from(DENIED) })
     }
 
-    /// Exactly one way: by a policy and a key, or by attributes.
+    /// Once, by a policy and a key or by attributes.
     fn says_who_asks(&self) -> anyhow::Result<()> {
         if self.policy.is_none() && self.attribute.is_empty() {
             bail!(

@@ -40,7 +40,7 @@ impl Output {
     }
 }
 
-/// Prints to standard output.
+/// Says something on standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_with(|output| output.write_all(text.as_bytes()))
 }

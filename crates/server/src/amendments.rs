@@ -121,15 +121,15 @@ impl<S: Store> App<S> {
         }
     }
 
-    /// Rebuilds the plan from what is on the board.
+    /// Makes the plan anew, of what is on the board.
     fn obey(&self, notices: Notices) {
         let mut making = self.making().lock();
         making.version = Some(notices.version);
         let now = self.metrics().now();
         making.posted = notices.list.into_iter().filter_map(|notice| posted(notice, now)).collect();
         self.remake(&mut making);
-        // A remembered denial may be from a limit that was raised, or a count that was reset
-        // elsewhere.
+        // A denial that is remembered may be of a limit that was raised, or of a count that was
+        // reset elsewhere.
         self.limiter().forget_denials();
     }
 
@@ -237,7 +237,7 @@ impl<S: Store + Board + 'static> App<S> {
     }
 }
 
-/// A notice that cannot be read is from another version of this program, and not our business.
+/// What cannot be read is of another version of this program, and none of our business.
 fn posted(notice: Notice, now: Timestamp) -> Option<Posted> {
     let note: Note = serde_json::from_slice(&notice.text).ok()?;
     Some(Posted { amendment: note.into_amendment()?, until: now + notice.left, problem: None })

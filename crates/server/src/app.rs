@@ -24,7 +24,7 @@ pub struct App<S = MemoryStore> {
     metrics: Metrics,
     tracer: Option<Tracer>,
     making: Mutex<Making>,
-    /// Whose turn it is to look at the board: what was seen first is applied first.
+    /// Whose turn it is to look at the board: what was seen first is obeyed first.
     turn: tokio::sync::Mutex<()>,
     usage: Mutex<(Timestamp, Usage)>,
     shows_keys: bool,
@@ -38,7 +38,7 @@ pub struct App<S = MemoryStore> {
 struct Reloads {
     done: AtomicU64,
     refused: AtomicU64,
-    /// What is wrong with the file that would otherwise be in use.
+    /// What is wrong with the file that would be in use if it were right.
     problem: Mutex<Option<String>>,
 }
 
@@ -238,7 +238,7 @@ impl<S: Store> App<S> {
         self.tracer.as_ref().and_then(|_| trace::asked())
     }
 
-    /// Records a reload that took effect, or why it did not.
+    /// Takes note of a reload that took effect, or of why it did not.
     pub(crate) fn reloaded(&self, outcome: Result<(), &Problems>) {
         match outcome {
             Ok(()) => {

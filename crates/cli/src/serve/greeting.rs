@@ -109,8 +109,8 @@ impl Greeting<'_> {
     }
 }
 
-/// Attributes that a limit applies to, as JSON members. What a match requires besides is not known
-/// here, so a policy that requires nothing else is preferred.
+/// Attributes that a limit is about, as members of JSON. What a match asks for besides is not
+/// known here, so a policy that asks for nothing else is preferred.
 fn somebody(plan: &Plan) -> String {
     let keys = || plan.policies().iter().map(key_of_alice).filter(|key| !key.is_empty());
     let met = keys().find(|key| !plan.charges(key, Cost::ONE).charges().is_empty());

@@ -58,7 +58,7 @@ impl Serve {
     }
 }
 
-/// A value that does not mean Redis may mean the one store that has no address.
+/// Whoever does not mean Redis may mean the one store that has no address.
 fn no_store(url: &str, error: &RedisUrlError) -> anyhow::Error {
     match url.starts_with("redis") {
         true => anyhow!("{error}"),

@@ -44,7 +44,7 @@ impl Outcome {
             if charge.cost().is_peek() {
                 return Self::Peeked;
             }
-            // Without verdicts nobody was asked, and enforced policies are the ones that deny.
+            // Without verdicts nobody was asked, and the limits that count are the ones that deny.
             let unasked = decision.is_allowed() || !decision.counts(index);
             let verdict = decision.verdicts().get(index);
             match charge.rule().enforced {

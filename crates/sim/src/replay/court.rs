@@ -31,7 +31,7 @@ pub struct MemoryCourt {
 }
 
 impl MemoryCourt {
-    /// With room for as many keys as half a gigabyte holds for two of them.
+    /// Bounded so that two of these fit into half a gigabyte.
     pub fn new(plan: Plan) -> Self {
         let clock = ManualClock::default();
         let store = MemoryStore::builder()

@@ -49,31 +49,30 @@ use self::parse::Part;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What is stored
+/// # What is kept
 ///
 /// | algorithm | template | in Redis |
 /// |---|---|---|
 /// | `fixed-window` | with a window | a number for each window |
-/// | `sliding-window` | with a window | the same, and the previous window is read too |
+/// | `sliding-window` | with a window | the same, and the window before is read too |
 /// | `sliding-log` | without one | a sorted set: a member for each unit, milliseconds as its score |
-/// | `token-bucket` | | refused: limiters have no common layout for it |
+/// | `token-bucket` | | refused: limiters have no layout of it in common |
 ///
-/// Windows are aligned to the epoch, even if a rule would stagger them. A log is exact to the
-/// millisecond. All times are Redis's. Each decision is a call of its own here, so this is slower
-/// than our own keys and uses more of Redis's memory: use it only while there is another limiter to
-/// share with.
+/// Windows are aligned to the epoch, even where a rule would stagger them. A log is exact to the
+/// millisecond. All times are Redis's. A decision is a call of its own here, so this is slower than
+/// our own keys, and takes more of Redis's memory: use it while there is someone to share with.
 ///
-/// A key always has a time to live: until it stops mattering, plus a [buffer](Self::expiry_buffer);
-/// for a log, a second window if that is longer. A key found without one, or with too short a one,
-/// gets it with the next decision.
+/// A key always has a time to live: until it stops mattering, and a
+/// [buffer](Self::expiry_buffer) more; a log for a second window, if that is longer. One that is
+/// found without, or with too little, gets it with the next decision.
 ///
-/// # What callers can do
+/// # What others may do
 ///
-/// Names come from requests, so they are visible in Redis, and with `:` in a name a caller may be
-/// able to spell the name of another caller's key: `{entity}:{limit}` cannot tell `a:b` + `c` from
-/// `a` + `b:c`. Where that matters, use our own keys, which hold no user text. A name longer than
-/// 512 bytes, or with control characters, is replaced by a keyed hash of it, and so is one that is
-/// empty or contains braces if the template has a hash tag.
+/// Names come from requests, so their authors see them in Redis, and with `:` in a name one may
+/// be able to write the name of another's key: `{entity}:{limit}` cannot tell `a:b` + `c` from
+/// `a` + `b:c`. Where that matters, leave it to our own keys, which hold no user text. A name longer
+/// than 512 bytes, or with control characters, is replaced by a keyed hash of it, and so is one that
+/// is empty or has braces where the template has a hash tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct KeyFormat {
