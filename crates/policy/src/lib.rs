@@ -3,10 +3,11 @@
 //! A [`Source`] is what the user wrote; [`Plan::compile`] checks all of it once, and reports every
 //! problem with its location. From then on nothing can fail: [`Plan::charges`] finds the policies
 //! that apply to a request, and what it owes to each. Charges are what a store settles; nothing in
-//! this crate knows about stores, or reads a clock.
+//! this crate knows about stores, or reads a clock. Applications depend on `tidegate`, which
+//! re-exports what they need from here.
 //!
 //! A program that needs no file creates a [`Policy`], which has a name and some limits, and asks it
-//! with a [`Key`]. Applications depend on `tidegate`, which re-exports what they need from here.
+//! with a [`Key`]:
 //!
 //! ```
 //! use tidegate_core::Cost;
