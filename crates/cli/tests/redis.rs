@@ -35,7 +35,7 @@ impl Server {
         server
     }
 
-    /// Until its worker is: what is decided without Redis is not counted there.
+    /// Waits until its worker is connected: what is decided without Redis is not counted there.
     fn connected(&self) {
         let question = r#"{"attributes": {"key": "x", "user": "x", "userId": "x"}}"#;
         let is_asked = || self.ask("POST /v1/check", question).1.contains(r#""source":"store""#);

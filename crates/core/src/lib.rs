@@ -1,17 +1,18 @@
 //! Rate limiting as pure functions: state, cost and time in, a verdict out.
 //!
-//! This crate decides and does nothing else. It reads no clock, opens no socket, knows no key as
-//! text and has no dependency, so that every decision can be replayed, compared with a model and
-//! reproduced in another language. Stores keep the states; see `tidegate-store`.
+//! This crate decides and does nothing else. It reads no clock, opens no socket, never sees a key
+//! as text and has no dependencies, so that every decision can be replayed, compared with a model
+//! and reproduced in another language. Stores keep the states; see `tidegate-store`. Applications
+//! depend on `tidegate`, which re-exports what they need from here.
 //!
-//! | algorithm | most admitted in any span d up to the window W | memory a key |
+//! | algorithm | most admitted in any span d up to the window W | memory per key |
 //! |---|---|---|
 //! | [`FixedWindow`](algorithm::FixedWindow) | 2 L | constant |
 //! | [`SlidingWindow`](algorithm::SlidingWindow) | L (1 + d/W), below 2 L | constant |
 //! | [`SlidingLog`](algorithm::SlidingLog) | L | grows with the limit |
 //! | [`TokenBucket`](algorithm::TokenBucket) | burst + L d/W | constant |
 //!
-//! No decision uses floating point: times are whole microseconds, and products take 128 bits.
+//! No decision uses floating point: times are whole microseconds, and products are 128 bits wide.
 //!
 //! ```
 //! use tidegate_core::algorithm::{Algorithm, TokenBucket};

@@ -1,8 +1,8 @@
 //! The gateway: a reverse proxy that limits.
 //!
-//! [`Gateway`] is where requests go, by a plan; [`serve`] answers on a listener. A request is
-//! understood in one way or refused, becomes charges like any other, and is written anew for the
-//! service that its route leads to. Bodies are passed on as they come, both ways.
+//! [`Gateway`] says where requests go, according to a plan; [`serve`] answers on a listener. A
+//! request is either unambiguous or refused, becomes charges like any other, and is written anew
+//! for the service that its route leads to. Bodies are passed on as they come, in both directions.
 
 // What is to be said goes through the server's log: anything else among its lines is no JSON.
 #![warn(clippy::print_stderr, clippy::print_stdout)]

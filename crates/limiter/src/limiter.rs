@@ -97,7 +97,7 @@ impl<S: Store> Limiter<S> {
     /// fuller than full, but it is the caller who knows what was taken, and when: what is given
     /// back in a later window is given to that window.
     ///
-    /// A store that does not answer gives nothing back, and says so; that errs on the strict side.
+    /// Fails if the store does not answer; then nothing is given back, which errs on the strict side.
     pub async fn refund<K: Key + Sync + ?Sized>(
         &self,
         key: &K,
@@ -110,8 +110,8 @@ impl<S: Store> Limiter<S> {
         outcome
     }
 
-    /// Takes a decision about `key` back: what it took is given to whoever it was taken from (the
-    /// store, or what stood in for it), and nothing where it took nothing.
+    /// Undoes a decision about `key`: what it took goes back to where it was taken from (the store, or
+    /// its stand-in). A decision that took nothing gives nothing back.
     ///
     /// ```
     /// # use tidegate::{Cost, Limiter};

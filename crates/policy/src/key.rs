@@ -1,4 +1,4 @@
-//! Keys: what tells one caller from another.
+//! Keys: what distinguishes one caller from another.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use tidegate_core::Fingerprint;
 
-/// One or more parts that together name a caller.
+/// One or more parts that together identify a caller.
 ///
 /// Parts are kept apart: `("a", "bc")` and `("ab", "c")` are different keys, and so is `"abc"`.
 /// Text and its bytes are the same key. Nothing is normalised, copied or stored.
 ///
 /// ```
-/// use tidegate_policy::{Key, KeyHasher};
+/// use tidegate::{Key, Policy};
 ///
-/// let hasher = KeyHasher::random();
-/// assert_eq!(hasher.fingerprint("alice"), hasher.fingerprint(&b"alice"[..]));
-/// assert_ne!(hasher.fingerprint(&("a", "bc")), hasher.fingerprint(&("ab", "c")));
+/// let policy = Policy::new("api", ["5/minute".parse()?])?;
+/// assert_eq!(policy.fingerprint("alice"), policy.fingerprint(&b"alice"[..]));
+/// assert_ne!(policy.fingerprint(&("a", "bc")), policy.fingerprint(&("ab", "c")));
 ///
 /// struct ApiKey { tenant: u64, token: String }
 ///
@@ -27,13 +27,14 @@ use tidegate_core::Fingerprint;
 ///     }
 /// }
 /// let key = ApiKey { tenant: 7, token: "x".to_owned() };
-/// assert_eq!(hasher.fingerprint(&key), hasher.fingerprint(&(7_u64, "x")));
+/// assert_eq!(policy.fingerprint(&key), policy.fingerprint(&(7_u64, "x")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Key {
     /// Calls `part` with each part, always in the same order.
     fn each_part(&self, part: impl FnMut(&[u8]));
 
-    /// Its fingerprint, if somebody has taken it already.
+    /// Its fingerprint, if it has been computed already.
     #[doc(hidden)]
     #[inline]
     fn known(&self) -> Option<Fingerprint> {
@@ -47,8 +48,8 @@ pub trait Key {
     }
 }
 
-/// A key whose [`fingerprint`](crate::Policy::fingerprint) was taken before: it is used as it is,
-/// and means something to policies with the same hasher only.
+/// A key whose [`fingerprint`](crate::Policy::fingerprint) was computed before. It is used as it
+/// is, and is meaningful only to policies with the same hasher.
 impl Key for Fingerprint {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
@@ -158,8 +159,8 @@ impl Key for Cow<'_, str> {
     }
 }
 
-/// How many there are, and then each of them: so lists of different lengths stay apart also where
-/// they are parts of something larger.
+/// How many there are, and then each of them, so that lists of different lengths stay distinct even
+/// as parts of something larger.
 impl<K: Key> Key for [K] {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {

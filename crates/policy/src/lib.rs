@@ -1,11 +1,12 @@
 //! From a policy file to a compiled plan, and from a request to its charges.
 //!
 //! A [`Source`] is what the user wrote; [`Plan::compile`] checks all of it once, and reports every
-//! problem with its place. From then on nothing can fail: [`Plan::charges`] finds the policies
-//! that a request is about, and what it owes to each. Charges are what a store settles; nothing
-//! here knows one, or reads a clock.
+//! problem with its location. From then on nothing can fail: [`Plan::charges`] finds the policies
+//! that apply to a request, and what it owes to each. Charges are what a store settles; nothing in
+//! this crate knows about stores, or reads a clock. Applications depend on `tidegate`, which
+//! re-exports what they need from here.
 //!
-//! A program that needs no file makes a [`Policy`], which has a name and some limits, and asks it
+//! A program that needs no file creates a [`Policy`], which has a name and some limits, and asks it
 //! with a [`Key`]:
 //!
 //! ```

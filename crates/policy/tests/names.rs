@@ -1,4 +1,4 @@
-//! What callers are called where a store shows their names to others.
+//! What callers are called when a store shows their names to others.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 

@@ -1,8 +1,8 @@
-//! The server: one limiter behind doors that other programs knock on.
+//! The server: one limiter behind several listeners.
 //!
-//! [`Server`] opens doors and runs them on one worker for each core. [`serve`] is one of them
-//! alone: it takes a listener and a future that ends it, so a test can use port 0 and a program
-//! its signals. Requests become decisions in [`App`]; everything about bytes stays in the
+//! [`Server`] opens listeners and runs them on one worker per core. [`serve`] runs a single HTTP
+//! listener: it takes a listener and a future that ends it, so that a test can use port 0 and a
+//! program its signals. Requests become decisions in [`App`]; everything about bytes stays in the
 //! transports.
 //!
 //! ```

@@ -11,7 +11,7 @@ use tidegate_limiter::Decision;
 /// extensions, as a plain [`Decision`].
 ///
 /// ```
-/// use tidegate_tower::Decided;
+/// use tidegate::tower::Decided;
 ///
 /// async fn hello(Decided(decision): Decided) -> String {
 ///     format!("{:?} more", decision.remaining())

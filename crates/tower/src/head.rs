@@ -40,7 +40,7 @@ impl<'a> RequestHead<'a> {
         self.headers
     }
 
-    /// The first field of this name.
+    /// The first header of this name.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.headers.get(name).map(HeaderValue::as_bytes)
     }
@@ -50,9 +50,9 @@ impl<'a> RequestHead<'a> {
         self.extensions
     }
 
-    /// Who connected, where the server says so: a [`Peer`], `axum::extract::ConnectInfo` (feature
-    /// `axum`), tonic's `TcpConnectInfo` (feature `tonic`), or a bare [`SocketAddr`] in the
-    /// extensions. It may be a proxy.
+    /// The peer that connected, if the server says so: a [`Peer`], `axum::extract::ConnectInfo`
+    /// (feature `axum`), tonic's `TcpConnectInfo` (feature `tonic`), or a bare [`SocketAddr`] in
+    /// the extensions. It may be a proxy.
     pub fn peer(&self) -> Option<IpAddr> {
         let extensions = self.extensions;
         let peer = extensions.get().map(|Peer(ip)| *ip);
@@ -97,10 +97,10 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// Who connected: an extension for requests of a server that says it in no way we know.
+/// The peer that connected: an extension for servers that do not provide it in a way we know.
 ///
 /// ```
-/// use tidegate_tower::{Peer, RequestHead};
+/// use tidegate::tower::{Peer, RequestHead};
 ///
 /// let mut request = http::Request::new(());
 /// request.extensions_mut().insert(Peer("203.0.113.9".parse()?));

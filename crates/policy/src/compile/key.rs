@@ -1,4 +1,4 @@
-//! Keys and the overrides of some of them.
+//! Keys, and overrides for some of them.
 
 use std::collections::HashMap;
 
@@ -114,7 +114,7 @@ impl OverrideContext<'_> {
         self.limits.name
     }
 
-    /// From a text that is what stands below `overrides` in a file.
+    /// Compiled from a text in the form of the `overrides` section of a file.
     pub(crate) fn overrides(
         &self,
         key: &[KeyPart],
@@ -153,7 +153,7 @@ pub(super) fn overrides(
     overrides
 }
 
-/// Whom the key of an override stands for, if it is one.
+/// The subject that the key of an override stands for, if it is one.
 pub(crate) fn subject_of(text: &str, key: &[KeyPart], hasher: &KeyHasher) -> Option<Fingerprint> {
     let source = Source::new("key", text).ok()?;
     let text = Spot::new(0..0, text.to_owned());

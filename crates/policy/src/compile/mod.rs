@@ -118,7 +118,7 @@ pub(crate) struct Compiler {
     pub(crate) hasher: KeyHasher,
 }
 
-/// Two policies of one name would share counters.
+/// Two policies with the same name would share counters.
 fn check_names(file: &File, report: &mut Report<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for policy in &file.policies {
@@ -149,7 +149,7 @@ fn check_crowding(file: &File, policies: &[PlannedPolicy], report: &mut Report<'
     }
 }
 
-/// The limits of policies that have no condition and are not off.
+/// The limits of policies that have no conditions and are not off.
 pub(crate) fn unconditional_limits(policies: &[PlannedPolicy]) -> usize {
     let always =
         policies.iter().filter(|policy| policy.conditions.is_empty() && policy.indexed.is_none());

@@ -14,7 +14,7 @@ use crate::settings::{Mode, Precision};
 use crate::yaml::Spot;
 use crate::{KeyHasher, Policy};
 
-/// Of a policy with problems, as much as can be checked on.
+/// Compiles as much of a policy with problems as can still be checked.
 pub(crate) fn compile_policy(
     file: &PolicyFile,
     compiler: &mut Compiler,
@@ -87,12 +87,12 @@ fn context<'a>(
     }
 }
 
-/// Names are shown in headers, metrics and logs. What has none goes by another while the rest of
-/// it is checked.
+/// Names appear in headers, metrics and logs. A policy without one goes by another name while the
+/// rest of it is checked.
 fn name<'f>(name: &'f Spot<String>, report: &mut Report<'_>) -> &'f str {
     let most = Policy::MAX_NAME;
     let is_name = (1..=most).contains(&name.value.len()) && !name.value.contains(char::is_control);
-    // Of a name that is not there, that was said.
+    // A missing name has been reported already.
     if !is_name && !name.at.is_empty() {
         let value = brief(&name.value);
         let expected = format!("a name of 1 to {most} bytes without control characters");
@@ -119,7 +119,7 @@ fn tiers(
     file.tiers.iter().filter_map(tier).collect()
 }
 
-/// What is taken before the request happens. A cost that the response tells is one until then.
+/// What is taken before the request happens. A cost that the response determines is one until then.
 fn cost(file: Option<&CostFile>, compiler: &mut Compiler, report: &mut Report<'_>) -> CostSource {
     match file {
         None => CostSource::Fixed(Cost::ONE),
@@ -145,7 +145,7 @@ pub(super) fn units(text: &Spot<String>, report: &mut Report<'_>) -> Cost {
     units.and_then(|units| Cost::new(units).ok()).unwrap_or(Cost::ONE)
 }
 
-/// One unit in every span, as an exact log: a denial takes it, and whoever finds it taken is
+/// One unit in every span, as an exact log: a denial takes it, and a caller that finds it taken is
 /// blocked until it comes back.
 fn block(
     name: &str,

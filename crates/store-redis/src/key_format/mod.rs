@@ -1,4 +1,4 @@
-//! Keys named as another limiter names them, for those who share a Redis with one.
+//! Keys named the way another limiter names them, for a Redis that is shared with one.
 
 mod name;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use tidegate_core::{KeyTemplate, Limit, Span, WindowName};
 /// their names, and how long they live.
 ///
 /// ```
-/// use tidegate_store_redis::{KeyFormat, RedisConfig, RedisStore};
+/// use tidegate::{KeyFormat, RedisConfig, RedisStore};
 ///
 /// // RLaaS: fixed windows, and its log.
 /// let windows: KeyFormat = "rlaas:rate_limit:{entity}:{window_index}".parse()?;
@@ -49,7 +49,7 @@ use tidegate_core::{KeyTemplate, Limit, Span, WindowName};
 /// millisecond. All times are Redis's. A decision is a call of its own here, so this is slower than
 /// our own keys, and takes more of Redis's memory: use it while there is someone to share with.
 ///
-/// A key always has a time to live: until it stops to matter, and a
+/// A key always has a time to live: until it stops mattering, and a
 /// [buffer](Self::expiry_buffer) more; a log for a second window, if that is longer. One that is
 /// found without, or with too little, gets it with the next decision.
 ///
@@ -68,16 +68,16 @@ pub struct KeyFormat {
 }
 
 impl KeyFormat {
-    /// How much longer than it matters a key is kept, so that a limiter whose clock is late still
-    /// finds it; one second unless said, and at most a day.
+    /// How much longer than it matters a key is kept, so that a limiter whose clock is slow still
+    /// finds it. Defaults to one second, and is at most a day.
     pub fn expiry_buffer(self, buffer: Duration) -> Self {
         Self { buffer: Span::from(buffer).min(LONGEST_BUFFER), ..self }
     }
 
-    /// Whether this limit can be kept under such names; if not, the error says what can.
+    /// Whether this limit can be stored under such names; if not, the error says which ones can.
     ///
     /// ```
-    /// # use tidegate_store_redis::KeyFormat;
+    /// # use tidegate::KeyFormat;
     /// let format: KeyFormat = "sw:{{entity}}:{window_start}".parse()?;
     /// assert!(format.check(&"100/minute".parse()?).is_ok());
     /// // A burst asks for a token bucket.
@@ -88,8 +88,8 @@ impl KeyFormat {
         self.template.check(limit)
     }
 
-    /// Refuses a template whose keys a Cluster could not find. Which window it is, only Redis
-    /// knows, so all windows of an entity must be in one slot.
+    /// Refuses a template whose keys a Cluster could not find. Only Redis knows which window it is,
+    /// so all windows of an entity must be in one slot.
     pub(crate) fn check_cluster(&self) -> Result<(), KeyFormatError> {
         let same_slot = |entity: &'static str| {
             let name = self.split(|_| entity.into());

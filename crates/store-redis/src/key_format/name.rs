@@ -16,17 +16,17 @@ pub(crate) struct PlainName {
 }
 
 impl PlainName {
-    /// The name of the key of one window; without one, a name in the same slot.
+    /// The name of the key of one window; without a window, a name in the same slot.
     pub(crate) fn around(&self, window: &str) -> KeyName {
         KeyName::given([&self.head, window.as_bytes(), &self.tail].concat())
     }
 }
 
-/// The longest text that goes into a name as it is, in bytes.
+/// The longest text that goes into a name unchanged, in bytes.
 const LONGEST_TEXT: usize = 512;
 
 impl KeyFormat {
-    /// The name of a charge's keys. Who has no name is called by its fingerprint.
+    /// The name of a charge's keys. A caller without a name goes by its fingerprint.
     pub(crate) fn name(&self, charge: &Charge<'_>, secret: &[u8; 16]) -> PlainName {
         let tagged = self.template.parts().iter().any(|part| match part {
             TemplatePart::Text(text) => text.contains(['{', '}']),
@@ -60,8 +60,8 @@ impl KeyFormat {
     }
 }
 
-/// A text as it may stand in a name. Lengths are bounded, nobody writes what a terminal obeys, and
-/// nobody moves keys to another slot with braces of their own.
+/// A text as it may appear in a name. Lengths are bounded, nobody can inject what a terminal would
+/// obey, and nobody can move keys to another slot with braces of their own.
 fn shown<'a>(text: &'a str, tagged: bool, secret: &[u8; 16]) -> Cow<'a, str> {
     let breaks_tag = text.is_empty() || text.contains(['{', '}']);
     if text.len() <= LONGEST_TEXT && !text.contains(char::is_control) && !(tagged && breaks_tag) {

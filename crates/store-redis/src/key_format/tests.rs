@@ -65,7 +65,7 @@ fn what_does_not_belong_into_a_name_is_hashed() {
     }
     assert_eq!(name("k:{entity}:", &long[..512], "").len(), 3 + 512 + 1);
     assert_ne!(name("k:{entity}", "a\n", ""), name("k:{entity}", "a\r", ""));
-    // A brace is only a danger to a tag.
+    // A brace is dangerous only to a hash tag.
     assert_eq!(name("k:{entity}:", "{a}", ""), "k:{a}:7");
     for entity in ["{a}", "}", ""] {
         assert!(name("k:{{entity}}", entity, "").starts_with("k:{hash-"), "{entity}");
@@ -87,7 +87,7 @@ proptest! {
         let _ = template.parse::<KeyFormat>().map_err(|error| error.to_string());
     }
 
-    /// Texts that look more like templates: what is accepted also makes names.
+    /// Texts that look more like templates: whatever is accepted also makes names.
     #[test]
     fn no_template_makes_it_panic(
         pieces in prop::collection::vec(

@@ -12,10 +12,10 @@ use tidegate_limiter::{Network, OwnedKey};
 pub(crate) use self::find::Look;
 use crate::RequestHead;
 
-/// What tells one caller from another.
+/// What distinguishes one caller from another.
 ///
 /// ```
-/// use tidegate_tower::Key;
+/// use tidegate::tower::Key;
 ///
 /// #[derive(Clone)]
 /// struct UserId(u64);
@@ -27,18 +27,19 @@ use crate::RequestHead;
 ///
 /// # Requests that do not say who they are
 ///
-/// A request without the header or the extension is counted by its client's address, so that leaving
-/// something out is no way around a limit, and nobody suffers for what others leave out. Choose
-/// otherwise by [`or`](Key::or), [`or_shared`](Key::or_shared) or [`or_unlimited`](Key::or_unlimited).
+/// A request without the header or the extension is counted by its client's address, so that
+/// leaving something out is no way around a limit, and nobody suffers for what others leave out.
+/// Choose otherwise with [`or`](Key::or), [`or_shared`](Key::or_shared) or
+/// [`or_unlimited`](Key::or_unlimited).
 ///
-/// Where not even an address is known (see [`RequestHead::peer`]), all such requests share one
-/// counter, and that is said once.
+/// If not even an address is known (see [`RequestHead::peer`]), all such requests share one
+/// counter, and a warning says so once.
 ///
-/// # Who writes it
+/// # Who controls it
 ///
 /// A header says what the client wants it to say. Until something has checked it, a client with
 /// many of them has many counters: limit by address before authentication, and by an extension or a
-/// checked header behind it.
+/// checked header after it.
 #[derive(Clone)]
 pub struct Key {
     source: Source,
@@ -101,15 +102,15 @@ impl Key {
     /// The client's address. An IPv6 client is its network of 64 bits, and every notation of an
     /// address is one key.
     ///
-    /// Nobody is trusted unless said: the client is who connects. Behind a proxy that is the proxy,
-    /// for everyone: see [`trust_hops`](Key::trust_hops).
+    /// By default no proxy is trusted: the client is the peer that connects. Behind a proxy that is
+    /// the proxy, for everyone: see [`trust_hops`](Key::trust_hops).
     pub const fn client_ip() -> Self {
         Self::new(Source::ClientIp)
     }
 
-    /// The header of this name. A request that has it twice, with values that differ, is answered
-    /// with 400: it would be counted by the one, and a handler might go by the other. A text that is
-    /// no name is never found.
+    /// The header of this name. If a request has it twice with different values, the response is 400:
+    /// it would be counted by one of them, and a handler might use the other. A text that is not a
+    /// header name is never found.
     pub fn header(name: &str) -> Self {
         Self::new(Source::Header(name.parse().ok()))
     }
@@ -136,7 +137,7 @@ impl Key {
     /// Something that an earlier layer has put into the request's extensions.
     ///
     /// ```
-    /// # use tidegate_tower::Key;
+    /// # use tidegate::tower::Key;
     /// #[derive(Clone)]
     /// struct User { id: u64, tenant: String }
     ///
@@ -153,7 +154,7 @@ impl Key {
     /// Whatever a function finds.
     ///
     /// ```
-    /// # use tidegate_tower::{Key, RequestHead};
+    /// # use tidegate::tower::{Key, RequestHead};
     /// let by_host = Key::from_fn(|head: RequestHead<'_>| Some(head.uri().host()?.to_owned()));
     /// ```
     pub fn from_fn<K, F>(key: F) -> Self
@@ -187,7 +188,7 @@ impl Key {
         Self { source, address, absent: Absent::Address }
     }
 
-    /// So many proxies stand before us, always, and each appends to `X-Forwarded-For`: wherever
+    /// The number of proxies in front of us, each of which appends to `X-Forwarded-For`: wherever
     /// this key needs the client's address, it is the one that the first of them wrote. What a
     /// client writes there itself changes nothing. Zero says that there is no proxy.
     #[must_use]
@@ -195,12 +196,11 @@ impl Key {
         self.with_client(&ClientIp::behind_hops(hops))
     }
 
-    /// Whoever connects from these networks is a proxy that appends to `X-Forwarded-For`.
+    /// Any peer in these networks is a proxy that appends to `X-Forwarded-For`.
     ///
-    /// That takes a server that says who connects (see [`RequestHead::peer`]). Where none does, nobody
-    /// is trusted, all requests share one counter, and that is said once. On a unix socket, where only
-    /// a neighbour can connect, put a [`Peer`](crate::Peer) with a loopback address into the
-    /// extensions, and trust that.
+    /// The server has to tell the peer's address (see [`RequestHead::peer`]). If it does not, nobody is
+    /// trusted, all requests share one counter, and a warning is printed once. On a unix socket, put a
+    /// [`Peer`](crate::Peer) with a loopback address into the extensions, and trust that.
     #[must_use]
     pub fn trust_proxies(self, networks: impl IntoIterator<Item = Network>) -> Self {
         self.with_client(&ClientIp::behind_proxies(networks))
@@ -211,7 +211,7 @@ impl Key {
         self
     }
 
-    /// How many bits of an IPv6 address count: 64 unless said, and no more than that.
+    /// How many bits of an IPv6 address count. Defaults to 64, which is also the maximum.
     #[must_use]
     pub fn ipv6_prefix(mut self, bits: u8) -> Self {
         self.each_address(&mut |address| address.ipv6_prefix = bits);
