@@ -145,13 +145,13 @@ impl Serve {
     }
 }
 
-/// Logs when the store is lost, and when it is back.
+/// Logs when the store is lost, why, and when it is back.
 async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
     let mut said = None;
     loop {
         let problem = app.limiter().store_problem();
         match (&said, &problem) {
-            (None, Some(problem)) => {
+            (before, Some(problem)) if before.as_ref() != Some(problem) => {
                 let message = format!("deciding without the store: {problem}");
                 log::say(Level::Warn, "store_lost", &message, &[]);
             }

@@ -42,7 +42,6 @@ impl<S: Store> Gate<S> {
         match self.ask_within(&looks, terms.deadline).await {
             Ok(looked) => {
                 self.vitals.answered(watch.nanos());
-                self.trouble.is_over();
                 let each = charges.iter().zip(looked.verdicts());
                 let verdicts =
                     each.map(|(charge, verdict)| at_its_cost(charge, *verdict)).collect();

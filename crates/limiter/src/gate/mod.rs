@@ -128,7 +128,6 @@ impl<S: Store> Gate<S> {
         match asked {
             Ok(decision) => {
                 self.vitals.answered(watch.nanos());
-                self.trouble.is_over();
                 self.learn(denials, charges, &decision, now);
                 self.told(charges, terms, decision, now.at)
             }
@@ -144,20 +143,25 @@ impl<S: Store> Gate<S> {
         mode: impl Fn(usize) -> OnStoreError,
     ) -> Decision {
         self.vitals.failed(error, watch.nanos());
-        self.trouble.note(error);
+        self.trouble.note(error, self.now());
         self.without_store(charges, mode)
     }
 
     /// What is wrong with the store, until it answers again.
     pub(crate) fn store_problem(&self) -> Option<String> {
-        self.trouble.what()
+        self.trouble.what(self.now(), self.store.is_available())
+    }
+
+    /// By the clock of a remote store's decisions; others have no use for it.
+    fn now(&self) -> Timestamp {
+        self.denials.as_ref().map_or(Timestamp::ZERO, DenyCache::now)
     }
 
     pub(crate) fn report(&self) -> StoreReport {
         StoreReport {
             is_remote: self.is_remote(),
             is_available: self.store.is_available(),
-            problem: self.trouble.what(),
+            problem: self.store_problem(),
             latency: self.vitals.latency(),
             errors: self.vitals.errors(),
         }
@@ -242,7 +246,7 @@ impl<S: Store> Gate<S> {
             .zip(&rules)
             .map(|(charge, rule)| Charge::new(charge.subject(), charge.cost(), rule))
             .collect();
-        let now = self.denials.as_ref().map_or(Timestamp::ZERO, DenyCache::now);
+        let now = self.now();
         Decision::of_charges(&local, Source::Fallback, |out| {
             let passes = self.fallback.settle(&local, now, out);
             let watched = out.iter_mut().enumerate();
