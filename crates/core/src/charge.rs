@@ -101,6 +101,7 @@ pub struct Charge<'a> {
     entity: Option<&'a str>,
     limit_name: Option<&'a str>,
     key_format: Option<&'a str>,
+    policy: u32,
 }
 
 impl<'a> Charge<'a> {
@@ -109,7 +110,7 @@ impl<'a> Charge<'a> {
     #[inline]
     pub fn new(subject: Fingerprint, cost: Cost, rule: &'a Rule) -> Self {
         let counter = subject ^ rule.id;
-        Self { counter, cost, rule, entity: None, limit_name: None, key_format: None }
+        Self { counter, cost, rule, entity: None, limit_name: None, key_format: None, policy: 0 }
     }
 
     /// Adds a name for the caller, for stores that show names to others. Equal subjects must have
@@ -136,6 +137,26 @@ impl<'a> Charge<'a> {
         Self { key_format: Some(template), ..self }
     }
 
+    /// Says which of a request's policies it belongs to: the shadow limits of one policy and caller
+    /// are settled together. Without a number, all charges are of one policy.
+    #[inline]
+    #[must_use]
+    pub const fn of_policy(self, number: u32) -> Self {
+        Self { policy: number, ..self }
+    }
+
+    /// The number of its policy.
+    #[inline]
+    pub const fn policy(&self) -> u32 {
+        self.policy
+    }
+
+    /// Whether both are shadow limits of one policy and caller.
+    pub fn watches_with(&self, other: &Self) -> bool {
+        let is_shadow = !self.rule.enforced && !other.rule.enforced;
+        is_shadow && self.policy == other.policy && self.subject() == other.subject()
+    }
+
     /// The template for the key's name, if one was given.
     #[inline]
     pub const fn key_format(&self) -> Option<&'a str> {
@@ -159,6 +180,16 @@ impl<'a> Charge<'a> {
     #[must_use]
     pub const fn with_cost(self, cost: Cost) -> Self {
         Self { cost, ..self }
+    }
+
+    /// The same charge to a variant of its rule, which must have the same id.
+    #[inline]
+    #[must_use]
+    pub const fn with_rule<'b>(self, rule: &'b Rule) -> Charge<'b>
+    where
+        'a: 'b,
+    {
+        Charge { rule, ..self }
     }
 
     /// Which counter this is.

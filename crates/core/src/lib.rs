@@ -48,7 +48,7 @@ pub use cost::{Cost, CostTooLarge, MAX_COUNT};
 pub use key_template::{KeyTemplate, KeyTemplateError, Placeholder, TemplatePart, WindowName};
 pub use limit::{AlgorithmKind, Limit};
 pub use quota::{Quota, QuotaError};
-pub use settle::{Accounts, settle};
+pub use settle::{Accounts, pays, settle};
 pub use state::State;
 pub use time::{Span, Timestamp};
 pub use verdict::Verdict;

@@ -17,9 +17,9 @@ pub trait Accounts {
 
 /// Decides a request: whether every enforced charge passes, with each charge's verdict in `out`.
 ///
-/// Either all enforced charges pay or none does. A shadow charge never vetoes; it pays when the
-/// request goes ahead and it would have allowed it, so that its count is what it would be if it
-/// were enforced. Two charges to one counter are judged by their sum.
+/// Either all enforced charges pay or none does. A shadow charge never vetoes. It pays when the request
+/// goes ahead and all shadow charges of its policy would have allowed it, so its count is what it would
+/// be if the policy were enforced. Two charges to one counter are judged by their sum.
 ///
 /// ```
 /// use tidegate_core::{Accounts, Charge, Cost, Verdict, settle};
@@ -60,17 +60,29 @@ where
         out.extend([verdict]);
     }
     let verdicts = out.get_mut(first..).unwrap_or_default();
-    for (index, (charge, verdict)) in charges.iter().zip(verdicts).enumerate() {
+    for (index, charge) in charges.iter().enumerate() {
         if charge.cost().is_peek() {
             continue;
         }
-        if passes && verdict.allowed {
-            *verdict = accounts.commit(index);
+        if passes && pays(charges, verdicts, index) {
+            verdicts[index] = accounts.commit(index);
         } else {
             accounts.deny(index);
         }
     }
     passes
+}
+
+/// Whether the charge at `index` pays for a request that passes: it has room for it, and if it is a
+/// shadow, so have all shadow limits of the same policy and caller. Otherwise the policy would have
+/// denied the request, and none of its limits would have paid.
+pub fn pays(charges: &[Charge<'_>], verdicts: &[Verdict], index: usize) -> bool {
+    let (Some(charge), Some(verdict)) = (charges.get(index), verdicts.get(index)) else {
+        return false;
+    };
+    let denies =
+        |(other, verdict): (&Charge<'_>, &Verdict)| !verdict.allowed && charge.watches_with(other);
+    verdict.allowed && (charge.rule().enforced || !charges.iter().zip(verdicts).any(denies))
 }
 
 /// The cost of a charge plus that of earlier charges on the same counter that will pay.
@@ -154,6 +166,18 @@ mod tests {
             assert_eq!(book.used(0), cost);
             assert_eq!(book.used(1) == cost, shadow_pays);
             assert_eq!(out[1].allowed, shadow_pays);
+        }
+    }
+
+    #[test]
+    fn the_shadow_limits_of_one_policy_all_pay_or_none_does() {
+        let (strict, loose) = (rule(1, "1/minute", false), rule(2, "10/minute", false));
+        for (policy, loose_pays) in [(7, false), (8, true)] {
+            let charges = [charge(&strict, 2).of_policy(7), charge(&loose, 2).of_policy(policy)];
+            let (mut book, mut out) = (Book::new(&charges), Vec::new());
+            assert!(settle(&charges, &mut book, &mut out));
+            assert_eq!((out[0].allowed, out[1].allowed), (false, true));
+            assert_eq!((book.used(0), book.used(1) == 2), (0, loose_pays));
         }
     }
 

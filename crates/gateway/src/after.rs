@@ -35,7 +35,7 @@ pub(crate) async fn settle<S: Store>(
         // A limit that is only watched and had no room took nothing: to it there was no request.
         let is_in = |index: &usize| {
             owed.policy_name(*index) == Some(policy.name())
-                && decision.verdicts().get(*index).is_none_or(|verdict| verdict.allowed)
+                && (decision.verdicts().is_empty() || decision.took(owed.charges(), *index))
         };
         let owed = owed.part((index..owed.charges().len()).filter(is_in));
         take(app, &owed, cost.get() - 1).await;

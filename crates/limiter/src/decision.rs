@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_core::{Charge, Rule, Span, Verdict};
+use tidegate_core::{Charge, Rule, Span, Verdict, pays};
 use tidegate_store::Verdicts;
 
 /// Whether something may happen now, and what to tell the caller.
@@ -173,11 +173,11 @@ impl Decision {
         self.enforced & bit(index) != 0
     }
 
-    /// Whether the limit at `index` took the request's cost: only where the request passed and the
-    /// limit had room, which one that is only watched need not have.
-    pub fn took(&self, index: usize) -> bool {
-        let took_any = self.allowed && !matches!(self.source, Source::DenyCache | Source::None);
-        took_any && self.verdicts.get(index).is_some_and(|verdict| verdict.allowed)
+    /// Whether the charge at `index`, of those that were decided about, was paid. A shadow limit need
+    /// not have been, even if the request passed.
+    pub fn took(&self, charges: &[Charge<'_>], index: usize) -> bool {
+        let is_paid = self.allowed && !matches!(self.source, Source::DenyCache | Source::None);
+        is_paid && pays(charges, &self.verdicts, index)
     }
 
     /// The index of the tightest enforced limit.

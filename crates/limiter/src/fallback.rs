@@ -108,11 +108,8 @@ impl Fallback {
     ) -> bool {
         let stand_in = self.stand_in.get_or_init(MemoryStore::new);
         let rules: Vec<Rule> = charges.iter().map(|charge| self.share(charge.rule())).collect();
-        let shares: Vec<Charge<'_>> = charges
-            .iter()
-            .zip(&rules)
-            .map(|(charge, rule)| Charge::new(charge.subject(), charge.cost(), rule))
-            .collect();
+        let shares: Vec<Charge<'_>> =
+            charges.iter().zip(&rules).map(|(charge, rule)| charge.with_rule(rule)).collect();
         for (charge, share) in charges.iter().zip(&shares) {
             self.seed(stand_in, charge, share, now);
         }

@@ -132,10 +132,11 @@ impl<S: Store> Limiter<S> {
     ) -> Result<(), StoreError> {
         let mut outcome = Ok(());
         let charges = self.policy.charges(key, cost);
-        let taken = charges.iter().enumerate().filter(|(index, _)| decision.took(*index));
-        for (_, charge) in taken {
-            let payee = Payee::of(decision.source());
-            outcome = outcome.and(self.gate.refund(charge, payee).await);
+        for (index, charge) in charges.iter().enumerate() {
+            if decision.took(&charges, index) {
+                let payee = Payee::of(decision.source());
+                outcome = outcome.and(self.gate.refund(charge, payee).await);
+            }
         }
         outcome
     }

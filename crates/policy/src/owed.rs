@@ -180,7 +180,7 @@ impl<'p> Owed<'p> {
 
     pub(crate) fn push(&mut self, policy: u32, charge: Charge<'p>) {
         if self.charges.len() < Plan::MAX_CHARGES {
-            self.charges.push(charge);
+            self.charges.push(charge.of_policy(policy));
             self.owners.push(policy);
         } else {
             self.is_crowded = true;

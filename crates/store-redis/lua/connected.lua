@@ -1,10 +1,10 @@
 -- Requests that share keys, or have several: a flat list of numbers.
 --   key, cost, rest                                  one limit
---   0, n, and n times key, cost, rest, enforced      several: all pay, or none does
+--   0, n, and n times key, cost, rest, watch         several: all pay, or none does
 --   -1, key, amount, rest                            give back
 --   -2, key                                          forget
 local function settle_connected(count)
-  local TOGETHER, GIVE_BACK = 0, -1
+  local TOGETHER, GIVE_BACK, ENFORCED = 0, -1, 0
   -- Each key's value, rule, algorithm, own time, and state in three parts.
   local raw, rule, by, at, first, second, third = {}, {}, {}, {}, {}, {}, {}
   -- Keys whose state is not what is stored, and those among them for which that matters.
@@ -80,13 +80,17 @@ local function settle_connected(count)
   end
 
   local function settle_together(place, n)
-    local fits, passes = {}, true
+    local fits, passes, refused = {}, true, {}
     for i = 0, n - 1 do
+      local watch = requests[place + i * 4 + 3]
       fits[i] = probe(sum(place, i, fits))
-      passes = passes and (fits[i] or requests[place + i * 4 + 3] == 0)
+      if not fits[i] then
+        if watch == ENFORCED then passes = false else refused[watch] = true end
+      end
     end
     for i = 0, n - 1 do
-      pay(passes and fits[i], unpack(requests, place + i * 4, place + i * 4 + 2))
+      local pays = passes and fits[i] and not refused[requests[place + i * 4 + 3]]
+      pay(pays, unpack(requests, place + i * 4, place + i * 4 + 2))
     end
   end
 

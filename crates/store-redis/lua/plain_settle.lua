@@ -1,17 +1,17 @@
 -- Decides one request over keys that another limiter also writes: all its charges pay, or none
 -- does. Returns the time, and three numbers for each charge, from which the caller works out the
 -- verdict: counts, or a log's count, its newest instant and the one whose leaving makes room.
-local SETTLE, GIVE_BACK = 0, 1
+local SETTLE, GIVE_BACK, ENFORCED = 0, 1, 0
 local LAYOUTS = { plain_fixed_window, plain_sliding_window, plain_log }
 
 local charges, accounts, told = {}, {}, { now }
 
 for i, packed_charge in ipairs(packed[4]) do
-  local layout, limit, window, counts_denied, cost, enforced, first, unit, head, tail =
+  local layout, limit, window, counts_denied, cost, watch, first, unit, head, tail =
     unpack(packed_charge)
   charges[i] = {
     by = LAYOUTS[layout], limit = limit, window = window, counts_denied = counts_denied == 1,
-    cost = cost, enforced = enforced == 1, first = first, unit = unit, head = head, tail = tail,
+    cost = cost, watch = watch, first = first, unit = unit, head = head, tail = tail,
   }
   -- Charges to one counter share it.
   accounts[i] = accounts[first] or charges[i].by.open(charges[i])
@@ -33,17 +33,20 @@ local function sum(i, paying)
 end
 
 local function settle()
-  local paying, passes = {}, true
+  local paying, passes, refused = {}, true, {}
   for i, it in ipairs(charges) do
     local cost = sum(i, paying)
     local a, b, c = it.by.tell(accounts[i], it, cost)
     told[#told + 1], told[#told + 2], told[#told + 3] = a, b, c
     paying[i] = fits(it, accounts[i], cost)
-    passes = passes and (paying[i] or not it.enforced)
+    if not paying[i] then
+      if it.watch == ENFORCED then passes = false else refused[it.watch] = true end
+    end
   end
   for i, it in ipairs(charges) do
     if it.cost > 0 then
-      local act = passes and paying[i] and it.by.take or it.by.deny
+      local pays = passes and paying[i] and not refused[it.watch]
+      local act = pays and it.by.take or it.by.deny
       act(it, accounts[i], it.cost)
     end
   end

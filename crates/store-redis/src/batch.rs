@@ -18,6 +18,7 @@ pub(crate) struct Item {
     pub(crate) counter: Fingerprint,
     pub(crate) cost: Cost,
     pub(crate) rule: Rule,
+    pub(crate) policy: u32,
     /// How far the key's own time runs ahead.
     pub(crate) phase: Span,
     /// Set if another limiter keeps the count too; then `key` only determines the slot.
@@ -33,14 +34,23 @@ impl Item {
             counter: charge.counter(),
             cost: charge.cost(),
             rule: *charge.rule(),
+            policy: charge.policy(),
             phase: charge.phase(),
             plain: None,
             place: 0,
         }
     }
 
+    /// Which of `items`, counted from 1, is the first shadow limit of the same policy and caller; 0 if
+    /// this one is enforced.
+    pub(crate) fn watch(&self, items: &[Self]) -> u64 {
+        let charge = self.charge();
+        let first = items.iter().position(|other| other.charge().watches_with(&charge));
+        first.map_or(0, |index| index as u64 + 1)
+    }
+
     pub(crate) fn charge(&self) -> Charge<'_> {
-        Charge::new(self.counter ^ self.rule.id, self.cost, &self.rule)
+        Charge::new(self.counter ^ self.rule.id, self.cost, &self.rule).of_policy(self.policy)
     }
 }
 

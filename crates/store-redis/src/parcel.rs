@@ -138,7 +138,7 @@ impl Parcel {
                     pack::number(out, items.len() as u64);
                     for item in items {
                         self.write_item(item, out);
-                        pack::number(out, u64::from(item.rule.enforced));
+                        pack::number(out, item.watch(items));
                     }
                     2 + 4 * items.len()
                 }

@@ -100,6 +100,36 @@ pub fn several_limits_agree_with_the_model(subject: &impl Subject) {
     );
 }
 
+/// A policy that only watches says what it would say if it were obeyed, request for request.
+pub fn a_shadow_says_what_enforcing_would(subject: &impl Subject) {
+    let request = (0..4_u64, prop_oneof![Just(0), 0..=1_000_000_u64]);
+    let requests = prop::collection::vec(request, 1..40);
+    for_all(
+        subject.share_of(CASES / 2),
+        (prop::collection::vec(limits(), 1..4), requests),
+        |(limits, requests)| {
+            let obeyed: Vec<Rule> = limits.into_iter().map(rule).collect();
+            let watched: Vec<Rule> =
+                obeyed.iter().map(|it| Rule { enforced: false, ..rule(it.limit) }).collect();
+            let key = fresh();
+            let mut now = Timestamp::from_secs(1_000_000);
+            for (cost, wait) in requests {
+                now = now + Span::from_micros(wait);
+                subject.set_now(now);
+                let cost = Cost::new(cost).unwrap();
+                let settle = |rules: &[Rule]| {
+                    let charges: Vec<_> =
+                        rules.iter().map(|rule| Charge::new(key, cost, rule)).collect();
+                    subject.settle(&charges)
+                };
+                let (passes, told) = settle(&obeyed);
+                assert_eq!(settle(&watched), (true, told.clone()));
+                assert_eq!(told.iter().all(|verdict| verdict.allowed), passes);
+            }
+        },
+    );
+}
+
 /// What one key or one rule does is invisible to every other key and rule.
 pub fn counters_are_apart(subject: &impl Subject) {
     for_all(

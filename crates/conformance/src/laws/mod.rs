@@ -7,9 +7,9 @@ mod exactness;
 mod time;
 
 pub use agreement::{
-    agrees_with_the_model, agrees_with_the_model_when_limits_change,
-    agrees_with_the_model_when_the_clock_goes_back, counters_are_apart,
-    large_counts_agree_with_the_model, many_keys_agree_with_the_model,
+    a_shadow_says_what_enforcing_would, agrees_with_the_model,
+    agrees_with_the_model_when_limits_change, agrees_with_the_model_when_the_clock_goes_back,
+    counters_are_apart, large_counts_agree_with_the_model, many_keys_agree_with_the_model,
     several_limits_agree_with_the_model, staggered_windows_keep_the_law,
 };
 pub use bounds::{

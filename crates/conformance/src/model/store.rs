@@ -34,18 +34,47 @@ impl Inner {
         copy
     }
 
-    /// Plays the request on copies, one charge after the other, and keeps them if all passed.
+    /// Plays the request on copies, one charge after the other. If all enforced charges pass, it is
+    /// played once more with those that pay, and that is kept.
     fn settle(&mut self, charges: &[Charge<'_>]) -> (bool, Verdicts) {
+        let (probed, _) = self.play(charges, |_, verdict| verdict.allowed);
+        let denied = |index: &usize| !probed[*index].allowed;
+        let is_shadow = |index: &usize| !charges[*index].rule().enforced;
+        if !(0..charges.len()).filter(denied).all(|index| is_shadow(&index)) {
+            return (false, charges.iter().map(|charge| self.deny(charge)).collect());
+        }
+        // The shadow limits of one policy and caller pay together, or not at all.
+        let pays = |index: usize| {
+            let siblings = (0..charges.len()).filter(|other| {
+                is_shadow(other)
+                    && is_shadow(&index)
+                    && charges[*other].policy() == charges[index].policy()
+                    && charges[*other].subject() == charges[index].subject()
+            });
+            probed[index].allowed && siblings.clone().all(|other| probed[other].allowed)
+        };
+        let (played, models) = self.play(charges, |index, _| pays(index));
+        models.into_iter().for_each(|(counter, model)| self.keep(counter, model));
+        let each = probed.iter().zip(&played);
+        let told = each.map(|(probed, played)| if probed.allowed { *played } else { *probed });
+        (true, told.collect())
+    }
+
+    /// What each charge is told, and what becomes of the models, if those pay that `pays` says.
+    fn play(
+        &self,
+        charges: &[Charge<'_>],
+        pays: impl Fn(usize, &Verdict) -> bool,
+    ) -> (Verdicts, HashMap<Fingerprint, Box<dyn Model>>) {
         let mut played: HashMap<Fingerprint, Box<dyn Model>> = HashMap::new();
-        let (mut passes, mut verdicts) = (true, Verdicts::new());
-        for charge in charges {
+        let mut verdicts = Verdicts::new();
+        for (index, charge) in charges.iter().enumerate() {
             let now = self.time(charge);
             let known = played.get(&charge.counter()).map(|model| model.copy());
             let mut model = known.unwrap_or_else(|| self.copy_of(charge));
             let mut verdict = model.probe(charge.cost(), now);
-            passes &= verdict.allowed || !charge.rule().enforced;
             if charge.cost() > Cost::PEEK {
-                if verdict.allowed {
+                if pays(index, &verdict) {
                     model.commit(charge.cost(), now);
                     let left = model.probe(Cost::PEEK, now);
                     verdict = Verdict { allowed: true, retry_after: None, ..left };
@@ -56,14 +85,7 @@ impl Inner {
             }
             verdicts.push(verdict);
         }
-        if passes {
-            played.into_iter().for_each(|(counter, model)| self.keep(counter, model));
-        } else {
-            for (charge, verdict) in charges.iter().zip(&mut verdicts) {
-                *verdict = self.deny(charge);
-            }
-        }
-        (passes, verdicts)
+        (verdicts, played)
     }
 
     /// The verdict of a charge whose request was denied, and what the denial leaves behind.

@@ -241,11 +241,8 @@ impl<S: Store> Gate<S> {
             ..*charge.rule()
         };
         let rules: SmallVec<[Rule; 4]> = charges.iter().enumerate().map(rule).collect();
-        let local: SmallVec<[Charge<'_>; 4]> = charges
-            .iter()
-            .zip(&rules)
-            .map(|(charge, rule)| Charge::new(charge.subject(), charge.cost(), rule))
-            .collect();
+        let local: SmallVec<[Charge<'_>; 4]> =
+            charges.iter().zip(&rules).map(|(charge, rule)| charge.with_rule(rule)).collect();
         let now = self.now();
         Decision::of_charges(&local, Source::Fallback, |out| {
             let passes = self.fallback.settle(&local, now, out);

@@ -254,7 +254,7 @@ impl<S: Store> PlanLimiter<S> {
     ) -> Result<(), StoreError> {
         let mut outcome = Ok(());
         for (index, charge) in owed.named_charges().iter().enumerate() {
-            if decision.took(index) && is_meant(index) {
+            if decision.took(owed.charges(), index) && is_meant(index) {
                 let payee = Payee::of(decision.source());
                 outcome = outcome.and(self.gate.refund(charge, payee).await);
             }

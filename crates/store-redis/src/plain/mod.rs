@@ -47,11 +47,11 @@ fn argument(ask: &Ask, items: &[Item]) -> Vec<u8> {
     pack::number(&mut out, items.iter().find_map(plain).unwrap_or_default());
     pack::bytes(&mut out, format!("{:016x}", fastrand::u64(..)).as_bytes());
     pack::list(&mut out, items.len());
-    items.iter().for_each(|item| write(&mut out, item, first_of(items, item)));
+    items.iter().for_each(|item| write(&mut out, item, items));
     out
 }
 
-fn write(out: &mut Vec<u8>, item: &Item, first: usize) {
+fn write(out: &mut Vec<u8>, item: &Item, items: &[Item]) {
     let Some(plain) = &item.plain else { return };
     let quota = item.rule.limit.quota();
     let numbers = [
@@ -60,8 +60,8 @@ fn write(out: &mut Vec<u8>, item: &Item, first: usize) {
         quota.window().as_micros(),
         u64::from(matches!(&item.rule.limit, Limit::FixedWindow(by) if by.counts_denied())),
         item.cost.get(),
-        u64::from(item.rule.enforced),
-        first as u64 + 1,
+        item.watch(items),
+        first_of(items, item) as u64 + 1,
         plain.unit.as_micros(),
     ];
     pack::list(out, numbers.len() + 2);
