@@ -13,7 +13,8 @@ use crate::field::{Item, parse};
 pub(crate) struct Told {
     /// Whether the request was refused for want of quota or capacity.
     pub(crate) is_refused: bool,
-    /// When to come back, as `Retry-After` says it, or the limit that a refusal shows.
+    /// When to come back, as `Retry-After` says it, or the limit that a refusal shows. Never zero: who
+    /// is refused and told to come back at once was told nothing.
     pub(crate) retry_after: Option<Duration>,
     /// How the tightest limit stands.
     pub(crate) standing: Option<Standing>,
@@ -35,7 +36,10 @@ impl Told {
             matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
         let standing = standing(headers);
         let exhausted = standing.filter(|standing| is_refused && standing.remaining == 0);
-        let retry_after = retry_after(headers).or_else(|| exhausted.map(|it| it.reset));
+        let is_wait = |wait: &Duration| !wait.is_zero();
+        let retry_after = retry_after(headers)
+            .filter(is_wait)
+            .or_else(|| exhausted.map(|it| it.reset).filter(is_wait));
         Self { is_refused, retry_after, standing }
     }
 }
@@ -113,7 +117,7 @@ mod tests {
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         assert_eq!(wait(&[("retry-after", "120")]), Some(120));
-        assert_eq!(wait(&[("retry-after", " 0 ")]), Some(0));
+        assert_eq!(wait(&[("retry-after", " 7 ")]), Some(7));
         assert_eq!(wait(&[("retry-after", "99999999999999999999")]), Some(u64::MAX));
         for text in ["", "-1", "1.5", "soon", "1e3"] {
             assert_eq!(wait(&[("retry-after", text)]), None, "{text}");
@@ -126,10 +130,19 @@ mod tests {
         ] {
             assert_eq!(wait(&[("retry-after", at), now]), Some(30), "{at}");
         }
-        // A date that is over, by the server's clock and by ours.
-        assert_eq!(wait(&[("retry-after", "Sun, 06 Nov 1994 08:49:00 GMT"), now]), Some(0));
-        assert_eq!(wait(&[("retry-after", "Sun, 06 Nov 1994 08:49:00 GMT")]), Some(0));
         assert!(wait(&[("retry-after", "Fri, 01 Jan 2100 00:00:00 GMT")]) > Some(1_000_000));
+    }
+
+    #[test]
+    fn no_wait_is_no_advice() {
+        assert_eq!(wait(&[("retry-after", "0")]), None);
+        assert_eq!(wait(&[("ratelimit", r#""a";r=0;t=0"#)]), None);
+        // A date that is over, by the server's clock and by ours.
+        let (over, now) = ("Sun, 06 Nov 1994 08:49:00 GMT", "Sun, 06 Nov 1994 08:49:07 GMT");
+        assert_eq!(wait(&[("retry-after", over), ("date", now)]), None);
+        assert_eq!(wait(&[("retry-after", over)]), None);
+        // The limit may say more.
+        assert_eq!(wait(&[("retry-after", "0"), ("ratelimit", r#""a";r=0;t=7"#)]), Some(7));
     }
 
     #[test]

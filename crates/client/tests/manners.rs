@@ -177,6 +177,21 @@ async fn a_budget_bounds_uninvited_retries_of_all_calls() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn to_come_back_at_once_is_no_invitation() {
+    for told in ["0", "Sun, 06 Nov 1994 08:49:37 GMT"] {
+        let server = Server::new([line(429, &[("retry-after", told)])]);
+        let client = server.client(PoliteLayer::new());
+        for _ in 0..100 {
+            assert_eq!(client.get().await, Ok(429));
+        }
+        let times = server.times();
+        // Ten retries to begin with, and one for five calls; none of them at once.
+        assert!((110..=130).contains(&times.len()), "{told}: {}", times.len());
+        assert!(times.last() > Some(&1_000), "{told}: {times:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_slows_down_before_it_is_refused() {
     let fields =
         |state| line(200, &[("ratelimit-policy", r#""p";q=100;w=100"#), ("ratelimit", state)]);
