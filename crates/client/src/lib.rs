@@ -26,7 +26,8 @@
 //! - **It listens.** `Retry-After`, in seconds or as a date, of a 429 or a 503 holds for all requests
 //!   to that server, also for those that wait already. Nothing is sent earlier than told.
 //! - **It paces.** `RateLimit` and `RateLimit-Policy` say how much is left, for how long. Below half of
-//!   the quota, requests are spread over what is left of the window.
+//!   the quota, requests are spread over what is left of the window. That is a courtesy, and fails no
+//!   call: only a refusal does.
 //! - **It retries** what may be sent twice, with a random wait on top of what was told, so that not
 //!   everyone comes back at once; with exponential backoff where nothing was told. Within a number
 //!   of attempts, a time, and a [`Budget`].
@@ -38,11 +39,13 @@
 //!
 //! [`examples/survivor.rs`]: https://github.com/tidegate/tidegate/blob/main/crates/client/examples/survivor.rs
 
+mod allowance;
 mod backoff;
 mod budget;
 mod error;
 mod field;
 mod layer;
+mod line;
 mod observer;
 mod pacer;
 mod replay;

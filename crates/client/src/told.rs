@@ -88,6 +88,12 @@ impl Standing {
         let parts = u32::try_from(self.remaining.max(1)).unwrap_or(u32::MAX);
         self.reset.checked_div(parts).unwrap_or(self.reset)
     }
+
+    /// The same if it is to last for ever: the policy's own rate.
+    pub(crate) fn steady_gap(&self) -> Option<Duration> {
+        let quota = u32::try_from(self.quota?).unwrap_or(u32::MAX);
+        self.window?.checked_div(quota)
+    }
 }
 
 fn items(headers: &HeaderMap, name: &HeaderName) -> Vec<Item> {

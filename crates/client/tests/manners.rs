@@ -216,6 +216,56 @@ async fn it_slows_down_before_it_is_refused() {
     assert_eq!(server.times(), [0; 5]);
 }
 
+/// 4 of 10 for ten seconds: one a second.
+const HALF_USED: &[(&str, &str)] =
+    &[("ratelimit-policy", r#""p";q=10;w=10"#), ("ratelimit", r#""p";r=4;t=10"#)];
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_too_far_away_fails_no_call() {
+    let daily =
+        [("ratelimit-policy", r#""p";q=100;w=86400"#), ("ratelimit", r#""p";r=40;t=80000"#)];
+    let server = Server::new([line(200, &daily)]);
+    let client = server.client(PoliteLayer::new());
+    for _ in 0..50 {
+        assert_eq!(client.get().await, Ok(200));
+    }
+    // Not as fast as it can, though.
+    let taken = server.times()[49];
+    assert!((10_000..=49_000).contains(&taken), "{taken}");
+
+    let server = Server::new([line(200, HALF_USED)]);
+    let client = server.client(PoliteLayer::new().max_wait(Duration::from_millis(1_500)));
+    assert_eq!(client.get().await, Ok(200));
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let client = client.clone();
+        calls.spawn(async move { client.get().await });
+    }
+    assert!(calls.join_all().await.into_iter().all(|answer| answer == Ok(200)));
+    // Those who left without a turn keep nobody from going on.
+    let start = Instant::now();
+    for _ in 0..10 {
+        assert_eq!(client.get().await, Ok(200));
+    }
+    assert_eq!(start.elapsed().as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_nobody_waits_for_leave_no_gap() {
+    let server = Server::new([line(200, HALF_USED)]);
+    let client = server.client(PoliteLayer::new());
+    assert_eq!(client.get().await, Ok(200));
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let client = client.clone();
+        calls.spawn(async move { client.get().await });
+    }
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    calls.shutdown().await;
+    assert_eq!(client.get().await, Ok(200));
+    assert_eq!(server.times(), [0, 1_000]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn hosts_are_apart_unless_said() {
     let server = Server::new([line(429, &[("retry-after", "50")]), line(200, &[])]);
