@@ -1,14 +1,14 @@
-//! What a server's policy still allows, by its last answer and what has left since.
+//! What a policy of a server still allows, by its last answer and what has left since.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::line::Line;
-use crate::told::Standing;
+use crate::told::{Standing, Told, gap};
 
-/// What may be used until some time.
-#[derive(Clone, Debug)]
+/// What may be used until some time, by one policy.
+#[derive(Debug)]
 pub(crate) struct Allowance {
     standing: Standing,
     until: Instant,
@@ -16,6 +16,8 @@ pub(crate) struct Allowance {
     most_seen: u64,
     /// How many requests had left when this was said.
     since: u64,
+    /// How many have left since that do not count.
+    exempt: u64,
 }
 
 /// What an allowance asks of the next request.
@@ -30,19 +32,40 @@ pub(crate) enum Pace {
 }
 
 impl Allowance {
-    /// As a response says; `before` is what was known.
-    pub(crate) fn new(
-        standing: Standing,
-        before: Option<&Self>,
-        line: &Line,
-        now: Instant,
-    ) -> Self {
-        let most_before = before.map_or(0, |before| before.most_seen);
+    pub(crate) fn new(standing: Standing, line: &Line, now: Instant) -> Self {
         Self {
             until: now.checked_add(standing.reset.min(FOR_EVER)).unwrap_or(now),
-            most_seen: most_before.max(standing.remaining),
+            most_seen: standing.remaining,
             since: line.left(),
+            exempt: 0,
             standing,
+        }
+    }
+
+    /// Whether it is of the same limit. A policy may have several, with windows that differ; and a
+    /// response need not repeat what the policy is.
+    pub(crate) fn is_of(&self, standing: &Standing) -> bool {
+        let windows = self.standing.window.zip(standing.window);
+        self.standing.name == standing.name && windows.is_none_or(|(one, other)| one == other)
+    }
+
+    /// Says the same limit anew.
+    pub(crate) fn update(&mut self, standing: Standing, line: &Line, now: Instant) {
+        let (quota, window) = (self.standing.quota, self.standing.window);
+        let standing = Standing {
+            quota: standing.quota.or(quota),
+            window: standing.window.or(window),
+            ..standing
+        };
+        let most_seen = self.most_seen.max(standing.remaining);
+        *self = Self { most_seen, ..Self::new(standing, line, now) };
+    }
+
+    /// A response that names only other policies: this one has not counted the request, which was the
+    /// so-manieth to leave.
+    pub(crate) fn heed(&mut self, told: &Told, number: u64) {
+        if number > self.since && told.is_of_others(&self.standing.name) {
+            self.exempt += 1;
         }
     }
 
@@ -53,7 +76,8 @@ impl Allowance {
             return Pace::Free;
         }
         let left = self.until - now;
-        let used = (line.left() - self.since) + line.waiting_until(self.until);
+        let left_since = line.left().saturating_sub(self.since + self.exempt);
+        let used = left_since + line.waiting_until(self.until);
         let remaining = self.standing.remaining.saturating_sub(used);
         if remaining == 0 {
             // A sliding window is full again only after two; but after one there is room again.
@@ -62,16 +86,28 @@ impl Allowance {
         if remaining.saturating_mul(2) > self.standing.quota.unwrap_or(self.most_seen) {
             return Pace::Free;
         }
-        let gap = Standing { remaining, reset: left, ..self.standing }.gap();
+        let gap = gap(left, remaining);
         // Never slower than the policy itself allows for ever.
         Pace::Apart(self.standing.steady_gap().map_or(gap, |steady| steady.min(gap)))
     }
 
-    /// Whoever waits for much longer than it takes the policy to allow one more waits for the edge of
-    /// its window, as everybody does. Then this is the window.
+    /// Over how long to come back after a wait for this policy, so that those who wait for it do not
+    /// come back as one: a quarter of the wait. Whoever waits for much longer than it takes to allow
+    /// one more waits for the edge of the window, as everybody does: then it is a quarter of the
+    /// window, however little of it is left.
+    pub(crate) fn spread(&self, wait: Duration) -> Duration {
+        wait.max(self.window_of(wait).unwrap_or_default()) / 4
+    }
+
+    /// The window, if that is what somebody waits for who waits for so long.
     pub(crate) fn window_of(&self, wait: Duration) -> Option<Duration> {
         let is_for_an_edge = |gap: Duration| wait > gap.saturating_mul(2);
-        self.standing.window.filter(|_| self.standing.steady_gap().is_some_and(is_for_an_edge))
+        let is_edge = self.standing.steady_gap().is_some_and(is_for_an_edge);
+        self.standing.window.filter(|window| is_edge && wait <= *window)
+    }
+
+    pub(crate) const fn until(&self) -> Instant {
+        self.until
     }
 
     pub(crate) fn is_over(&self, now: Instant) -> bool {

@@ -26,7 +26,7 @@
 //! - **It listens.** `Retry-After`, in seconds or as a date, of a 429 or a 503 holds for all requests
 //!   to that server, also for those that wait already. Nothing is sent earlier than told.
 //! - **It paces.** `RateLimit` and `RateLimit-Policy` say how much is left, for how long. Below half of
-//!   the quota, requests are spread over what is left of the window. That is a courtesy, and fails no
+//!   a quota, requests are spread over what is left of its window. That is a courtesy, and fails no
 //!   call: only a refusal does.
 //! - **It retries** what may be sent twice, with a random wait on top of what was told, so that not
 //!   everyone comes back at once; with exponential backoff where nothing was told. Within a number

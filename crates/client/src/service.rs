@@ -120,11 +120,11 @@ impl Call {
         loop {
             let again = self.again(&next, &replay);
             poll_fn(|context| inner.poll_ready(context)).await.map_err(PoliteError::Service)?;
-            self.leave();
+            let number = self.leave();
             let response = inner.call(next).await.map_err(PoliteError::Service)?;
             self.attempts += 1;
             let told = Told::by(response.status(), response.headers());
-            self.pacer.lock().learn(&told, Instant::now());
+            self.pacer.lock().learn(&told, number, Instant::now());
             if !told.is_refused {
                 self.shared.accepted(Instant::now());
                 return Ok(response);
@@ -183,9 +183,9 @@ impl Call {
         self.pacer.lock().blocked_until(Instant::now())
     }
 
-    /// From here on it counts, whatever becomes of it.
-    fn leave(&mut self) {
-        self.pacer.lock().leave(self.turn.take(), Instant::now());
+    /// From here on it counts, whatever becomes of it. Which request of all it is.
+    fn leave(&mut self) -> u64 {
+        self.pacer.lock().leave(self.turn.take(), Instant::now())
     }
 
     fn give_back(&mut self) {

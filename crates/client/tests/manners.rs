@@ -250,6 +250,40 @@ async fn a_turn_that_is_too_far_away_fails_no_call() {
     assert_eq!(start.elapsed().as_secs(), 10);
 }
 
+/// Five in ten seconds, and a thousand a day of which most are left.
+#[tokio::test(start_paused = true)]
+async fn of_several_limits_the_one_that_is_short_is_heeded() {
+    let window = Duration::from_secs(10);
+    let state = Arc::new(Mutex::new((Instant::now(), 0_u64, 0)));
+    let counts = Arc::clone(&state);
+    let service = service_fn(move |_: Request<String>| {
+        let mut state = counts.lock().unwrap();
+        let (start, used, refused) = &mut *state;
+        if start.elapsed() >= window {
+            (*start, *used) = (Instant::now(), 0);
+        }
+        let (is_full, t) = (*used == 5, (window - start.elapsed()).as_secs().max(1));
+        if is_full {
+            *refused += 1;
+        } else {
+            *used += 1;
+        }
+        let r = 5 - *used;
+        let response = Response::builder()
+            .status(if is_full { 429 } else { 200 })
+            .header("ratelimit-policy", r#""burst";q=5;w=10, "daily";q=1000;w=86400"#)
+            .header("ratelimit", format!(r#""burst";r={r};t={t}, "daily";r=900;t=80000"#))
+            .header("retry-after", t);
+        std::future::ready(Ok::<_, Infallible>(response.body(()).unwrap()))
+    });
+    let client = PoliteLayer::new().seed(7).layer(service);
+    for _ in 0..30 {
+        let request = Request::get("http://a/").body(String::new()).unwrap();
+        assert_eq!(client.clone().oneshot(request).await.unwrap().status(), 200);
+    }
+    assert_eq!(state.lock().unwrap().2, 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn calls_that_nobody_waits_for_leave_no_gap() {
     let server = Server::new([line(200, HALF_USED)]);
