@@ -9,7 +9,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Any tower service of http requests: hyper's client, reqwest's, a test's.
+//! // Any tower service of http requests: hyper's client, a test's, or reqwest's by `ReqwestService`.
 //! let http = service_fn(|request: Request<String>| async move {
 //!     Ok::<_, Infallible>(Response::new(format!("you asked for {}", request.uri())))
 //! });
@@ -33,7 +33,10 @@
 //!   of attempts, a time, and a [`Budget`].
 //! - **It refuses by itself**, if told to by a [`Throttle`], while the server refuses most.
 //!
-//! An [`Observer`] hears of all of it. [`examples/survivor.rs`] does it with reqwest.
+//! An [`Observer`] hears of all of it.
+//!
+//! reqwest's client is no service of http requests: with the feature `reqwest`, `ReqwestService` makes
+//! one of it. [`examples/survivor.rs`] does that.
 //!
 //! Timers are tokio's, so a test can pause them.
 //!
@@ -42,6 +45,8 @@
 mod allowance;
 mod backoff;
 mod budget;
+#[cfg(feature = "reqwest")]
+mod by_reqwest;
 mod error;
 mod field;
 mod layer;
@@ -56,6 +61,8 @@ mod told;
 
 pub use backoff::Backoff;
 pub use budget::Budget;
+#[cfg(feature = "reqwest")]
+pub use by_reqwest::ReqwestService;
 pub use error::PoliteError;
 pub use layer::PoliteLayer;
 pub use observer::{Event, GiveUp, Observer};
