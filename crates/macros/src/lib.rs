@@ -26,6 +26,7 @@
 //! ```
 
 mod arguments;
+mod body;
 mod expand;
 mod key;
 
@@ -50,9 +51,26 @@ use crate::arguments::Arguments;
 /// }
 /// ```
 ///
-/// Works on async and other functions and on methods, and may be repeated. The function returns a
-/// `Result` whose error can be made from a `tidegate::Denied`. `limiter = &self.limiter` asks that
-/// one instead of this process's. The module `tidegate::attribute` has the whole story.
+/// Works on async and other functions and on methods, also of `#[async_trait]`, and may be repeated. The
+/// function returns a `Result` whose error can be made from a `tidegate::Denied`.
+/// `limiter = &self.limiter` asks that one instead of this process's. The module `tidegate::attribute`
+/// has the whole story.
+///
+/// A function that is not async but ends with `async move { ... }`, or with the `Box::pin` of that, is asked
+/// when its future first runs, by the arguments as its signature names them:
+///
+/// ```
+/// # use tidegate::{Denied, rate_limit};
+/// #[rate_limit(name = "reports", quota = "1/day", key = |user| user)]
+/// fn report(user: u64) -> impl Future<Output = Result<u64, Denied>> + Send {
+///     async move { Ok(user) }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// assert!(report(7).await.is_ok());
+/// assert!(report(7).await.is_err());
+/// # }
+/// ```
 #[proc_macro_attribute]
 pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let arguments = parse_macro_input!(arguments as Arguments);
