@@ -138,7 +138,7 @@ fn fail_tokens(fail: Fail) -> TokenStream {
 }
 
 /// Other limits of the same function: they are one question.
-fn take_siblings(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
+pub(crate) fn take_siblings(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
     let is_ours = |attribute: &mut Attribute| {
         attribute.path().segments.last().is_some_and(|last| last.ident == "rate_limit")
     };

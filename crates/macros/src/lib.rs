@@ -30,10 +30,9 @@ mod body;
 mod expand;
 mod key;
 
-use proc_macro::TokenStream;
-use syn::{ItemFn, parse_macro_input};
-
-use crate::arguments::Arguments;
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{Error, ItemFn, Result, TraitItemFn, parse2};
 
 /// Limits how often a function is called, by whom.
 ///
@@ -72,8 +71,38 @@ use crate::arguments::Arguments;
 /// # }
 /// ```
 #[proc_macro_attribute]
-pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    let arguments = parse_macro_input!(arguments as Arguments);
-    let function = parse_macro_input!(item as ItemFn);
-    expand::expand(arguments, function).unwrap_or_else(syn::Error::into_compile_error).into()
+pub fn rate_limit(
+    arguments: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
+    let item = TokenStream::from(item);
+    let limited = limit(arguments.into(), item.clone());
+    limited.unwrap_or_else(|error| beside(error, item)).into()
 }
+
+fn limit(arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let function = function(item)?;
+    expand::expand(parse2(arguments)?, function)
+}
+
+fn function(item: TokenStream) -> Result<ItemFn> {
+    parse2(item.clone()).map_err(|error| match parse2::<TraitItemFn>(item) {
+        Ok(method) => Error::new(method.sig.ident.span(), NO_BODY),
+        // What is wrong within a function, the compiler has said by now.
+        Err(_) => Error::new(error.span(), "expected a function"),
+    })
+}
+
+/// The error, and the item as it was: without it, whatever it uses or is used by would seem wrong too. So
+/// would arguments that only the key was to use.
+fn beside(error: Error, item: TokenStream) -> TokenStream {
+    let error = error.into_compile_error();
+    let Ok(mut function) = parse2::<ItemFn>(item.clone()) else { return quote!(#error #item) };
+    // Its other limits would find the same once more.
+    expand::take_siblings(&mut function.attrs);
+    let function = function.into_token_stream();
+    quote!(#error #[allow(unused)] #function)
+}
+
+const NO_BODY: &str = "there is nothing to limit in a method without a body; expected #[rate_limit] on those \
+     that implement it";
