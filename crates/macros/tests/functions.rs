@@ -145,7 +145,11 @@ async fn a_function_may_wait_in_line() {
     let results = tasks.join_all().await;
     let late: Vec<_> = results.into_iter().filter_map(Result::err).collect();
     assert_eq!(late.len(), 2);
-    assert!(late.iter().all(|denied| matches!(denied.why_not_ready(), Some(NotReady::TooLong(_)))));
+    for denied in late {
+        assert!(matches!(denied.why_not_ready(), Some(NotReady::Later(_))), "{denied}");
+        let wait = denied.retry_after().unwrap();
+        assert!((80..=100).contains(&wait.as_millis()), "{wait:?}");
+    }
 }
 
 #[rate_limit(name = "a thread in line", quota = "100/second burst 1", on_denied = wait)]
