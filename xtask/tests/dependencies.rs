@@ -18,6 +18,7 @@ const MOST: &[(&str, usize)] = &[
     ("axum", 69),
     ("tonic", 85),
     ("client", 45),
+    ("reqwest", 97),
 ];
 
 fn crates_of_others(feature: &str) -> usize {

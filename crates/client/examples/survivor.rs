@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use axum::routing::get;
-use http::{Request, Response};
-use reqwest::{Body, Client};
-use tidegate_client::{Event, PoliteLayer};
+use http::Request;
+use reqwest::Body;
+use tidegate_client::{Event, PoliteLayer, ReqwestService};
 use tidegate_tower::RateLimitLayer;
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, ServiceExt};
 
 /// A server that takes ten calls in a second, and then refuses.
 pub(crate) async fn start_server() -> Result<SocketAddr, Box<dyn Error>> {
@@ -26,21 +26,10 @@ pub(crate) async fn start_server() -> Result<SocketAddr, Box<dyn Error>> {
     Ok(address)
 }
 
-/// reqwest, as a service of http requests.
-pub(crate) fn http_client()
--> impl Service<Request<Body>, Response = Response<Body>, Error = reqwest::Error, Future: Send> + Clone
-{
-    let client = Client::new();
-    service_fn(move |request: Request<Body>| {
-        let client = client.clone();
-        async move { Ok(client.execute(request.try_into()?).await?.into()) }
-    })
-}
-
 /// Makes so many calls, one after the other. How often it was told to wait is printed.
 pub(crate) async fn call(address: SocketAddr, calls: u32) -> Result<u32, Box<dyn Error>> {
     let polite = PoliteLayer::new().observer(|event: &Event| println!("{event:?}"));
-    let client = polite.layer(http_client());
+    let client = polite.layer(ReqwestService::default());
     let mut answered = 0;
     for _ in 0..calls {
         let request = Request::get(format!("http://{address}/")).body(Body::default())?;

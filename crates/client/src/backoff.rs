@@ -78,7 +78,8 @@ impl Jitter {
         self.random.u64(0..bound.max(1))
     }
 
-    fn up_to(&mut self, most: Duration) -> Duration {
+    /// Any time up to `most`.
+    pub(crate) fn up_to(&mut self, most: Duration) -> Duration {
         let micros = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
         Duration::from_micros(self.random.u64(0..=micros))
     }

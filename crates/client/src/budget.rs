@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// Every call puts a share of a retry into the budget, every retry takes a whole one out. When it is
 /// empty, refusals are passed on. A retry that was invited, by a 429 that says when to come back,
-/// costs nothing: the server has room for it then.
+/// costs nothing: the server has room for it then. `Retry-After: 0` says nothing of the kind.
 ///
 /// ```
 /// use tidegate::client::{Budget, PoliteLayer};

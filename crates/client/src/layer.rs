@@ -66,9 +66,12 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.max_retries = max_retries)
     }
 
-    /// How long a call may wait, all waits together; a minute unless said. One that would have to
-    /// wait for longer gives up at once: the refusal is passed on, or
+    /// How long a call may wait, all waits together; a minute unless said. One that was told to wait
+    /// for longer gives up at once: the refusal is passed on, or
     /// [`PoliteError::TooEarly`](crate::PoliteError::TooEarly) if it was not even sent.
+    ///
+    /// Pacing fails no call: one that would have to wait for longer than this, only to make a quota
+    /// last that is not used up, waits for a second at most and is sent.
     #[must_use]
     pub fn max_wait(self, max_wait: Duration) -> Self {
         self.with(|rules| rules.max_wait = max_wait)

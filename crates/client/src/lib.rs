@@ -9,7 +9,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Any tower service of http requests: hyper's client, reqwest's, a test's.
+//! // Any tower service of http requests: hyper's client, a test's, or reqwest's by `ReqwestService`.
 //! let http = service_fn(|request: Request<String>| async move {
 //!     Ok::<_, Infallible>(Response::new(format!("you asked for {}", request.uri())))
 //! });
@@ -26,23 +26,31 @@
 //! - **It listens.** `Retry-After`, in seconds or as a date, of a 429 or a 503 holds for all requests
 //!   to that server, also for those that wait already. Nothing is sent earlier than told.
 //! - **It paces.** `RateLimit` and `RateLimit-Policy` say how much is left, for how long. Below half of
-//!   the quota, requests are spread over what is left of the window.
+//!   a quota, requests are spread over what is left of its window. That is a courtesy, and fails no
+//!   call: only a refusal does.
 //! - **It retries** what may be sent twice, with a random wait on top of what was told, so that not
 //!   everyone comes back at once; with exponential backoff where nothing was told. Within a number
 //!   of attempts, a time, and a [`Budget`].
 //! - **It refuses by itself**, if told to by a [`Throttle`], while the server refuses most.
 //!
-//! An [`Observer`] hears of all of it. [`examples/survivor.rs`] does it with reqwest.
+//! An [`Observer`] hears of all of it.
+//!
+//! reqwest's client is no service of http requests: with the feature `reqwest`, `ReqwestService` makes
+//! one of it. [`examples/survivor.rs`] does that.
 //!
 //! Timers are tokio's, so a test can pause them.
 //!
 //! [`examples/survivor.rs`]: https://github.com/tidegate/tidegate/blob/main/crates/client/examples/survivor.rs
 
+mod allowance;
 mod backoff;
 mod budget;
+#[cfg(feature = "reqwest")]
+mod by_reqwest;
 mod error;
 mod field;
 mod layer;
+mod line;
 mod observer;
 mod pacer;
 mod replay;
@@ -53,6 +61,8 @@ mod told;
 
 pub use backoff::Backoff;
 pub use budget::Budget;
+#[cfg(feature = "reqwest")]
+pub use by_reqwest::ReqwestService;
 pub use error::PoliteError;
 pub use layer::PoliteLayer;
 pub use observer::{Event, GiveUp, Observer};

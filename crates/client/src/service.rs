@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
-use tokio::time::{Instant, sleep_until};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
+use crate::pacer::Pacer;
 use crate::shared::Shared;
 use crate::told::Told;
 use crate::{Event, GiveUp, PoliteError, Replay};
@@ -76,7 +78,9 @@ where
 /// One call, with all its attempts.
 struct Call {
     shared: Arc<Shared>,
-    scope: String,
+    pacer: Arc<Mutex<Pacer>>,
+    /// When it may leave, until it does.
+    turn: Option<Instant>,
     may_repeat: bool,
     /// How many have been made.
     attempts: u32,
@@ -87,7 +91,8 @@ struct Call {
 impl Call {
     fn new(shared: Arc<Shared>, head: &Parts) -> Self {
         Self {
-            scope: (shared.rules.scope)(head),
+            pacer: shared.pacer(head, Instant::now()),
+            turn: None,
             may_repeat: (shared.rules.repeat_if)(head),
             attempts: 0,
             patience: shared.rules.max_wait,
@@ -115,11 +120,13 @@ impl Call {
         loop {
             let again = self.again(&next, &replay);
             poll_fn(|context| inner.poll_ready(context)).await.map_err(PoliteError::Service)?;
+            let number = self.leave();
             let response = inner.call(next).await.map_err(PoliteError::Service)?;
             self.attempts += 1;
             let told = Told::by(response.status(), response.headers());
-            self.shared.learn(&self.scope, &told, Instant::now());
+            self.pacer.lock().learn(&told, number, Instant::now());
             if !told.is_refused {
+                self.shared.accepted(Instant::now());
                 return Ok(response);
             }
             match self.wait_to_retry(again, response.status(), &told).await {
@@ -147,20 +154,44 @@ impl Call {
     /// Waits for its turn, and again if meanwhile somebody was refused. If that takes too long, says
     /// how long it would.
     async fn pace(&mut self) -> Result<(), Duration> {
-        let mut now = Instant::now();
-        let mut start = self.shared.reserve(&self.scope, self.attempts, now);
-        while start > now {
-            let wait = start - now;
-            self.patience = self.patience.checked_sub(wait).ok_or(wait)?;
-            self.shared.tell(Event::Paced { wait });
-            sleep_until(start).await;
-            now = Instant::now();
-            if self.shared.blocked_until(&self.scope, now).is_none() {
-                break;
+        loop {
+            let now = Instant::now();
+            let wait = self.reserve(now)? - now;
+            if wait.is_zero() {
+                return Ok(());
             }
-            start = self.shared.reserve(&self.scope, self.attempts, now);
+            self.shared.tell(Event::Paced { wait });
+            if self.wait(wait).await.is_none() {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// A turn, instead of the one that it may have had.
+    fn reserve(&mut self, now: Instant) -> Result<Instant, Duration> {
+        self.give_back();
+        let Self { shared, pacer, attempts, patience, .. } = self;
+        let turn = shared.reserve(pacer, *attempts, *patience, now)?;
+        self.turn = Some(turn);
+        Ok(turn)
+    }
+
+    /// Waits, at the cost of its patience. Until when a refusal holds that somebody got meanwhile.
+    async fn wait(&mut self, wait: Duration) -> Option<Instant> {
+        self.patience = self.patience.saturating_sub(wait);
+        sleep(wait).await;
+        self.pacer.lock().blocked_until(Instant::now())
+    }
+
+    /// From here on it counts, whatever becomes of it. Which request of all it is.
+    fn leave(&mut self) -> u64 {
+        self.pacer.lock().leave(self.turn.take(), Instant::now())
+    }
+
+    fn give_back(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            self.pacer.lock().give_back(turn);
+        }
     }
 
     /// The request that is to be sent again, when the time for it has come.
@@ -192,20 +223,30 @@ impl Call {
         if !is_invited && !self.shared.rules.budget.withdraw() {
             return Err(GiveUp::Budget);
         }
-        let (now, attempt) = (Instant::now(), self.attempts + 1);
-        let until = match told.retry_after {
-            Some(_) => self.shared.reserve(&self.scope, self.attempts, now),
-            None => now + self.shared.backoff(self.attempts - 1),
-        };
-        let wait = until - now;
-        self.patience = self.patience.checked_sub(wait).ok_or(GiveUp::Wait)?;
-        self.shared.tell(Event::Retrying { wait, attempt });
-        sleep_until(until).await;
+        let wait = self.wait_of_a_retry(told).ok_or(GiveUp::Wait)?;
+        self.shared.tell(Event::Retrying { wait, attempt: self.attempts + 1 });
         // Others may have been refused since then, and told to wait for longer.
-        match self.shared.blocked_until(&self.scope, Instant::now()) {
+        match self.wait(wait).await {
             Some(_) => self.pace().await.map_err(|_| GiveUp::Wait),
             None => Ok(()),
         }
+    }
+
+    /// `None` if that is more than it may wait.
+    fn wait_of_a_retry(&mut self, told: &Told) -> Option<Duration> {
+        if told.retry_after.is_some() {
+            let now = Instant::now();
+            return self.reserve(now).ok().map(|turn| turn - now);
+        }
+        Some(self.shared.backoff(self.attempts - 1)).filter(|wait| *wait <= self.patience)
+    }
+}
+
+/// A call that is over before it has left, because nobody waits for it any more or because it gave up,
+/// leaves its turn to others.
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }
 

@@ -13,7 +13,6 @@ use crate::backoff::Jitter;
 use crate::pacer::Pacer;
 use crate::replay::is_idempotent;
 use crate::throttle::Recent;
-use crate::told::Told;
 use crate::{Backoff, Budget, Event, Observer, Throttle};
 
 type Scope = Arc<dyn Fn(&Parts) -> String + Send + Sync>;
@@ -62,7 +61,7 @@ pub(crate) struct Shared {
 }
 
 struct Known {
-    pacers: HashMap<String, Pacer>,
+    pacers: HashMap<String, Arc<Mutex<Pacer>>>,
     recent: Recent,
     jitter: Jitter,
 }
@@ -87,19 +86,22 @@ impl Shared {
         recent.refuses(now, rule, jitter)
     }
 
-    /// When a request may leave.
-    pub(crate) fn reserve(&self, scope: &str, attempt: u32, now: Instant) -> Instant {
-        let mut known = self.known.lock();
-        let (pacer, jitter) = known.pacer(scope, now);
-        match pacer.blocked_until(now) {
-            None if !self.rules.paces => now,
-            _ => pacer.reserve(now, jitter.attempt(attempt)),
-        }
+    /// What is known of the server that a request goes to.
+    pub(crate) fn pacer(&self, head: &Parts, now: Instant) -> Arc<Mutex<Pacer>> {
+        let scope = (self.rules.scope)(head);
+        self.known.lock().pacer(scope, self.rules.paces, now)
     }
 
-    /// Until when a refusal holds.
-    pub(crate) fn blocked_until(&self, scope: &str, now: Instant) -> Option<Instant> {
-        self.known.lock().pacer(scope, now).0.blocked_until(now)
+    /// A turn for another attempt of a call, unless a refusal asks for more patience.
+    pub(crate) fn reserve(
+        &self,
+        pacer: &Mutex<Pacer>,
+        attempt: u32,
+        patience: Duration,
+        now: Instant,
+    ) -> Result<Instant, Duration> {
+        let mut known = self.known.lock();
+        pacer.lock().reserve(now, patience, known.jitter.attempt(attempt))
     }
 
     /// The wait before another attempt, when the server does not say.
@@ -107,26 +109,27 @@ impl Shared {
         self.known.lock().jitter.attempt(attempt).unasked()
     }
 
-    pub(crate) fn learn(&self, scope: &str, told: &Told, now: Instant) {
-        let mut known = self.known.lock();
-        known.pacer(scope, now).0.learn(told, now);
-        if let Some(rule) = &self.rules.throttle
-            && !told.is_refused
-        {
-            known.recent.accepted(now, rule);
+    /// A call was not refused.
+    pub(crate) fn accepted(&self, now: Instant) {
+        if let Some(rule) = &self.rules.throttle {
+            self.known.lock().recent.accepted(now, rule);
         }
     }
 }
 
 impl Known {
-    fn pacer(&mut self, scope: &str, now: Instant) -> (&mut Pacer, &mut Jitter) {
-        if self.pacers.len() >= MAX_SCOPES && !self.pacers.contains_key(scope) {
-            self.pacers.retain(|_, pacer| !pacer.is_idle(now));
+    fn pacer(&mut self, scope: String, paces: bool, now: Instant) -> Arc<Mutex<Pacer>> {
+        let has_no_room =
+            |known: &Self| known.pacers.len() >= MAX_SCOPES && !known.pacers.contains_key(&scope);
+        if has_no_room(self) {
+            // One that a call holds is not idle: its server would have two.
+            self.pacers
+                .retain(|_, pacer| Arc::strong_count(pacer) > 1 || !pacer.lock().is_idle(now));
         }
         // Where there are too many, those that come last are one.
-        let is_full = self.pacers.len() >= MAX_SCOPES && !self.pacers.contains_key(scope);
-        let scope = if is_full { "" } else { scope };
-        (self.pacers.entry(scope.to_owned()).or_default(), &mut self.jitter)
+        let scope = if has_no_room(self) { String::new() } else { scope };
+        let pacer = || Arc::new(Mutex::new(Pacer::new(paces)));
+        Arc::clone(self.pacers.entry(scope).or_insert_with(pacer))
     }
 }
 

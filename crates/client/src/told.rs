@@ -9,19 +9,22 @@ use tidegate_limiter::{Clock, SystemClock};
 use crate::field::{Item, parse};
 
 /// What a response tells about limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     /// Whether the request was refused for want of quota or capacity.
     pub(crate) is_refused: bool,
-    /// When to come back, as `Retry-After` says it, or the limit that a refusal shows.
+    /// When to come back, as `Retry-After` says it, or the limit that a refusal shows. Never zero: who
+    /// is refused and told to come back at once was told nothing.
     pub(crate) retry_after: Option<Duration>,
-    /// How the tightest limit stands.
-    pub(crate) standing: Option<Standing>,
+    /// How its limits stand, the tightest last.
+    pub(crate) standings: Vec<Standing>,
 }
 
 /// The state of a limit: `remaining` for the next `reset`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
+    /// The policy that it is of.
+    pub(crate) name: String,
     pub(crate) remaining: u64,
     pub(crate) reset: Duration,
     /// What a full quota holds.
@@ -33,10 +36,18 @@ impl Told {
     pub(crate) fn by(status: StatusCode, headers: &HeaderMap) -> Self {
         let is_refused =
             matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-        let standing = standing(headers);
-        let exhausted = standing.filter(|standing| is_refused && standing.remaining == 0);
-        let retry_after = retry_after(headers).or_else(|| exhausted.map(|it| it.reset));
-        Self { is_refused, retry_after, standing }
+        let standings = standings(headers);
+        let exhausted = standings.iter().filter(|it| is_refused && it.remaining == 0);
+        let is_wait = |wait: &Duration| !wait.is_zero();
+        let retry_after = retry_after(headers)
+            .filter(is_wait)
+            .or_else(|| exhausted.map(|it| it.reset).max().filter(is_wait));
+        Self { is_refused, retry_after, standings }
+    }
+
+    /// Whether it is about other policies than the one of this name.
+    pub(crate) fn is_of_others(&self, name: &str) -> bool {
+        !self.standings.is_empty() && self.standings.iter().all(|it| it.name != name)
     }
 }
 
@@ -59,30 +70,40 @@ fn since_epoch() -> Duration {
     Duration::from_micros(SystemClock::new().now().as_micros())
 }
 
-/// Of several limits, the one that leaves the least room.
-fn standing(headers: &HeaderMap) -> Option<Standing> {
+fn standings(headers: &HeaderMap) -> Vec<Standing> {
     let policies = items(headers, &RATELIMIT_POLICY);
-    let standings = items(headers, &RATELIMIT).into_iter().filter_map(|item| {
-        let policy = policies.iter().find(|policy| policy.name == item.name);
-        let unit = policy.and_then(|policy| policy.unit.as_deref());
-        if unit.is_some_and(|unit| unit != "requests" && unit != "request") {
-            return None;
-        }
-        Some(Standing {
-            remaining: item.number("r")?,
-            reset: Duration::from_secs(item.number("t")?),
-            quota: policy.and_then(|policy| policy.number("q")),
-            window: policy.and_then(|policy| policy.number("w")).map(Duration::from_secs),
-        })
-    });
-    standings.max_by_key(Standing::gap)
+    let standings = items(headers, &RATELIMIT).into_iter();
+    let mut standings: Vec<_> = standings.filter_map(|item| standing(item, &policies)).collect();
+    standings.sort_by_key(|standing| gap(standing.reset, standing.remaining));
+    standings
+}
+
+fn standing(item: Item, policies: &[Item]) -> Option<Standing> {
+    let policy = policies.iter().find(|policy| policy.name == item.name);
+    let unit = policy.and_then(|policy| policy.unit.as_deref());
+    if unit.is_some_and(|unit| unit != "requests" && unit != "request") {
+        return None;
+    }
+    Some(Standing {
+        remaining: item.number("r")?,
+        reset: Duration::from_secs(item.number("t")?),
+        quota: policy.and_then(|policy| policy.number("q")),
+        window: policy.and_then(|policy| policy.number("w")).map(Duration::from_secs),
+        name: item.name,
+    })
+}
+
+/// How far apart requests are if what is left is to last for so long.
+pub(crate) fn gap(reset: Duration, remaining: u64) -> Duration {
+    let parts = u32::try_from(remaining.max(1)).unwrap_or(u32::MAX);
+    reset.checked_div(parts).unwrap_or(reset)
 }
 
 impl Standing {
-    /// How far apart requests are if what is left is to last.
-    pub(crate) fn gap(&self) -> Duration {
-        let parts = u32::try_from(self.remaining.max(1)).unwrap_or(u32::MAX);
-        self.reset.checked_div(parts).unwrap_or(self.reset)
+    /// The same if it is to last for ever: the policy's own rate.
+    pub(crate) fn steady_gap(&self) -> Option<Duration> {
+        let quota = u32::try_from(self.quota?).unwrap_or(u32::MAX);
+        self.window?.checked_div(quota)
     }
 }
 
@@ -113,7 +134,7 @@ mod tests {
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         assert_eq!(wait(&[("retry-after", "120")]), Some(120));
-        assert_eq!(wait(&[("retry-after", " 0 ")]), Some(0));
+        assert_eq!(wait(&[("retry-after", " 7 ")]), Some(7));
         assert_eq!(wait(&[("retry-after", "99999999999999999999")]), Some(u64::MAX));
         for text in ["", "-1", "1.5", "soon", "1e3"] {
             assert_eq!(wait(&[("retry-after", text)]), None, "{text}");
@@ -126,43 +147,57 @@ mod tests {
         ] {
             assert_eq!(wait(&[("retry-after", at), now]), Some(30), "{at}");
         }
-        // A date that is over, by the server's clock and by ours.
-        assert_eq!(wait(&[("retry-after", "Sun, 06 Nov 1994 08:49:00 GMT"), now]), Some(0));
-        assert_eq!(wait(&[("retry-after", "Sun, 06 Nov 1994 08:49:00 GMT")]), Some(0));
         assert!(wait(&[("retry-after", "Fri, 01 Jan 2100 00:00:00 GMT")]) > Some(1_000_000));
     }
 
     #[test]
-    fn the_limit_that_leaves_least_counts() {
+    fn no_wait_is_no_advice() {
+        assert_eq!(wait(&[("retry-after", "0")]), None);
+        assert_eq!(wait(&[("ratelimit", r#""a";r=0;t=0"#)]), None);
+        // A date that is over, by the server's clock and by ours.
+        let (over, now) = ("Sun, 06 Nov 1994 08:49:00 GMT", "Sun, 06 Nov 1994 08:49:07 GMT");
+        assert_eq!(wait(&[("retry-after", over), ("date", now)]), None);
+        assert_eq!(wait(&[("retry-after", over)]), None);
+        // The limit may say more.
+        assert_eq!(wait(&[("retry-after", "0"), ("ratelimit", r#""a";r=0;t=7"#)]), Some(7));
+    }
+
+    #[test]
+    fn all_limits_are_heard_and_the_tightest_is_last() {
         let told = told(
             200,
             &[
                 ("ratelimit-policy", r#""burst";q=100;w=60, "daily";q=1000;w=86400"#),
-                ("ratelimit", r#""burst";r=50;t=30"#),
                 ("ratelimit", r#""daily";r=12;t=36000"#),
+                ("ratelimit", r#""burst";r=50;t=30"#),
             ],
         );
         assert!(!told.is_refused);
-        let daily = Standing {
-            remaining: 12,
-            reset: Duration::from_secs(36_000),
-            quota: Some(1_000),
-            window: Some(Duration::from_secs(86_400)),
+        let standing = |name: &str, remaining, reset, quota, window| Standing {
+            name: name.to_owned(),
+            remaining,
+            reset: Duration::from_secs(reset),
+            quota: Some(quota),
+            window: Some(Duration::from_secs(window)),
         };
-        assert_eq!(told.standing, Some(daily));
-        assert_eq!(daily.gap(), Duration::from_secs(3_000));
+        let burst = standing("burst", 50, 30, 100, 60);
+        let daily = standing("daily", 12, 36_000, 1_000, 86_400);
+        assert_eq!(told.standings, [burst, daily]);
+        assert!(!told.is_of_others("daily") && told.is_of_others("hourly"));
+        assert!(!Told::default().is_of_others("daily"));
     }
 
     #[test]
     fn a_refusal_without_retry_after_shows_its_limit() {
         assert_eq!(wait(&[("ratelimit", r#""a";r=0;t=7"#)]), Some(7));
         assert_eq!(wait(&[("ratelimit", r#""a";r=1;t=7"#)]), None);
+        assert_eq!(wait(&[("ratelimit", r#""a";r=0;t=7, "b";r=1;t=90, "c";r=0;t=8"#)]), Some(8));
         assert_eq!(wait(&[("ratelimit", r#""a";r=0;t=7"#), ("retry-after", "9")]), Some(9));
     }
 
     #[test]
     fn other_units_than_requests_are_not_ours() {
         let policy = ("ratelimit-policy", r#""a";q=100;qu="content-bytes""#);
-        assert_eq!(told(200, &[policy, ("ratelimit", r#""a";r=0;t=7"#)]).standing, None);
+        assert_eq!(told(200, &[policy, ("ratelimit", r#""a";r=0;t=7"#)]).standings, []);
     }
 }

@@ -177,6 +177,21 @@ async fn a_budget_bounds_uninvited_retries_of_all_calls() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn to_come_back_at_once_is_no_invitation() {
+    for told in ["0", "Sun, 06 Nov 1994 08:49:37 GMT"] {
+        let server = Server::new([line(429, &[("retry-after", told)])]);
+        let client = server.client(PoliteLayer::new());
+        for _ in 0..100 {
+            assert_eq!(client.get().await, Ok(429));
+        }
+        let times = server.times();
+        // Ten retries to begin with, and one for five calls; none of them at once.
+        assert!((110..=130).contains(&times.len()), "{told}: {}", times.len());
+        assert!(times.last() > Some(&1_000), "{told}: {times:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_slows_down_before_it_is_refused() {
     let fields =
         |state| line(200, &[("ratelimit-policy", r#""p";q=100;w=100"#), ("ratelimit", state)]);
@@ -199,6 +214,90 @@ async fn it_slows_down_before_it_is_refused() {
         assert_eq!(client.get().await, Ok(200));
     }
     assert_eq!(server.times(), [0; 5]);
+}
+
+/// 4 of 10 for ten seconds: one a second.
+const HALF_USED: &[(&str, &str)] =
+    &[("ratelimit-policy", r#""p";q=10;w=10"#), ("ratelimit", r#""p";r=4;t=10"#)];
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_too_far_away_fails_no_call() {
+    let daily =
+        [("ratelimit-policy", r#""p";q=100;w=86400"#), ("ratelimit", r#""p";r=40;t=80000"#)];
+    let server = Server::new([line(200, &daily)]);
+    let client = server.client(PoliteLayer::new());
+    for _ in 0..50 {
+        assert_eq!(client.get().await, Ok(200));
+    }
+    // Not as fast as it can, though.
+    let taken = server.times()[49];
+    assert!((10_000..=49_000).contains(&taken), "{taken}");
+
+    let server = Server::new([line(200, HALF_USED)]);
+    let client = server.client(PoliteLayer::new().max_wait(Duration::from_millis(1_500)));
+    assert_eq!(client.get().await, Ok(200));
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let client = client.clone();
+        calls.spawn(async move { client.get().await });
+    }
+    assert!(calls.join_all().await.into_iter().all(|answer| answer == Ok(200)));
+    // Those who left without a turn keep nobody from going on.
+    let start = Instant::now();
+    for _ in 0..10 {
+        assert_eq!(client.get().await, Ok(200));
+    }
+    assert_eq!(start.elapsed().as_secs(), 10);
+}
+
+/// Five in ten seconds, and a thousand a day of which most are left.
+#[tokio::test(start_paused = true)]
+async fn of_several_limits_the_one_that_is_short_is_heeded() {
+    let window = Duration::from_secs(10);
+    let state = Arc::new(Mutex::new((Instant::now(), 0_u64, 0)));
+    let counts = Arc::clone(&state);
+    let service = service_fn(move |_: Request<String>| {
+        let mut state = counts.lock().unwrap();
+        let (start, used, refused) = &mut *state;
+        if start.elapsed() >= window {
+            (*start, *used) = (Instant::now(), 0);
+        }
+        let (is_full, t) = (*used == 5, (window - start.elapsed()).as_secs().max(1));
+        if is_full {
+            *refused += 1;
+        } else {
+            *used += 1;
+        }
+        let r = 5 - *used;
+        let response = Response::builder()
+            .status(if is_full { 429 } else { 200 })
+            .header("ratelimit-policy", r#""burst";q=5;w=10, "daily";q=1000;w=86400"#)
+            .header("ratelimit", format!(r#""burst";r={r};t={t}, "daily";r=900;t=80000"#))
+            .header("retry-after", t);
+        std::future::ready(Ok::<_, Infallible>(response.body(()).unwrap()))
+    });
+    let client = PoliteLayer::new().seed(7).layer(service);
+    for _ in 0..30 {
+        let request = Request::get("http://a/").body(String::new()).unwrap();
+        assert_eq!(client.clone().oneshot(request).await.unwrap().status(), 200);
+    }
+    assert_eq!(state.lock().unwrap().2, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_nobody_waits_for_leave_no_gap() {
+    let server = Server::new([line(200, HALF_USED)]);
+    let client = server.client(PoliteLayer::new());
+    assert_eq!(client.get().await, Ok(200));
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let client = client.clone();
+        calls.spawn(async move { client.get().await });
+    }
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    calls.shutdown().await;
+    assert_eq!(client.get().await, Ok(200));
+    assert_eq!(server.times(), [0, 1_000]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_core::{Charge, Cost, Fingerprint};
+use tidegate_core::{Charge, Cost, Fingerprint, Span};
 use tidegate_policy::{Charges, Key};
 use tidegate_store::Store;
 use tokio::time::{Instant, sleep, timeout};
@@ -46,9 +46,12 @@ pub enum NotReady {
     /// The line is full.
     #[error("{0} callers are waiting already")]
     QueueFull(usize),
-    /// It would take, or has taken, longer than the caller is willing to wait.
+    /// It has taken as long as the caller is willing to wait, in line or because the store was slow.
     #[error("not ready within {0:?}")]
     TooLong(Duration),
+    /// It would take this long, which is longer than the caller is willing to wait.
+    #[error("it would take {}, which is longer than it may wait", Span::from(*.0).roughly())]
+    Later(Duration),
     /// The limiter will never allow it, however long the caller waits.
     #[error("waiting does not help: {0}")]
     Never(Reason),
@@ -59,7 +62,7 @@ impl<S: Store> Limiter<S> {
     ///
     /// Callers of the same key wait in line, first come, first served; nobody overtakes. A caller
     /// that would have to wait for longer than [`Patience`] allows is told so at once, if that is
-    /// known. Callers of [`check`](Limiter::check), and other processes on a shared store, do not
+    /// known ([`NotReady::Later`]). Callers of [`check`](Limiter::check), and other processes on a shared store, do not
     /// stand in this line.
     ///
     /// Dropping the future leaves the line and takes nothing. Timers are tokio's, which tick in
@@ -120,7 +123,7 @@ impl<S: Store> Limiter<S> {
             };
             let ready_at = Instant::now().checked_add(wait.into());
             if give_up_at.is_some_and(|give_up_at| ready_at.is_none_or(|at| at > give_up_at)) {
-                return Err(NotReady::TooLong(self.patience.max_wait));
+                return Err(NotReady::Later(wait.into()));
             }
             sleep(wait.into()).await;
         }

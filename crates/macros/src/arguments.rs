@@ -41,12 +41,15 @@ macro_rules! choices {
 
         impl Parse for $name {
             fn parse(input: ParseStream<'_>) -> Result<Self> {
-                let word: Ident = input.parse()?;
+                let expected = [$first $(, $word)*].join(", ");
+                let no_word = |error: Error| {
+                    Error::new(error.span(), format!("expected one of {expected}, without quotes"))
+                };
+                let word: Ident = input.parse().map_err(no_word)?;
                 match word.to_string().as_str() {
                     $first => Ok(Self::$one),
                     $($word => Ok(Self::$variant),)*
                     other => {
-                        let expected = [$first $(, $word)*].join(", ");
                         Err(Error::new(word.span(), format!("`{other}`: expected one of {expected}")))
                     }
                 }
@@ -68,8 +71,13 @@ impl Parse for Arguments {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let mut read = Reading::default();
         while !input.is_empty() {
-            let argument: Ident = input.parse()?;
-            input.parse::<Token![=]>()?;
+            let nameless = |error: Error| {
+                let message =
+                    format!("expected argument = value, where the argument is one of {KNOWN}");
+                Error::new(error.span(), message)
+            };
+            let argument: Ident = input.parse().map_err(nameless)?;
+            input.parse::<Token![=]>().map_err(nameless)?;
             read.argument(&argument, input)?;
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;

@@ -2,35 +2,28 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::spanned::Spanned;
-use syn::{Attribute, Error, ItemFn, Result, ReturnType, Signature};
+use syn::{Attribute, Expr, ItemFn, Result, Signature, Stmt};
 use tidegate_core::AlgorithmKind;
 
 use crate::arguments::{Arguments, Fail, OnDenied, Scope, Source};
+use crate::body::Body;
 
 /// The function, with a preamble that returns early when a limit denies.
 pub(crate) fn expand(arguments: Arguments, mut function: ItemFn) -> Result<TokenStream> {
-    let returned = can_deny(&function.sig)?;
     let mut all = vec![arguments];
     for attribute in take_siblings(&mut function.attrs) {
         all.push(attribute.parse_args()?);
     }
-    let limits = all.iter().enumerate().map(|(index, one)| Limit::new(index, one, &function.sig));
+    let signature = function.sig.clone();
+    let body = Body::of(&mut function)?;
+    let limits = all.iter().enumerate();
+    let limits = limits.map(|(index, one)| Limit::new(index, one, &signature, body.is_async));
     let limits = limits.collect::<Result<Vec<_>>>()?;
     let set_up = limits.iter().map(|limit| &limit.set_up);
-    let asks = (0..limits.len()).map(|turn| ask(&limits, turn, returned));
-    let ItemFn { attrs, vis, sig, block } = &function;
-    let statements = &block.stmts;
-    Ok(quote! {
-        #(#attrs)*
-        #vis #sig {
-            {
-                #(#set_up)*
-                #(#asks)*
-            }
-            #(#statements)*
-        }
-    })
+    let asks = (0..limits.len()).map(|turn| ask(&limits, turn, body.returned));
+    let preamble = quote!({ #(#set_up)* #(#asks)* });
+    body.block.stmts.insert(0, Stmt::Expr(Expr::Verbatim(preamble), None));
+    Ok(function.into_token_stream())
 }
 
 /// Asks the limit whose turn it is. If it denies, those before it get back what they gave.
@@ -57,17 +50,19 @@ struct Limit {
 }
 
 impl Limit {
-    fn new(index: usize, arguments: &Arguments, function: &Signature) -> Result<Self> {
+    fn new(
+        index: usize,
+        arguments: &Arguments,
+        function: &Signature,
+        is_async: bool,
+    ) -> Result<Self> {
         let name = match &arguments.name {
             Some(name) => name.to_token_stream(),
             None => function.ident.to_string().into_token_stream(),
         };
         let key_expression = key(arguments, function, &name)?;
         let key = Ident::new(&format!("key_{index}"), Span::mixed_site());
-        let (now, wait) = match function.asyncness {
-            Some(_) => ("", quote!(.await)),
-            None => ("_now", quote!()),
-        };
+        let (now, wait) = if is_async { ("", quote!(.await)) } else { ("_now", quote!()) };
         let verb = if arguments.on_denied == OnDenied::Wait { "queue" } else { "enter" };
         let (enter, leave) = (format_ident!("{verb}{now}"), format_ident!("leave{now}"));
         Ok(match &arguments.source {
@@ -142,24 +137,10 @@ fn fail_tokens(fail: Fail) -> TokenStream {
     quote!(::tidegate::OnStoreError::#variant)
 }
 
-/// Where the function says what it returns; whether that holds a denial is for the compiler to find.
-fn can_deny(function: &Signature) -> Result<Span> {
-    if let Some(token) = &function.constness {
-        return Err(Error::new(token.span, "a const function cannot ask a limiter"));
-    }
-    match &function.output {
-        ReturnType::Type(_, returned) => Ok(returned.span()),
-        ReturnType::Default => Err(Error::new(function.ident.span(), RETURNS_NOTHING)),
-    }
-}
-
 /// Other limits of the same function: they are one question.
-fn take_siblings(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
+pub(crate) fn take_siblings(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
     let is_ours = |attribute: &mut Attribute| {
         attribute.path().segments.last().is_some_and(|last| last.ident == "rate_limit")
     };
     attributes.extract_if(.., is_ours).collect()
 }
-
-const RETURNS_NOTHING: &str = "this function returns nothing, so it has no place for a denial; \
-     expected a Result<_, E> where E: From<tidegate::Denied>";

@@ -20,18 +20,36 @@ impl Parse for KeyExpression {
             input.parse::<Token![||]>()?;
             return Ok(Self { arguments: Vec::new(), expression: input.parse()? });
         }
-        let bar = |input: ParseStream<'_>| input.parse::<Token![|]>();
-        bar(input).map_err(|error| Error::new(error.span(), "expected |argument| expression"))?;
         let mut arguments = Punctuated::<Ident, Token![,]>::new();
+        bar(input)?;
         while !input.peek(Token![|]) {
-            arguments.push_value(input.call(Ident::parse_any)?);
+            arguments.push_value(argument(input)?);
             if !input.peek(Token![|]) {
-                arguments.push_punct(input.parse()?);
+                arguments.push_punct(input.parse().map_err(expected)?);
             }
         }
         bar(input)?;
         Ok(Self { arguments: arguments.into_iter().collect(), expression: input.parse()? })
     }
+}
+
+fn bar(input: ParseStream<'_>) -> Result<Token![|]> {
+    input.parse().map_err(expected)
+}
+
+fn argument(input: ParseStream<'_>) -> Result<Ident> {
+    let name = input.call(Ident::parse_any).map_err(expected)?;
+    if input.peek(Token![:]) {
+        let message =
+            format!("`{name}` has the type that the function says: expected |{name}| alone");
+        return Err(Error::new(input.span(), message));
+    }
+    Ok(name)
+}
+
+fn expected(error: Error) -> Error {
+    let message = "expected |argument, ...| expression, by the names of the function's arguments";
+    Error::new(error.span(), message)
 }
 
 impl KeyExpression {

@@ -26,13 +26,13 @@
 //! ```
 
 mod arguments;
+mod body;
 mod expand;
 mod key;
 
-use proc_macro::TokenStream;
-use syn::{ItemFn, parse_macro_input};
-
-use crate::arguments::Arguments;
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{Error, ItemFn, Result, TraitItemFn, parse2};
 
 /// Limits how often a function is called, by whom.
 ///
@@ -50,12 +50,59 @@ use crate::arguments::Arguments;
 /// }
 /// ```
 ///
-/// Works on async and other functions and on methods, and may be repeated. The function returns a
-/// `Result` whose error can be made from a `tidegate::Denied`. `limiter = &self.limiter` asks that
-/// one instead of this process's. The module `tidegate::attribute` has the whole story.
+/// Works on async and other functions and on methods, also of `#[async_trait]`, and may be repeated. The
+/// function returns a `Result` whose error can be made from a `tidegate::Denied`.
+/// `limiter = &self.limiter` asks that one instead of this process's. The module `tidegate::attribute`
+/// has the whole story.
+///
+/// A function that is not async but ends with `async move { ... }`, or with the `Box::pin` of that, is asked
+/// when its future first runs, by the arguments as its signature names them:
+///
+/// ```
+/// # use tidegate::{Denied, rate_limit};
+/// #[rate_limit(name = "reports", quota = "1/day", key = |user| user)]
+/// fn report(user: u64) -> impl Future<Output = Result<u64, Denied>> + Send {
+///     async move { Ok(user) }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// assert!(report(7).await.is_ok());
+/// assert!(report(7).await.is_err());
+/// # }
+/// ```
 #[proc_macro_attribute]
-pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    let arguments = parse_macro_input!(arguments as Arguments);
-    let function = parse_macro_input!(item as ItemFn);
-    expand::expand(arguments, function).unwrap_or_else(syn::Error::into_compile_error).into()
+pub fn rate_limit(
+    arguments: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
+    let item = TokenStream::from(item);
+    let limited = limit(arguments.into(), item.clone());
+    limited.unwrap_or_else(|error| beside(error, item)).into()
 }
+
+fn limit(arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let function = function(item)?;
+    expand::expand(parse2(arguments)?, function)
+}
+
+fn function(item: TokenStream) -> Result<ItemFn> {
+    parse2(item.clone()).map_err(|error| match parse2::<TraitItemFn>(item) {
+        Ok(method) => Error::new(method.sig.ident.span(), NO_BODY),
+        // What is wrong within a function, the compiler has said by now.
+        Err(_) => Error::new(error.span(), "expected a function"),
+    })
+}
+
+/// The error, and the item as it was: without it, whatever it uses or is used by would seem wrong too. So
+/// would arguments that only the key was to use.
+fn beside(error: Error, item: TokenStream) -> TokenStream {
+    let error = error.into_compile_error();
+    let Ok(mut function) = parse2::<ItemFn>(item.clone()) else { return quote!(#error #item) };
+    // Its other limits would find the same once more.
+    expand::take_siblings(&mut function.attrs);
+    let function = function.into_token_stream();
+    quote!(#error #[allow(unused)] #function)
+}
+
+const NO_BODY: &str = "there is nothing to limit in a method without a body; expected #[rate_limit] on those \
+     that implement it";

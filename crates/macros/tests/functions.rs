@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
+use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -144,7 +145,11 @@ async fn a_function_may_wait_in_line() {
     let results = tasks.join_all().await;
     let late: Vec<_> = results.into_iter().filter_map(Result::err).collect();
     assert_eq!(late.len(), 2);
-    assert!(late.iter().all(|denied| matches!(denied.why_not_ready(), Some(NotReady::TooLong(_)))));
+    for denied in late {
+        assert!(matches!(denied.why_not_ready(), Some(NotReady::Later(_))), "{denied}");
+        let wait = denied.retry_after().unwrap();
+        assert!((80..=100).contains(&wait.as_millis()), "{wait:?}");
+    }
 }
 
 #[rate_limit(name = "a thread in line", quota = "100/second burst 1", on_denied = wait)]
@@ -157,6 +162,64 @@ async fn a_thread_may_wait_too_even_the_only_one_of_a_runtime() {
     for _ in 0..3 {
         blocking().unwrap();
     }
+}
+
+#[async_trait::async_trait]
+trait Mailer {
+    async fn send(&self, to: &str, (text, _): (String, u8)) -> Result<usize, Denied>;
+
+    #[rate_limit(name = "default method", quota = "1/day")]
+    async fn ping(&mut self) -> Result<(), Denied> {
+        Ok(())
+    }
+}
+
+struct Postman {
+    id: u64,
+}
+
+#[async_trait::async_trait]
+impl Mailer for Postman {
+    #[rate_limit(name = "each postman", quota = "2/day", key = |self, to| (self.id, to))]
+    #[rate_limit(name = "all postmen", quota = "3/day", on_denied = wait)]
+    async fn send(&self, to: &str, (text, _): (String, u8)) -> Result<usize, Denied> {
+        tokio::task::yield_now().await;
+        Ok(self.id as usize + to.len() + text.len())
+    }
+}
+
+#[tokio::test]
+async fn methods_of_async_traits_are_limited() {
+    let send = |id| tokio::spawn(async move { Postman { id }.send("a", ("b".into(), 0)).await });
+    for _ in 0..2 {
+        assert_eq!(send(1).await.unwrap().unwrap(), 3);
+    }
+    assert_eq!(send(1).await.unwrap().unwrap_err().name(), "each postman");
+    assert_eq!(send(2).await.unwrap().unwrap(), 4);
+    assert_eq!(send(3).await.unwrap().unwrap_err().name(), "all postmen");
+    let mut postman = Postman { id: 1 };
+    assert!(postman.ping().await.is_ok() && postman.ping().await.is_err());
+}
+
+#[rate_limit(name = "a future", quota = "1/day", key = |user| user)]
+fn future(user: u64) -> impl Future<Output = Result<u64, Denied>> + Send {
+    let twice = user * 2;
+    async move { Ok(twice) }
+}
+
+#[rate_limit(name = "a boxed future", quota = "1/day", key = |user| user)]
+fn boxed(user: &str) -> Pin<Box<dyn Future<Output = Result<usize, Denied>> + Send + '_>> {
+    Box::pin(async move { Ok(user.len()) })
+}
+
+#[tokio::test]
+async fn functions_that_return_futures_are_limited_when_these_run() {
+    // What nobody waits for has not been asked.
+    drop((future(1), boxed("a")));
+    assert_eq!(tokio::spawn(future(1)).await.unwrap().unwrap(), 2);
+    assert_eq!(future(1).await.unwrap_err().name(), "a future");
+    assert_eq!(boxed("a").await.unwrap(), 1);
+    assert_eq!(boxed("a").await.unwrap_err().name(), "a boxed future");
 }
 
 /// A limiter that is not ours, and has to think about it.

@@ -43,6 +43,7 @@
 //! | `axum` | the same, with addresses and path templates as axum knows them, and an extractor | 69 |
 //! | `tonic` | the same, with addresses as tonic knows them | 85 |
 //! | `client` | `client::PoliteLayer`: a layer for clients, which heeds what servers say | 45 |
+//! | `reqwest` | the same, around reqwest's client | 97 |
 //! | `tracing` | the layer's warnings as events, which go to standard error otherwise | |
 //!
 //! # Choosing an algorithm
@@ -67,7 +68,7 @@ pub mod guide;
 #[doc(inline)]
 pub use tidegate_limiter::*;
 
-/// The other side: a client that is welcome. The feature `client`.
+/// The other side: a client that is welcome. The feature `client`; with `reqwest` it takes that one's client.
 #[cfg(feature = "client")]
 pub mod client {
     #[doc(inline)]

@@ -88,7 +88,11 @@ impl Denied {
 
     /// When to try again; `None` where that is not known, or does not help.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.decision()?.retry_after().map(Into::into)
+        match &self.0.why {
+            Why::Decision(decision) => decision.retry_after().map(Into::into),
+            Why::NotReady(NotReady::Later(wait)) => Some(*wait),
+            Why::NotReady(_) | Why::NoLimiter(_) => None,
+        }
     }
 }
 

@@ -1,0 +1,110 @@
+//! The requests to one server: those that have left, and those that wait for their turn.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Who leaves when. A turn belongs to a call until it leaves or gives it back; nobody else's moves.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    /// When those that wait will leave, in order.
+    waiting: Vec<Instant>,
+    last_left: Option<Instant>,
+    left: u64,
+}
+
+impl Line {
+    /// The first time from `earliest` on that is at least `gap` away from all others.
+    pub(crate) fn vacancy(&self, earliest: Instant, gap: Duration) -> Instant {
+        if gap.is_zero() {
+            return earliest;
+        }
+        let mut start = self.last_left.map_or(earliest, |last| earliest.max(last + gap));
+        for taken in &self.waiting {
+            if start + gap <= *taken {
+                break;
+            }
+            start = start.max(*taken + gap);
+        }
+        start
+    }
+
+    pub(crate) fn join(&mut self, start: Instant) {
+        let place = self.waiting.partition_point(|taken| *taken <= start);
+        self.waiting.insert(place, start);
+    }
+
+    /// The call with this turn will not leave. Which one of several with the same is all the same.
+    pub(crate) fn give_back(&mut self, start: Instant) {
+        if let Ok(place) = self.waiting.binary_search(&start) {
+            self.waiting.remove(place);
+        }
+    }
+
+    /// A request leaves, by its turn if it had one. Says which one it is.
+    pub(crate) fn leave(&mut self, turn: Option<Instant>, now: Instant) -> u64 {
+        if let Some(start) = turn {
+            self.give_back(start);
+        }
+        self.last_left = self.last_left.max(Some(now));
+        self.left += 1;
+        self.left
+    }
+
+    /// How many have left.
+    pub(crate) const fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// How many will leave before then.
+    pub(crate) fn waiting_until(&self, end: Instant) -> u64 {
+        self.waiting.partition_point(|taken| *taken < end) as u64
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GAP: Duration = Duration::from_secs(10);
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    #[test]
+    fn turns_are_apart_and_a_free_one_is_taken() {
+        let (mut line, now) = (Line::default(), Instant::now());
+        assert_eq!(line.vacancy(now, GAP), now);
+        line.leave(None, now);
+        for turn in 1..=5 {
+            let start = line.vacancy(now, GAP);
+            assert_eq!(start - now, GAP * turn);
+            line.join(start);
+        }
+        line.give_back(now + GAP * 2);
+        line.give_back(now + GAP * 3);
+        assert_eq!(line.waiting_until(now + seconds(41)), 2);
+        assert_eq!(line.vacancy(now, GAP), now + GAP * 2);
+        // The hole is thirty seconds wide, and not more.
+        assert_eq!(line.vacancy(now, seconds(15)), now + seconds(25));
+        assert_eq!(line.vacancy(now, seconds(16)), now + seconds(50 + 16));
+        assert_eq!(line.vacancy(now, Duration::ZERO), now);
+        assert_eq!(line.vacancy(now + seconds(100), GAP), now + seconds(100));
+    }
+
+    #[test]
+    fn whoever_leaves_is_not_waited_for() {
+        let (mut line, now) = (Line::default(), Instant::now());
+        line.join(now);
+        line.join(now);
+        assert_eq!(line.leave(Some(now), now), 1);
+        assert_eq!(line.leave(Some(now), now), 2);
+        assert!(line.is_empty());
+        assert_eq!(line.vacancy(now, GAP), now + GAP);
+    }
+}

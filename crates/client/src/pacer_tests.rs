@@ -1,0 +1,182 @@
+//! Turns, by what a server says.
+
+use super::*;
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn named(name: &str, remaining: u64, reset: u64, policy: Option<(u64, u64)>) -> Standing {
+    let (quota, window) = policy.unzip();
+    let (reset, window) = (seconds(reset), window.map(seconds));
+    Standing { name: name.to_owned(), remaining, reset, quota, window }
+}
+
+fn told(standings: impl IntoIterator<Item = Standing>) -> Told {
+    Told { standings: standings.into_iter().collect(), ..Told::default() }
+}
+
+/// Of ten in a hundred seconds.
+fn standing(remaining: u64, reset: u64) -> Told {
+    told([named("a", remaining, reset, Some((10, 100)))])
+}
+
+/// The turn of somebody who has all the time of the world.
+fn reserve(pacer: &mut Pacer, now: Instant, jitter: &mut Jitter) -> Instant {
+    pacer.reserve(now, Duration::MAX, jitter).unwrap()
+}
+
+fn refused(wait: u64) -> Told {
+    Told { is_refused: true, retry_after: Some(seconds(wait)), ..Told::default() }
+}
+
+#[test]
+fn nobody_leaves_before_the_time_that_a_refusal_said() {
+    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
+    pacer.learn(&refused(20), 0, now);
+    // A later answer, to a request that left earlier, changes nothing.
+    pacer.learn(&refused(5), 0, now);
+    pacer.learn(&standing(10, 100), 0, now);
+    let starts: Vec<_> = (0..100).map(|_| reserve(&mut pacer, now, &mut jitter)).collect();
+    assert!(starts.iter().all(|start| (20..=25).contains(&(*start - now).as_secs())));
+    assert!(starts.iter().any(|start| *start - now > seconds(24)));
+    let later = now + seconds(20);
+    assert_eq!(pacer.blocked_until(later), None);
+}
+
+#[test]
+fn half_of_the_quota_is_free_and_the_rest_is_made_to_last() {
+    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    pacer.learn(&standing(8, 40), 0, now);
+    // 8, 7 and 6 of 10 are more than half.
+    for _ in 0..3 {
+        assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
+    }
+    // 5 for 40 seconds, then 4, and then no slower than 10 in 100 seconds.
+    let gaps: Vec<_> =
+        (0..4).map(|_| (reserve(&mut pacer, now, &mut jitter) - now).as_secs()).collect();
+    assert_eq!(gaps, [8, 18, 28, 38]);
+}
+
+#[test]
+fn with_nothing_left_the_next_window_is_waited_for() {
+    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    pacer.learn(&standing(0, 40), 0, now);
+    let first = reserve(&mut pacer, now, &mut jitter);
+    // And a quarter of the window over which all come back.
+    assert!((now + seconds(40)..=now + seconds(65)).contains(&first), "{:?}", first - now);
+    pacer.learn(&standing(0, 200), 0, now);
+    let second = reserve(&mut pacer, now, &mut jitter);
+    assert!((now + seconds(100)..=now + seconds(125)).contains(&second), "{:?}", second - now);
+    // What was said is over.
+    let later = now + seconds(201);
+    assert!(!pacer.is_idle(later), "two have a turn");
+    pacer.leave(Some(first), later);
+    pacer.give_back(second);
+    assert!(pacer.is_idle(later));
+    assert_eq!(reserve(&mut pacer, later, &mut jitter), later);
+}
+
+#[test]
+fn pacing_refuses_nobody_and_a_refusal_the_impatient() {
+    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    pacer.learn(&standing(2, 100), 0, now);
+    pacer.leave(None, now);
+    for patience in [Duration::ZERO, seconds(5)] {
+        let start = pacer.reserve(now, patience, &mut jitter).unwrap();
+        assert!(start - now <= patience.min(COURTESY), "{:?}", start - now);
+        pacer.give_back(start);
+    }
+    assert_eq!(pacer.reserve(now, seconds(10), &mut jitter), Ok(now + seconds(10)));
+    pacer.learn(&refused(20), 0, now);
+    assert!(pacer.reserve(now, seconds(19), &mut jitter).unwrap_err() >= seconds(20));
+    assert!(pacer.reserve(now, seconds(60), &mut jitter).is_ok());
+}
+
+#[test]
+fn turns_that_were_given_back_are_nobodys() {
+    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    pacer.learn(&standing(5, 50), 0, now);
+    pacer.leave(None, now);
+    let first = reserve(&mut pacer, now, &mut jitter);
+    assert_eq!(first - now, seconds(10));
+    let turns: Vec<_> = (0..20).map(|_| reserve(&mut pacer, now, &mut jitter)).collect();
+    for turn in turns {
+        pacer.give_back(turn);
+    }
+    // Nor does one for whom there is no turn take any.
+    pacer.learn(&refused(1), 0, now);
+    assert!(pacer.reserve(now, Duration::ZERO, &mut jitter).is_err());
+    let later = now + seconds(2);
+    assert_eq!(reserve(&mut pacer, later, &mut jitter) - first, seconds(10));
+}
+
+#[test]
+fn without_a_policy_the_most_that_was_seen_is_the_quota() {
+    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let bare = |remaining| told([named("a", remaining, 10, None)]);
+    pacer.learn(&bare(9), 0, now);
+    assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
+    pacer.leave(Some(now), now);
+    pacer.learn(&bare(2), 0, now);
+    assert_eq!(reserve(&mut pacer, now, &mut jitter) - now, seconds(5));
+}
+
+#[test]
+fn the_strictest_of_several_limits_sets_the_pace() {
+    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let burst = |remaining| named("burst", remaining, 10, Some((5, 10)));
+    let daily = |remaining| named("daily", remaining, 80_000, Some((1_000, 86_400)));
+    pacer.leave(None, now);
+    // The burst's two seconds, although the day has the larger gap: it has plenty.
+    pacer.learn(&told([burst(2), daily(900)]), 1, now);
+    assert_eq!(reserve(&mut pacer, now, &mut jitter), now + seconds(2));
+    let number = pacer.leave(Some(now + seconds(2)), now);
+    // A response need not name both.
+    pacer.learn(&told([daily(100)]), number, now);
+    assert_eq!((reserve(&mut pacer, now, &mut jitter) - now).as_millis(), 86_400);
+    let number = pacer.leave(None, now);
+    pacer.learn(&told([daily(800)]), number, now);
+    assert_eq!(reserve(&mut pacer, now, &mut jitter), now + seconds(2));
+}
+
+#[test]
+fn limits_of_one_policy_are_told_apart_by_their_windows() {
+    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    pacer.leave(None, now);
+    pacer.learn(&told([named("a", 2, 10, Some((5, 10)))]), 1, now);
+    pacer.learn(&told([named("a", 900, 80_000, Some((1_000, 86_400)))]), 1, now);
+    assert_eq!(pacer.allowances.len(), 2);
+    assert_eq!(reserve(&mut pacer, now, &mut jitter), now + seconds(2));
+    // Without its policy it is what was known by its name.
+    pacer.learn(&told([named("a", 5, 10, None)]), 1, now);
+    assert_eq!(pacer.allowances.len(), 2);
+    assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
+}
+
+#[test]
+fn what_another_policy_counted_is_not_counted_here() {
+    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    pacer.learn(&told([named("search", 3, 100, Some((4, 100)))]), 0, now);
+    for _ in 0..20 {
+        assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
+        let number = pacer.leave(Some(now), now);
+        pacer.learn(&told([named("read", 900, 100, Some((1_000, 100)))]), number, now);
+    }
+    // A response that says nothing may have been to anything.
+    let number = pacer.leave(None, now);
+    pacer.learn(&Told::default(), number, now);
+    assert_eq!(reserve(&mut pacer, now, &mut jitter), now + seconds(25));
+}
+
+#[test]
+fn a_server_cannot_name_more_limits_than_are_kept() {
+    let (mut pacer, now) = (Pacer::new(true), Instant::now());
+    for n in 1..100 {
+        pacer.learn(&told([named(&n.to_string(), 0, n, None)]), 0, now);
+    }
+    assert_eq!(pacer.allowances.len(), MAX_LIMITS);
+    // Those that hold for longest.
+    assert!(!pacer.is_idle(now + seconds(98)) && pacer.is_idle(now + seconds(99)));
+}
