@@ -78,7 +78,7 @@ impl std::ops::Add<Span> for Timestamp {
 /// assert_eq!(Span::from_secs(90).to_string(), "90s");
 /// # Ok::<(), tidegate::QuotaError>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(u64);
 
 impl Span {
@@ -162,6 +162,13 @@ impl From<Span> for Duration {
 impl From<Duration> for Span {
     fn from(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX))
+    }
+}
+
+/// As it is displayed: a decision that is printed for debugging can be read.
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -50,6 +50,9 @@ impl Default for LimiterBuilder {
 
 impl<S: Store> LimiterBuilder<S> {
     /// The policy's name, as decisions and headers show it. Defaults to `default`.
+    ///
+    /// Counters belong to it: limiters on one store that have the same name, algorithm and window share
+    /// their counters. Give each its own name, above all in Redis.
     pub fn name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }

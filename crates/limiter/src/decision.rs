@@ -10,6 +10,22 @@ use tidegate_store::Verdicts;
 /// The numbers come from the tightest enforced limit: of those that deny, the one that takes
 /// longest; otherwise the one with the smallest share left. [`verdicts`](Decision::verdicts) has
 /// all of them.
+///
+/// ```
+/// use tidegate::{Limiter, Reason};
+///
+/// let limiter = Limiter::builder().limit("1/minute burst 1").build()?;
+/// let decision = limiter.check_now("alice");
+/// assert!(decision.is_allowed());
+/// assert_eq!((decision.limit(), decision.remaining()), (Some(1), Some(0)));
+///
+/// let decision = limiter.check_now("alice");
+/// assert_eq!(decision.reason(), Reason::LimitExceeded);
+/// if let Some(wait) = decision.retry_after() {
+///     println!("denied; try again in {}", wait.roughly());
+/// }
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub struct Decision {

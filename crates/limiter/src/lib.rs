@@ -53,8 +53,8 @@ pub use tidegate_core::{
     QuotaError, Rule, Span, Timestamp, Verdict,
 };
 pub use tidegate_policy::{
-    AdHoc, Address, Attributes, Key, Network, NoNetwork, OnStoreError, Owed, OwnedKey, Plan,
-    Policy, PolicyError, Precision, path_in_normal_form,
+    AdHoc, Address, Attributes, CostFault, Key, KeyHasher, Network, NoNetwork, OnStoreError, Owed,
+    OwnedKey, Plan, Policy, PolicyError, Precision, path_in_normal_form,
 };
 
 /// Configuration files: reading, checking, explaining and importing them.
@@ -68,8 +68,8 @@ pub mod config {
 }
 
 pub use tidegate_store::{
-    Board, Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, Notice, Notices, Stopwatch,
-    Store, StoreError, StoreErrorKind, SystemClock, Usage, Verdicts,
+    Board, Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, MemoryStoreBuilder, Notice,
+    Notices, Stopwatch, Store, StoreError, StoreErrorKind, SystemClock, Usage, Verdicts,
 };
 #[cfg(feature = "redis")]
 pub use tidegate_store_redis::{

@@ -55,6 +55,10 @@
 //! | [`SlidingLog`](AlgorithmKind::SlidingLog) | L, always | about 3 bytes per request |
 //! | [`TokenBucket`](AlgorithmKind::TokenBucket) (with a burst) | burst + L d/W | constant |
 //!
+//! A sliding window admits less than its limit where the limit is small, because a request counts into
+//! the next window too: of requests that come exactly at the rate, 90 % at `10/minute` and half at
+//! `1/minute`. Below about 20, choose a sliding log or a burst.
+//!
 //! A denied request costs nothing, with any algorithm. Several limits are paid together or not at
 //! all.
 
@@ -68,7 +72,8 @@ pub mod guide;
 #[doc(inline)]
 pub use tidegate_limiter::*;
 
-/// The other side: a client that is welcome. The feature `client`; with `reqwest` it takes that one's client.
+/// The other side: a polite client. Requires the feature `client`; with `reqwest` it wraps a reqwest
+/// client.
 #[cfg(feature = "client")]
 pub mod client {
     #[doc(inline)]
