@@ -96,13 +96,27 @@ impl Timeline {
 
     /// Removes the newest units.
     pub(super) fn pop_newest(&mut self, units: u64) {
-        let mut keep = self.units.saturating_sub(units);
-        self.rebuild(|runs, rebuilt| {
-            for run in runs {
-                rebuilt.push(Run { units: run.units.min(keep), ..run });
-                keep = keep.saturating_sub(run.units);
+        let kept = self.units.saturating_sub(units);
+        if kept == 0 {
+            *self = Self::default();
+            return;
+        }
+        let (mut runs, mut rest, mut newest) = (self.runs(), kept, self.oldest);
+        // The run that is cut in two, or gone, and where it begins.
+        let (cut, end) = loop {
+            let head = runs.head;
+            match runs.next() {
+                Some(run) if run.units <= rest => {
+                    rest = rest.saturating_sub(run.units);
+                    newest = run.at;
+                }
+                Some(run) => break (Run { units: rest, ..run }, head),
+                None => return,
             }
-        });
+        };
+        self.bytes.truncate(end);
+        (self.newest, self.units) = (newest, kept.saturating_sub(rest));
+        self.push(cut);
     }
 
     /// Moves what lies after `now` to `now`.
