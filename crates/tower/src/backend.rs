@@ -14,6 +14,7 @@ use tidegate_limiter::{
 use crate::RequestHead;
 use crate::attributes::{Attribute, attributes};
 use crate::config::Config;
+use crate::warning;
 
 /// A limiter without its type.
 pub(crate) trait Backend: Send + Sync {
@@ -235,5 +236,8 @@ macro_rules! into_backend {
 
 into_backend! {
     Limiter<S>, |limiter| Arc::new(Keyed::new(limiter));
-    PlanLimiter<S>, |limiter| limiter;
+    PlanLimiter<S>, |limiter: Arc<PlanLimiter<S>>| {
+        warning::about_a_plan(&limiter.plan());
+        limiter
+    };
 }

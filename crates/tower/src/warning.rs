@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderMap;
+use tidegate_limiter::Plan;
+use tidegate_limiter::config::PlannedPolicy;
 
 /// What was said already.
 #[derive(Debug, Default)]
@@ -23,6 +25,22 @@ impl Warnings {
     pub(crate) fn no_address(&self) {
         say_once(&self.no_address, NO_ADDRESS);
     }
+}
+
+/// Says which policies of a plan have fields that only the gateway obeys.
+pub(crate) fn about_a_plan(plan: &Plan) {
+    if let Some(text) = of_a_plan(plan) {
+        say(&text);
+    }
+}
+
+fn of_a_plan(plan: &Plan) -> Option<String> {
+    let is_for_the_gateway = |policy: &&PlannedPolicy| {
+        policy.after_cost().is_some() || policy.max_wait().is_some() || policy.denied().is_some()
+    };
+    let names: Vec<_> =
+        plan.policies().iter().filter(is_for_the_gateway).map(PlannedPolicy::name).collect();
+    (!names.is_empty()).then(|| format!("{}: {GATEWAY_ONLY}", names.join(", ")))
 }
 
 fn say_once(said: &AtomicBool, text: &str) {
@@ -49,9 +67,24 @@ const FORWARDED: &str = "X-Forwarded-For arrives and no proxy is trusted: client
 const NO_ADDRESS: &str = "the server does not say who connects, so these requests share one counter. In \
      axum, serve with into_make_service_with_connect_info::<SocketAddr>()";
 
+const GATEWAY_ONLY: &str = "costs that the response tells, on_denied and denied are obeyed by the gateway \
+     only; here, use RateLimitLayer::count_if and on_denied";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_limiter::config::Source;
+
+    #[test]
+    fn what_only_the_gateway_obeys_is_named() {
+        let plan = |fields: &str| {
+            let text = format!("policies: [{{ name: login, key: [], limits: [5/m]{fields} }}]");
+            Plan::compile(&Source::new("test", text).unwrap()).unwrap()
+        };
+        assert_eq!(of_a_plan(&plan("")), None);
+        let said = of_a_plan(&plan(", cost: { response_status: [401] }")).unwrap();
+        assert!(said.starts_with("login: "), "{said}");
+    }
 
     #[test]
     fn a_proxy_is_missed_once() {
