@@ -14,6 +14,7 @@ mod gateway;
 mod jwt;
 mod line;
 mod log;
+mod movement;
 mod problem;
 mod runtime;
 mod session;
