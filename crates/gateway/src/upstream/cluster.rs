@@ -29,6 +29,10 @@ impl Cluster {
             known(address).unwrap_or_else(|| Arc::new(Endpoint::new(address.clone())))
         });
         let endpoints: Vec<_> = endpoints.collect();
+        // What an address said was the answer to another question.
+        if before.is_some_and(|it| it.about.health != about.health) {
+            endpoints.iter().for_each(|endpoint| endpoint.said(true));
+        }
         let is_secure = about.endpoints.iter().any(|it| it.scheme == Scheme::Https);
         let tls = is_secure.then(|| tls::client(about.ca.as_deref())).transpose()?;
         Ok(Self { about: about.clone(), endpoints, tls, next: AtomicUsize::new(0) })
@@ -39,7 +43,7 @@ impl Cluster {
     pub(crate) fn choose(&self, tried: &[u64]) -> Result<&Arc<Endpoint>, Failure> {
         let most = self.about.max_requests;
         if let [only] = &self.endpoints[..] {
-            return match (only.is_unwell(), only.under_way() < most) {
+            return match (self.is_unwell(only), only.under_way() < most) {
                 (true, _) => Err(Failure::Unavailable(UNWELL)),
                 (false, false) => Err(Failure::Unavailable(BUSY)),
                 (false, true) => Ok(only),
@@ -52,7 +56,7 @@ impl Cluster {
             let Some(endpoint) = self.endpoints.get(index) else { continue };
             let under_way = endpoint.under_way();
             total = total.saturating_add(under_way);
-            if endpoint.is_unwell() {
+            if self.is_unwell(endpoint) {
                 continue;
             }
             any_well = true;
@@ -67,6 +71,11 @@ impl Cluster {
             _ => Err(Failure::Unavailable(BUSY)),
         }
     }
+
+    /// Nobody would ever hear that an address is well again which is not asked any more.
+    fn is_unwell(&self, endpoint: &Endpoint) -> bool {
+        self.about.health.is_some() && endpoint.is_unwell()
+    }
 }
 
 const UNWELL: &str = "no address of it is well";
@@ -79,12 +88,16 @@ mod tests {
     use tidegate::config::Source;
 
     fn cluster(fields: &str) -> Cluster {
+        Cluster::new(&upstream(fields), None).unwrap()
+    }
+
+    fn upstream(fields: &str) -> Upstream {
         let text = format!(
             "gateway: {{ upstreams: {{ a: {fields} }} }}\n\
              policies: [{{ name: p, key: [ip], limits: [1/s] }}]"
         );
         let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
-        Cluster::new(&plan.gateway().unwrap().upstreams()[0], None).unwrap()
+        plan.gateway().unwrap().upstreams()[0].clone()
     }
 
     fn port(cluster: &Cluster) -> Option<u16> {
@@ -104,7 +117,7 @@ mod tests {
 
     #[test]
     fn those_who_rest_are_the_last_and_the_unwell_are_not_asked() {
-        let cluster = cluster("[http://h:1, http://h:2]");
+        let cluster = cluster("{ urls: [http://h:1, http://h:2], health: { path: / } }");
         for _ in 0..3 {
             cluster.endpoints[0].failed();
         }
@@ -113,6 +126,25 @@ mod tests {
         assert_eq!(port(&cluster), Some(1));
         cluster.endpoints[0].said(false);
         assert_eq!(port(&cluster), None);
+    }
+
+    #[test]
+    fn who_is_asked_something_else_or_nothing_any_more_is_not_unwell() {
+        for urls in ["http://h:1", "[http://h:1, http://h:2]"] {
+            let fields = |rest: &str| upstream(&format!("{{ urls: {urls}, {rest} }}"));
+            let asked = Cluster::new(&fields("health: { path: /a }"), None).unwrap();
+            asked.endpoints.iter().for_each(|endpoint| endpoint.said(false));
+            assert_eq!(port(&asked), None);
+            let same = fields("health: { path: /a }, max_requests: 7");
+            assert_eq!(port(&Cluster::new(&same, Some(&asked)).unwrap()), None);
+            let unasked = Cluster::new(&fields("max_requests: 7"), Some(&asked)).unwrap();
+            assert!(port(&unasked).is_some());
+            // The one who asked before may hear an answer yet.
+            unasked.endpoints.iter().for_each(|endpoint| endpoint.said(false));
+            assert!(port(&unasked).is_some());
+            let other = Cluster::new(&fields("health: { path: /b }"), Some(&asked)).unwrap();
+            assert!(port(&other).is_some());
+        }
     }
 
     #[test]
