@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidegate::config::gateway;
 use tokio::time::Instant;
 
@@ -20,6 +21,8 @@ pub(crate) struct Endpoint {
     /// Milliseconds since `since`: until then it is given a rest.
     rests_until: AtomicU64,
     since: Instant,
+    /// Whose turn it is to take note of a failure.
+    turn: Mutex<()>,
     /// Whether it says that it is well, where it is asked.
     is_well: AtomicBool,
 }
@@ -36,6 +39,7 @@ impl Endpoint {
             failures: AtomicU32::new(0),
             rests_until: AtomicU64::new(0),
             since: Instant::now(),
+            turn: Mutex::new(()),
             is_well: AtomicBool::new(true),
         }
     }
@@ -63,7 +67,14 @@ impl Endpoint {
     }
 
     /// It has not. After some failures in a row it is given a rest, each time a longer one.
+    ///
+    /// What fails during a rest was under way before it, and is a part of the same incident.
     pub(crate) fn failed(&self) {
+        // One at a time: workers notice an incident together.
+        let _turn = self.turn.lock();
+        if self.rests() {
+            return;
+        }
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if let Some(beyond) = failures.checked_sub(TOLERATED) {
             let rest = FIRST_REST.saturating_mul(1 << beyond.min(16)).min(LONGEST_REST);
@@ -115,6 +126,23 @@ mod tests {
         assert_eq!(rests, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
         endpoint.succeeded();
         endpoint.failed();
+        assert!(!endpoint.rests());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_failures_of_one_incident_are_one_rest() {
+        let endpoint = Endpoint::new(gateway::Endpoint::read("http://127.0.0.1:1").unwrap());
+        for _ in 0..100 {
+            endpoint.failed();
+        }
+        tokio::time::advance(FIRST_REST).await;
+        assert!(!endpoint.rests());
+        for _ in 0..100 {
+            endpoint.failed();
+        }
+        tokio::time::advance(FIRST_REST).await;
+        assert!(endpoint.rests());
+        tokio::time::advance(FIRST_REST).await;
         assert!(!endpoint.rests());
     }
 }
