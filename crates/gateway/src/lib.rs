@@ -16,6 +16,7 @@ mod line;
 mod log;
 mod movement;
 mod problem;
+mod routed_by;
 mod runtime;
 mod session;
 mod tunnel;

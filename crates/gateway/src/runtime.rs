@@ -10,6 +10,7 @@ use crate::attributes::Wanted;
 use crate::forward::Rules;
 use crate::jwt::{KeysError, Verifier};
 use crate::log::{AccessLog, LogError};
+use crate::routed_by::RoutedBy;
 use crate::upstream::{Cluster, TlsError};
 
 /// All that requests need to know.
@@ -22,6 +23,7 @@ pub(crate) struct Runtime {
     pub(crate) clusters: Vec<Arc<Cluster>>,
     /// In the order of the gateway's routes.
     pub(crate) ways: Vec<Way>,
+    pub(crate) routed_by: RoutedBy,
     pub(crate) trust: ClientIp,
     pub(crate) wanted: Wanted,
     pub(crate) verifier: Option<Verifier>,
@@ -101,6 +103,7 @@ impl Runtime {
         Ok(Self {
             ways,
             clusters,
+            routed_by: RoutedBy::of(&gateway),
             trust,
             wanted: Wanted::by(&plan, &gateway),
             verifier: gateway.jwt.as_ref().map(Verifier::new).transpose()?,

@@ -154,6 +154,7 @@ impl<S: Store> Session<S> {
     async fn decide(&self, mut case: Case<'_>, body: Incoming) -> Result<Response<Body>, Refusal> {
         let Case { runtime, parts, asked, .. } = case;
         let method = parts.method.as_str();
+        runtime.routed_by.check(&parts.headers)?;
         let routed = Routed { method, asked, headers: &parts.headers };
         let way = runtime.gateway.route(&routed).and_then(|number| runtime.ways.get(number));
         let verifier = runtime.verifier.as_ref();
