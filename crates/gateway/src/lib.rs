@@ -14,6 +14,7 @@ mod gateway;
 mod jwt;
 mod line;
 mod log;
+mod metrics;
 mod movement;
 mod problem;
 mod routed_by;

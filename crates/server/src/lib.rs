@@ -46,6 +46,7 @@ pub use address::{Address, OpenError};
 pub use app::App;
 pub use config::Config;
 pub use listener::{Listener, Place};
+pub use metrics::{MetricFamily, MetricSource};
 pub use per_worker::PerWorker;
 pub use reload::{ReloadRequest, Reloaded, Reloader};
 pub use server::{Guest, Server, Shutdown, Transport};

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidegate::config::gateway::{Scheme, Upstream};
 
+use super::counts::Counts;
 use super::endpoint::Endpoint;
 use super::tls::{self, TlsConfig};
 use super::{Failure, tls::TlsError};
@@ -15,6 +16,7 @@ pub(crate) struct Cluster {
     pub(crate) about: Upstream,
     pub(crate) endpoints: Vec<Arc<Endpoint>>,
     pub(crate) tls: Option<TlsConfig>,
+    pub(crate) counts: Arc<Counts>,
     next: AtomicUsize,
 }
 
@@ -26,16 +28,18 @@ impl Cluster {
             known.clone().find(|it| it.address == *address).map(Arc::clone)
         };
         let endpoints = about.endpoints.iter().map(|address| {
-            known(address).unwrap_or_else(|| Arc::new(Endpoint::new(address.clone())))
+            known(address).unwrap_or_else(|| Arc::new(Endpoint::new(&about.name, address.clone())))
         });
         let endpoints: Vec<_> = endpoints.collect();
         // What an address said was the answer to another question.
         if before.is_some_and(|it| it.about.health != about.health) {
-            endpoints.iter().for_each(|endpoint| endpoint.said(true));
+            endpoints.iter().for_each(|endpoint| endpoint.forget_health());
         }
         let is_secure = about.endpoints.iter().any(|it| it.scheme == Scheme::Https);
         let tls = is_secure.then(|| tls::client(about.ca.as_deref())).transpose()?;
-        Ok(Self { about: about.clone(), endpoints, tls, next: AtomicUsize::new(0) })
+        let counts = before.map(|it| Arc::clone(&it.counts)).unwrap_or_default();
+        let next = AtomicUsize::new(0);
+        Ok(Self { about: about.clone(), endpoints, tls, counts, next })
     }
 
     /// The address with the fewest requests under way, among those that do well; a tie goes in
@@ -44,8 +48,8 @@ impl Cluster {
         let most = self.about.max_requests;
         if let [only] = &self.endpoints[..] {
             return match (self.is_unwell(only), only.under_way() < most) {
-                (true, _) => Err(Failure::Unavailable(UNWELL)),
-                (false, false) => Err(Failure::Unavailable(BUSY)),
+                (true, _) => Err(Failure::Unwell),
+                (false, false) => Err(Failure::Full),
                 (false, true) => Ok(only),
             };
         }
@@ -66,10 +70,16 @@ impl Cluster {
             }
         }
         match best {
-            _ if !any_well => Err(Failure::Unavailable(UNWELL)),
+            _ if !any_well => Err(Failure::Unwell),
             Some((_, endpoint)) if total < most => Ok(endpoint),
-            _ => Err(Failure::Unavailable(BUSY)),
+            _ => Err(Failure::Full),
         }
+    }
+
+    /// How many addresses neither fail nor are unwell.
+    pub(crate) fn well(&self) -> usize {
+        let does_well = |it: &&Arc<Endpoint>| !it.is_failing() && !self.is_unwell(it);
+        self.endpoints.iter().filter(does_well).count()
     }
 
     /// Nobody would ever hear that an address is well again which is not asked any more.
@@ -77,9 +87,6 @@ impl Cluster {
         self.about.health.is_some() && endpoint.is_unwell()
     }
 }
-
-const UNWELL: &str = "no address of it is well";
-const BUSY: &str = "it has as many requests under way as it may have";
 
 #[cfg(test)]
 mod tests {
@@ -119,11 +126,12 @@ mod tests {
     fn those_who_rest_are_the_last_and_the_unwell_are_not_asked() {
         let cluster = cluster("{ urls: [http://h:1, http://h:2], health: { path: / } }");
         for _ in 0..3 {
-            cluster.endpoints[0].failed();
+            cluster.endpoints[0].failed(&Failure::Closed);
         }
         assert_eq!((port(&cluster), port(&cluster)), (Some(2), Some(2)));
+        assert_eq!(cluster.well(), 1);
         cluster.endpoints[1].said(false);
-        assert_eq!(port(&cluster), Some(1));
+        assert_eq!((port(&cluster), cluster.well()), (Some(1), 0));
         cluster.endpoints[0].said(false);
         assert_eq!(port(&cluster), None);
     }
