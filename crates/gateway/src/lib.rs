@@ -20,6 +20,7 @@ mod problem;
 mod routed_by;
 mod runtime;
 mod session;
+mod standing;
 mod tunnel;
 mod upstream;
 mod worker;

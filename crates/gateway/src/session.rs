@@ -25,7 +25,7 @@ use crate::runtime::{Runtime, Way};
 use crate::tunnel::Tunnel;
 use crate::upstream::{Answered, Framing, Sending};
 use crate::worker::Worker;
-use crate::{after, line};
+use crate::{after, line, standing};
 
 /// What the requests of one connection share.
 #[derive(Debug)]
@@ -241,7 +241,8 @@ impl<S: Store> Session<S> {
         let idle = cluster.about.timeouts.idle.into();
         let mut response =
             self.response(answered, case.upgrade.filter(|_| upgrade.is_some()), idle)?;
-        let answer = Answer::of_owed(owed, decision);
+        let standing = standing::look(&self.worker.app, owed).await;
+        let answer = Answer::of_owed(owed, standing.as_ref().unwrap_or(decision));
         describe(&answer, response.headers_mut());
         problem::describe_as_asked_for(case.plan, &answer, response.headers_mut());
         way.responses.apply(response.headers_mut());

@@ -1,4 +1,4 @@
-//! Fields that are there twice, lists of them, and what routes do with them.
+//! Fields that are there twice, lists of them, and what routes and costs do with them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -67,4 +67,31 @@ async fn http2_is_not_switched_to_from_the_middle_of_a_list() {
         let heard = String::from_utf8(service.take()).unwrap();
         assert_eq!(heard.contains("upgrade"), is_passed_on, "{heard}");
     }
+}
+
+#[tokio::test]
+async fn a_cost_that_the_response_tells_shows_on_it() {
+    let echo = Echo::start().await;
+    let front = Front::start(&format!(
+        "gateway: {{ upstreams: {{ up: 'http://{}' }} }}
+http: {{ legacy_headers: seconds }}
+policies:
+- {{ name: tokens, key: [ip], limits: [100/hour], cost: {{ response_header: x-tokens, default: 1 }} }}",
+        echo.address
+    ))
+    .await;
+    for (path, left) in [
+        ("/?x-tokens=60", 40),
+        ("/", 39),
+        ("/?x-tokens=0", 39),
+        // What does not fit any more is taken as far as it does.
+        ("/?x-tokens=1000", 0),
+    ] {
+        let reply = front.get(path).await;
+        assert_eq!((reply.status, reply.header("retry-after")), (200, None), "{path}");
+        let field = reply.header("ratelimit").unwrap();
+        assert!(field.starts_with(&format!("\"tokens\";r={left};")), "{path}: {field}");
+        assert_eq!(reply.header("x-ratelimit-remaining"), Some(&*left.to_string()), "{path}");
+    }
+    assert_eq!(front.get("/").await.status, 429);
 }
