@@ -1,4 +1,4 @@
-//! Regenerates what is derived: `cargo run -p xtask -- vectors`, `schema`, `openapi` or `protobuf`.
+//! Regenerates derived files: `cargo run -p xtask -- vectors`, `schema`, `openapi` or `protobuf`.
 
 mod protobuf;
 

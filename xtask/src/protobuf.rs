@@ -1,5 +1,5 @@
-//! Code for the messages of Envoy's rate limit service and of OpenTelemetry's collector, from
-//! `crates/wire/proto`.
+//! Generates code for the messages of Envoy's rate limit service and of OpenTelemetry's collector,
+//! from `crates/wire/proto`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use anyhow::Context;
 use prost_types::field_descriptor_proto::Type;
 use prost_types::{DescriptorProto, FileDescriptorSet};
 
-/// Writes what `crates/wire` has checked in.
+/// Writes the files that `crates/wire` has checked in.
 pub(crate) fn write() -> anyhow::Result<()> {
     for (name, contents) in generate()? {
         let path = directory().join(&name);
@@ -35,16 +35,16 @@ fn generate() -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     let mut generated = BTreeMap::from([(DESCRIPTORS.to_owned(), described)]);
     for entry in fs::read_dir(scratch.path())? {
         let entry = entry?;
-        // A package's name with what makes a keyword an identifier is no name for a file.
+        // A package name with the prefix that makes a keyword an identifier is no name for a file.
         let name = entry.file_name().to_string_lossy().replace("r#", "");
         generated.insert(name, fs::read(entry.path())?);
     }
     Ok(generated)
 }
 
-/// Values of entries are read as bytes, which look the same on the wire. Envoy fills them with
-/// what clients send; a client whose header is not UTF-8 would otherwise make every message about
-/// it unreadable, and Envoy let it pass.
+/// Values of entries are read as bytes, which look the same on the wire. Envoy fills them with what
+/// clients send; a client whose header is not UTF-8 would otherwise make every message about it
+/// unreadable, and Envoy would let it pass.
 fn with_any_value(mut files: FileDescriptorSet) -> FileDescriptorSet {
     let messages = files.file.iter_mut().flat_map(|file| &mut file.message_type);
     let nested = messages.flat_map(|message| &mut message.nested_type);

@@ -1,4 +1,4 @@
-//! How many crates come along with ours. Whoever adds one changes the number here, and in the
+//! How many third-party crates come along with ours. To add one, change the number here and in the
 //! documentation of `tidegate`.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// A feature of `tidegate`, and how many crates of others it takes at most.
+/// A feature of `tidegate`, and the most third-party crates it may bring.
 const MOST: &[(&str, usize)] = &[
     ("", 38),
     ("macros", 39),

@@ -1,11 +1,12 @@
-//! Who may depend on whom. The table is the architecture; a new edge must be argued for here.
+//! Which crate may depend on which. The table is the architecture; a new edge must be justified
+//! here.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Each crate and the crates of ours that it may use.
+/// Each crate, and which of our crates it may use.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("tidegate-core", &[]),
     ("tidegate-policy", &["tidegate-core"]),
@@ -50,14 +51,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &["tidegate-conformance", "tidegate-core", "tidegate-policy", "tidegate-wire"]),
 ];
 
-/// Crates that must not use certain others at all: what they must not know.
+/// Crates that must not use certain others at all.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("tidegate-policy", &["tokio", "hyper", "http"]),
     ("tidegate-store", &["tokio", "hyper", "http", "serde"]),
     ("tidegate-limiter", &["hyper", "http", "prost"]),
 ];
 
-/// The direct dependencies of each crate of the workspace, without those of its tests.
+/// The direct dependencies of each crate in the workspace, without dev-dependencies.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])

@@ -1,4 +1,4 @@
-//! Benchmarks: we, our peers and the physical limit, side by side in one run.
+//! Benchmarks: Tidegate, its peers and the physical limit, side by side in one run.
 //!
 //! Read the ratios, not the figures: a shared machine is noisy, but everyone in a run suffers
 //! alike. Rounds are interleaved and medians reported for that reason.
@@ -36,19 +36,19 @@ enum Benchmark {
     /// Decisions in this process: speed, allocations and memory, beside governor, throttlecrab
     /// and a bare table.
     InProcess {
-        /// Rounds of which the median is taken.
+        /// The number of rounds; the median is reported.
         #[arg(long, default_value_t = 7)]
         rounds: usize,
-        /// Decisions of each thread in a round.
+        /// Decisions per thread in a round.
         #[arg(long, default_value_t = 1_000_000)]
         decisions: usize,
         /// Only the speed of workloads whose name contains this, such as "1k keys".
         #[arg(long, value_name = "TEXT")]
         only: Option<String>,
     },
-    /// From a request to its charges, by plans of 10, 1,000 and 10,000 policies.
+    /// From a request to its charges, with plans of 10, 1,000 and 10,000 policies.
     Policy {
-        /// Rounds of which the median is taken.
+        /// The number of rounds; the median is reported.
         #[arg(long, default_value_t = 7)]
         rounds: usize,
         /// Requests in a round.
@@ -57,40 +57,40 @@ enum Benchmark {
     },
     /// Decisions in Redis, beside the scripts that everyone writes first. Starts its own servers.
     Redis {
-        /// Rounds of which the median is taken.
+        /// The number of rounds; the median is reported.
         #[arg(long, default_value_t = 5)]
         rounds: usize,
         /// Decisions in a round.
         #[arg(long, default_value_t = 500_000)]
         decisions: u64,
-        /// Only what has this in its name, such as "fixed-window, one key".
+        /// Only workloads whose name contains this, such as "fixed-window, one key".
         #[arg(long, value_name = "TEXT", default_value = "")]
         only: String,
     },
-    /// The Redis protocol, beside a server that does nothing but answer PING, and beside
-    /// throttlecrab's where it is installed. Starts its own servers.
+    /// The Redis protocol, beside a server that only answers PING, and beside throttlecrab's if it
+    /// is installed. Starts its own servers.
     Resp {
-        /// Rounds of which the median is taken.
+        /// The number of rounds; the median is reported.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
         /// How long each kind of traffic lasts in a round.
         #[arg(long, default_value_t = 1.0)]
         seconds: f64,
     },
-    /// Checks over HTTP, beside a hyper server that decides nothing, and beside throttlecrab's where
-    /// it is installed; then with Redis. A core for the server, another for the load.
+    /// Checks over HTTP, beside a hyper server that decides nothing, and beside throttlecrab's if
+    /// it is installed; then with Redis. One core for the server, another for the load.
     Http {
-        /// Rounds of which the median is taken.
+        /// The number of rounds; the median is reported.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
         /// How long each kind of traffic lasts in a round.
         #[arg(long, default_value_t = 1.0)]
         seconds: f64,
     },
-    /// Envoy's rate limit service, beside a bare one on tonic that decides nothing. A core for the
-    /// server, another for the load.
+    /// Envoy's rate limit service, beside a bare tonic server that decides nothing. One core for
+    /// the server, another for the load.
     Grpc {
-        /// Rounds of which the median is taken.
+        /// The number of rounds; the median is reported.
         #[arg(long, default_value_t = 5)]
         rounds: usize,
         /// Calls in a round.
@@ -99,20 +99,20 @@ enum Benchmark {
     },
     /// What a layer adds to a request, beside tower_governor.
     Tower {
-        /// Rounds of which the median is taken.
+        /// The number of rounds; the median is reported.
         #[arg(long, default_value_t = 15)]
         rounds: usize,
         /// Requests in a round.
         #[arg(long, default_value_t = 200_000)]
         requests: usize,
-        /// Only what has this in its name, such as "denied".
+        /// Only workloads whose name contains this, such as "denied".
         #[arg(long, value_name = "TEXT", default_value = "")]
         only: String,
     },
-    /// Requests through the gateway, beside nginx and HAProxy before the same service. Pins
+    /// Requests through the gateway, beside nginx and HAProxy in front of the same service. Pins
     /// programs to the first two cores.
     Gateway {
-        /// Rounds of which the median is taken.
+        /// The number of rounds; the median is reported.
         #[arg(long, default_value_t = 5)]
         rounds: usize,
         /// Seconds of each measurement.
@@ -122,8 +122,8 @@ enum Benchmark {
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
     MemoryOf { contestant: String, keys: usize },
-    /// Resident memory of the whole server, for each key that it holds. Needs the server's binary
-    /// beside this one: `scripts/bench memory` builds both.
+    /// Resident memory of the whole server, per key that it holds. Needs the server's binary beside
+    /// this one: `scripts/bench memory` builds both.
     Memory {
         /// The server, if it is elsewhere.
         #[arg(long, value_name = "FILE")]
@@ -134,7 +134,7 @@ enum Benchmark {
     },
 }
 
-/// A server that is measured, in a process of its own, until it is killed.
+/// A server under measurement, in a process of its own, until it is killed.
 #[derive(Parser)]
 enum Server {
     Http { contestant: String },

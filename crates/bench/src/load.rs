@@ -1,4 +1,4 @@
-//! Clients that each keep so many requests on their way, and wait for all answers before the next.
+//! Clients that each keep this many requests in flight, and wait for all answers before the next.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::task::LocalSet;
 use crate::running::Running;
 use crate::stopwatch::Stopwatch;
 
-/// What is asked, in which protocol.
+/// What is asked, and in which protocol.
 pub(crate) trait Load {
     type Client: Client + 'static;
     /// How many there are at a time.
@@ -25,19 +25,19 @@ pub(crate) trait Load {
 /// One of them.
 pub(crate) trait Client {
     fn requests(&mut self) -> &mut Requests;
-    /// Sends all requests and waits for all answers. Says whether the first one was a denial.
+    /// Sends all requests and waits for all answers. Returns whether the first one was a denial.
     fn round_trip(&mut self) -> impl Future<Output = anyhow::Result<bool>>;
 }
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     pub(crate) a_second: f64,
-    /// Microseconds of the server's processor for each request.
+    /// Microseconds of the server's processor time per request.
     pub(crate) cpu: f64,
-    /// Of a whole pipeline, in microseconds: the middle, 99 % and 99.9 %.
+    /// For a whole pipeline, in microseconds: the median, 99 % and 99.9 %.
     pub(crate) latencies: [f64; 3],
-    /// The share of those that were told so.
+    /// The share that were denied.
     pub(crate) denied: f64,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn meet_all_keys(server: &Running, load: &impl Load) -> anyhow::Resul
     })
 }
 
-/// Asks for some time.
+/// Asks for a while.
 pub(crate) fn run(server: &Running, load: &impl Load, time: Duration) -> anyhow::Result<Measured> {
     block_on(async {
         drive(server, load, time / 4).await?;
@@ -165,7 +165,7 @@ pub(crate) const KEY: &str = "user:00000000";
 const DIGITS: usize = 8;
 
 impl Requests {
-    /// So many of the same, in which [`KEY`] is aimed.
+    /// This many copies of the same request, in which [`KEY`] is filled in.
     pub(crate) fn new(request: &[u8], depth: usize) -> Self {
         let bytes = request.repeat(depth);
         let is_key = |at: &usize| bytes[*at..].starts_with(KEY.as_bytes());
@@ -173,7 +173,7 @@ impl Requests {
         Self { bytes, keys }
     }
 
-    /// Puts in the number of each key.
+    /// Fills in the number of each key.
     fn aim(&mut self, mut key: impl FnMut(u32) -> u32) {
         for (place, start) in (0..).zip(&self.keys) {
             let mut number = key(place);

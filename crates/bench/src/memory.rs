@@ -1,4 +1,4 @@
-//! Bytes a key: resident memory before and after a million keys, each contestant in a process of
+//! Bytes per key: resident memory before and after a million keys, each contestant in a process of
 //! its own.
 
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! From a request to its charges, by plans of more and more policies.
+//! From a request to its charges, with plans of more and more policies.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use crate::Allocations;
 use crate::stopwatch::Stopwatch;
 use crate::table;
 
-/// Requests of tenants, each of whom has ten policies of their own.
+/// Requests of tenants, each of which has ten policies of its own.
 pub(crate) fn compare(
     rounds: usize,
     requests: usize,
@@ -73,7 +73,7 @@ fn request(tenant: &str) -> [(&'static str, &str); 5] {
     ]
 }
 
-/// Ten policies a tenant, of which two apply to a request: one to its path, and one to all.
+/// Ten policies per tenant, of which two apply to a request: one to its path, and one to all.
 fn plan_text(tenants: usize) -> String {
     let mut text = String::from("policies:\n");
     for tenant in 0..tenants {

@@ -15,14 +15,14 @@ pub(crate) const SERVERS_CORE: usize = 0;
 /// The core of the load.
 pub(crate) const LOADS_CORE: usize = 1;
 
-/// A server that ends with the value.
+/// A server that ends when dropped.
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Running {
-    /// One of our own, by what its command takes; it says its address.
+    /// One of our own, by its command's arguments; it prints its address.
     pub(crate) fn ours(arguments: &[&str]) -> anyhow::Result<Self> {
         let mut command = servers()?;
         let mut child = command.args(arguments).stdout(Stdio::piped()).spawn()?;
@@ -32,7 +32,7 @@ impl Running {
         Ok(Self { address: line.trim().parse().context("the server's address")?, child })
     }
 
-    /// One of others, once it listens on this port.
+    /// A third-party one, once it listens on this port.
     pub(crate) fn peer(program: &Path, arguments: &[&str], port: u16) -> anyhow::Result<Self> {
         let mut command = Command::new("taskset");
         command.args(["-c", &SERVERS_CORE.to_string()]).arg(program).args(arguments);
@@ -47,7 +47,7 @@ impl Running {
         bail!("nobody listens on {}", server.address)
     }
 
-    /// Microseconds of processor that it has used.
+    /// Microseconds of processor time that it has used.
     pub(crate) fn cpu_micros(&self) -> anyhow::Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let fields = stat.rsplit_once(") ").context("/proc/pid/stat")?.1;
@@ -64,14 +64,14 @@ impl Drop for Running {
     }
 }
 
-/// The program that runs our own servers, which has no allocator that counts.
+/// The program that runs our own servers, without the counting allocator.
 pub(crate) fn servers() -> anyhow::Result<Command> {
     let program = std::env::current_exe()?.with_file_name("tidegate-bench-servers");
     ensure!(program.exists(), "{} is not there: scripts/bench builds it", program.display());
     Ok(Command::new(program))
 }
 
-/// Keeps this thread, and the processes that it starts, on one core where there are several.
+/// Keeps this thread, and the processes that it starts, on one core if there are several.
 pub(crate) fn pin_to(core: usize) -> anyhow::Result<()> {
     if thread::available_parallelism()?.get() > core {
         let mut cores = CpuSet::new();

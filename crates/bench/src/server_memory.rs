@@ -1,5 +1,5 @@
-//! Memory of the whole server: resident bytes before and after a million keys, which come over
-//! HTTP as they would from clients.
+//! Memory of the whole server: resident bytes before and after a million keys, which come over HTTP
+//! as they would from clients.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -21,7 +21,7 @@ pub(crate) fn measure(program: Option<PathBuf>, keys: u64) -> anyhow::Result<()>
     };
     let server = Server::start(&program, keys)?;
     let mut client = Client::connect(&server.address)?;
-    // Whatever a connection needs is there before the first new key comes.
+    // Everything that a connection needs is there before the first new key comes.
     client.check(0..PIPELINED * 100, |_| 0)?;
     let empty = server.resident()?;
     client.check(1..keys + 1, |number| number)?;
@@ -36,7 +36,7 @@ pub(crate) fn measure(program: Option<PathBuf>, keys: u64) -> anyhow::Result<()>
     Ok(())
 }
 
-/// A server that ends with the value.
+/// A server that ends when dropped.
 struct Server {
     child: Child,
     address: String,

@@ -1,4 +1,4 @@
-//! Nanoseconds and allocations a decision.
+//! Nanoseconds and allocations per decision.
 
 use crate::Allocations;
 use crate::contestant::{self, Contestant, FLOOR, PEER, Setting};
@@ -44,7 +44,7 @@ fn compare(title: &str, setting: Setting, rounds: usize, decisions: usize, only:
     table::print(title, &header, &rows);
 }
 
-/// Each contestant's median over rounds that everyone runs in turn.
+/// Each contestant's median over rounds that all run in turn.
 fn medians(workload: &Workload, names: &[&str], setting: Setting, rounds: usize) -> Vec<f64> {
     eprintln!("{}, {} thread(s) ...", workload.name, workload.threads);
     let contestants: Vec<Box<dyn Contestant>> =
@@ -64,7 +64,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Allocations for decisions on keys that are known.
+/// Allocations for decisions on known keys.
 pub(crate) fn allocations(counted: Allocations) {
     const DECISIONS: usize = 100_000;
     let keys = workload::keys(1_000);

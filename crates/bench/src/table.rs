@@ -1,6 +1,6 @@
 //! Prints a table that a person can read and paste.
 
-/// Aligned columns with a header, as Markdown. Nothing, if there are no rows.
+/// Aligned columns with a header, as Markdown. Nothing if there are no rows.
 pub(crate) fn print(title: &str, header: &[String], rows: &[Vec<String>]) {
     if rows.is_empty() {
         return;

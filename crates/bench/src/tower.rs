@@ -40,8 +40,8 @@ impl Service<Request<Body>> for Hello {
 /// Nanoseconds for a request, in one round.
 type Round = Box<dyn FnMut() -> f64>;
 
-/// The same requests through the bare service and through each layer whose name contains `only`, by
-/// turns.
+/// The same requests through the bare service and through each layer whose name contains `only`, in
+/// turn.
 pub(crate) fn compare(rounds: usize, requests: usize, only: &str) -> anyhow::Result<()> {
     let mut contestants = vec![("no layer", round(Hello, requests))];
     contestants.extend(ours(requests)?.into_iter().chain(theirs(requests)?));

@@ -42,7 +42,7 @@ impl Workload {
         Self { name, threads, keys: self::keys(keys), orders }
     }
 
-    /// Every key once, so that none is new when the measuring starts.
+    /// Every key once, so that none is new when the measurement starts.
     pub(crate) fn introduce(&self, contestant: &dyn Contestant) {
         for key in &self.keys {
             black_box(contestant.check(key));
@@ -82,7 +82,7 @@ impl Workload {
     }
 }
 
-/// Keys as services have them: a prefix and a number.
+/// Keys the way services have them: a prefix and a number.
 pub(crate) fn keys(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("user:{number:07}")).collect()
 }

@@ -14,15 +14,15 @@ pub(crate) struct Accuracy {
     /// The limit of each source
     #[arg(long, value_name = "QUOTA", default_value = "100/minute")]
     limit: Quota,
-    /// Sources, in each of the two populations
+    /// Sources in each of the two populations
     #[arg(long, value_name = "N", default_value_t = 270_000,
         value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     sources: u64,
-    /// Requests of all of them, in each population; at least three windows are measured
+    /// Requests of all sources in each population; at least three windows are measured
     #[arg(long, value_name = "N", default_value_t = 100_000_000,
         value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
     requests: u64,
-    /// How requests of a source come: poisson, or in bursts (on-off)
+    /// How the requests of a source arrive: poisson, or in bursts (on-off)
     #[arg(long, value_name = "NAME", default_value_t = Arrivals::Poisson)]
     arrivals: Arrivals,
     /// The same seed gives the same figures, on any machine

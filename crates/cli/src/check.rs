@@ -23,7 +23,7 @@ pub(crate) struct Check {
     /// An attribute of the request, instead of a policy and a key; once for each
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = attribute)]
     attribute: Vec<(String, String)>,
-    /// Units to take; 0 only looks
+    /// Units to take; 0 is a peek
     #[arg(long, value_name = "N", default_value_t = 1)]
     cost: u64,
     /// The server: http://host:port, https://host:port or unix:/path
@@ -93,7 +93,7 @@ fn refused(status: StatusCode, answer: &Value) -> anyhow::Error {
     }
 }
 
-/// A line for the decision, and one for each limit.
+/// One line for the decision, and one for each limit.
 fn in_words(answer: &Value, is_allowed: bool) -> String {
     let verdict = if is_allowed { "allowed" } else { "denied" };
     let mut text = format!("{verdict}: {}", words(&answer["reason"]));
@@ -134,7 +134,7 @@ fn attribute(text: &str) -> anyhow::Result<(String, String)> {
     }
 }
 
-/// Something may not happen.
+/// The request was denied.
 const DENIED: u8 = 3;
 
 pub(crate) const EXIT_CODES: &str = "\

@@ -68,7 +68,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// Sends a body, and returns what came back within bounds of time and size.
+/// Sends a body, and returns what came back, within bounds of time and size.
 pub(crate) async fn post(
     server: &Server,
     path: &str,
@@ -78,15 +78,15 @@ pub(crate) async fn post(
     send(server, &Credentials::default(), request.body(Full::new(Bytes::from(body)))?).await
 }
 
-/// Who asks, as far as the server wants to know.
+/// The caller, as far as the server wants to know.
 #[derive(Debug, Default)]
 pub(crate) struct Credentials {
     pub(crate) token: Option<String>,
-    /// A certificate, with those it depends on, and its key (PEM).
+    /// A certificate with its chain, and its key (PEM).
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Asks for what is at a path.
+/// Gets what is at a path.
 pub(crate) async fn get(
     server: &Server,
     path: &str,
@@ -129,7 +129,7 @@ async fn send(
 
 type Asked = Request<Full<Bytes>>;
 
-/// By the certificates of this system, or of `SSL_CERT_FILE`.
+/// Verified against this system's certificates, or those in `SSL_CERT_FILE`.
 async fn secured(
     stream: TcpStream,
     host: &str,
@@ -150,7 +150,7 @@ async fn secured(
     connecting.await.map_err(|error| client_error::of_tls(host, error))
 }
 
-/// Whom this system trusts.
+/// The authorities that this system trusts.
 pub(crate) fn trust() -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -163,7 +163,7 @@ async fn exchange(
     mut request: Asked,
 ) -> anyhow::Result<(StatusCode, String)> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Its errors are the sender's too.
+    // The sender sees its errors too.
     tokio::spawn(async { drop(connection.await) });
     request.headers_mut().insert(HOST, HeaderValue::try_from(host)?);
     let response = sender.send_request(request).await.map_err(client_error::of_http)?;

@@ -5,7 +5,7 @@ use std::io;
 use anyhow::anyhow;
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
 
-/// Of a connection that should have become a secure one.
+/// For a connection that should have become a secure one.
 pub(crate) fn of_tls(host: &str, error: io::Error) -> anyhow::Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(Error::InvalidCertificate(why)) => {
@@ -22,7 +22,7 @@ pub(crate) fn of_tls(host: &str, error: io::Error) -> anyhow::Error {
     }
 }
 
-/// Of a connection on which no HTTP came back.
+/// For a connection on which no HTTP came back.
 pub(crate) fn of_http(error: hyper::Error) -> anyhow::Error {
     if error.is_parse() || error.is_incomplete_message() || error.is_canceled() {
         return anyhow!(
@@ -56,7 +56,7 @@ fn certificate(host: &str, why: &CertificateError) -> String {
     }
 }
 
-/// A name of a program's as words: `BadEncoding` is "bad encoding".
+/// A programmatic name as words: `BadEncoding` becomes "bad encoding".
 fn words(name: &impl std::fmt::Debug) -> String {
     let mut text = String::new();
     for char in format!("{name:?}").chars() {

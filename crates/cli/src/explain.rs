@@ -18,8 +18,8 @@ use crate::validate::wrong;
 pub(crate) struct Explain {
     /// The configuration
     file: PathBuf,
-    /// The attributes of a request, such as user=42 path=/login; for a file of envoyproxy/ratelimit
-    /// the entries of a descriptor, in order, after domain=NAME if that is another than the file's
+    /// The attributes of a request, such as user=42 path=/login; for an envoyproxy/ratelimit file,
+    /// the entries of a descriptor in order, after domain=NAME if that is not the file's
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
     attributes: Vec<(String, String)>,
 }
@@ -98,8 +98,8 @@ fn explain(plan: &Plan, request: &[(String, String)]) -> String {
     text
 }
 
-/// Of a file of envoyproxy/ratelimit: the attributes, in order, are the entries of one descriptor.
-/// A domain before them is that of the request, else it is the file's.
+/// For an envoyproxy/ratelimit file: the attributes, in order, are the entries of one descriptor. A
+/// domain before them is the request's, otherwise it is the file's.
 fn explain_descriptor(plan: &Plan, request: &[(String, String)]) -> String {
     let (asked, entries) = match request.split_first() {
         Some(((name, domain), entries)) if name == "domain" => (Some(domain.as_str()), entries),

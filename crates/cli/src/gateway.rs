@@ -8,26 +8,26 @@ use tidegate::{Plan, Store};
 use tidegate_gateway::{Gateway, serve};
 use tidegate_server::{App, Config, Guest, Listener, Place, Server, Shutdown, Tls, Work};
 
-/// What can be said about it on the command line.
+/// Its command-line options.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Gateway")]
 pub(crate) struct GatewayFlags {
     /// Pass requests on to this service, as far as the policies allow: http://, https:// or h2c://
     #[arg(long, env = "TIDEGATE_UPSTREAM", value_name = "URL")]
     upstream: Option<String>,
-    /// Where the gateway listens, in place of what the configuration says
+    /// Where the gateway listens, overriding the configuration
     #[arg(long, env = "TIDEGATE_GATEWAY", value_name = "ADDR")]
     gateway: Option<String>,
 }
 
 impl GatewayFlags {
-    /// The policies of a gateway that has no configuration.
+    /// The policies of a gateway without a configuration.
     pub(crate) fn demo(&self) -> anyhow::Result<Option<Source>> {
         let demo = self.upstream.as_ref().map(|_| Source::new("demo", DEMO));
         Ok(demo.transpose()?)
     }
 
-    /// Opens the gateway's doors, if there is one, and says where they are.
+    /// Opens the gateway's listeners, if there is a gateway, and says where they are.
     pub(crate) fn open<S: Store + 'static>(
         &self,
         plan: Arc<Plan>,
@@ -56,7 +56,7 @@ impl GatewayFlags {
     }
 }
 
-/// The gateway at a door of the server.
+/// The gateway on one of the server's listeners.
 #[derive(Debug)]
 struct Passage(Arc<Gateway>);
 

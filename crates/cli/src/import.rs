@@ -1,4 +1,4 @@
-//! `tidegate import FILE`: another limiter's file, as ours.
+//! `tidegate import FILE`: translates another limiter's file into ours.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use crate::validate::wrong;
 /// What is translated.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Import {
-    /// A file of envoyproxy/ratelimit, limitador or RLaaS
+    /// An envoyproxy/ratelimit, limitador or RLaaS file
     file: PathBuf,
 }
 
@@ -28,7 +28,8 @@ impl Import {
     }
 }
 
-/// Apart, since what is switched off limits nobody, and the rest more than it did.
+/// Reported separately: policies that are switched off limit nobody, while the rest limit more than
+/// before.
 fn say_what_is_lost(text: &str) {
     for (comment, what) in [
         ("# Not carried over, so switched off:", "not carried over and switched off"),

@@ -1,10 +1,10 @@
-//! `tidegate init`: a configuration to begin with.
+//! `tidegate init`: a configuration to start from.
 
 use std::process::ExitCode;
 
 use crate::output::print;
 
-/// It takes nothing.
+/// It takes no options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Init {}
 

@@ -1,4 +1,4 @@
-//! The command line: `tidegate`. One file a command.
+//! The command line: `tidegate`. One file per command.
 
 mod accuracy;
 mod check;
@@ -22,8 +22,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Many small answers from many threads: measured, it is faster than the system's and gives
-/// memory back sooner.
+/// The server sends many small answers from many threads: measured, this allocator is faster than
+/// the system's and returns memory sooner.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -37,37 +37,37 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs the server, until SIGTERM or SIGINT
+    /// Run the server, until SIGTERM or SIGINT
     #[command(after_help = EXIT_CODES)]
     Serve(Box<serve::Serve>),
-    /// Asks a running server whether something may happen
+    /// Ask a running server whether something may happen
     #[command(after_help = check::EXIT_CODES)]
     Check(check::Check),
-    /// Shows what a running server does, live
+    /// Show what a running server does, live
     #[command(after_help = EXIT_CODES)]
     Top(top::Top),
-    /// Prints a configuration to begin with
+    /// Print a configuration to start from
     #[command(after_help = EXIT_CODES)]
     Init(init::Init),
-    /// Says everything that is wrong with a configuration
+    /// Report everything that is wrong with a configuration
     #[command(after_help = EXIT_CODES)]
     Validate(validate::Validate),
-    /// Says which policies apply to a request, why the others do not, and what they admit
+    /// Show which policies apply to a request, why the others do not, and what they admit
     #[command(after_help = EXIT_CODES)]
     Explain(explain::Explain),
-    /// Translates another limiter's configuration into ours
+    /// Translate another limiter's configuration into ours
     #[command(after_help = EXIT_CODES)]
     Import(import::Import),
-    /// Shows what limits make of synthetic traffic, and how full their fullest window gets
+    /// Show how limits handle synthetic traffic, and how full their fullest window gets
     #[command(after_help = EXIT_CODES)]
     Simulate(simulate::Simulate),
-    /// Measures how often each algorithm is wrong, over millions of requests, and what it costs
+    /// Measure how often each algorithm is wrong, over millions of requests, and what it costs
     #[command(after_help = EXIT_CODES)]
     Accuracy(accuracy::Accuracy),
-    /// Says what a configuration would have denied of the requests in an access log
+    /// Show what a configuration would have denied of the requests in an access log
     #[command(after_help = EXIT_CODES)]
     Replay(replay::Replay),
-    /// Finds the smallest limit that denies no more of an access log than one tolerates
+    /// Find the smallest limit that denies no more of an access log than you tolerate
     #[command(after_help = EXIT_CODES)]
     Suggest(suggest::Suggest),
 }
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A configuration that is wrong.
+/// The configuration is wrong.
 const WRONG: u8 = 1;
 
 /// The same as clap's for a command line that makes no sense.

@@ -1,4 +1,4 @@
-//! The part of `tidegate serve` that operators use: the admin listener, the board, the log.
+//! The part of `tidegate serve` for operators: the admin listener, the board, the log.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,29 +11,28 @@ use tidegate_server::{Address, App, Config, Listener, Place, ReloadRequest, Tls}
 
 use crate::serve::Stop;
 
-/// What can be said about it.
+/// Its command-line options.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Operating")]
 pub(crate) struct Operate {
-    /// Where to answer operators: host:port, unix:/path, or off; 127.0.0.1:9090 unless said.
-    /// Elsewhere than on this machine it needs tokens, or clients that show certificates
-    /// (--tls-client-ca)
+    /// Where to answer operators: host:port, unix:/path, or off. Defaults to 127.0.0.1:9090. Beyond
+    /// this machine it needs tokens, or clients that present certificates (--tls-client-ca)
     #[arg(long, env = "TIDEGATE_ADMIN", value_name = "ADDR")]
     admin: Option<String>,
     /// A file with a scope (read, write or admin) and a token on each line. TIDEGATE_ADMIN_TOKENS
     /// may hold the same
     #[arg(long, env = "TIDEGATE_ADMIN_TOKENS_FILE", value_name = "FILE")]
     admin_tokens_file: Option<PathBuf>,
-    /// Shows operators the most frequent keys in clear, and not as fingerprints
+    /// Show operators the most frequent keys in clear rather than as fingerprints
     #[arg(long, env = "TIDEGATE_SHOW_KEYS")]
     show_keys: bool,
-    /// How lines on standard error look: text or json
+    /// The format of lines on standard error: text or json
     #[arg(long, env = "TIDEGATE_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 }
 
 impl Operate {
-    /// Before anything is said.
+    /// Called before anything is logged.
     pub(crate) fn choose_log(&self) {
         log::choose(self.log_format);
     }
@@ -82,7 +81,7 @@ impl Operate {
         }))
     }
 
-    /// Where it was asked for it must be; where it was not, another server may be there already.
+    /// If it was asked for, it must be opened; if not, another server may be there already.
     fn bind(&self) -> anyhow::Result<Option<(Listener, Place)>> {
         let address: Address = self.admin.as_deref().unwrap_or(DEFAULT).parse()?;
         match Listener::open(&address) {
@@ -95,7 +94,8 @@ impl Operate {
         }
     }
 
-    /// From the file, else from the environment. Never from the command line, which others can see.
+    /// From the file, otherwise from the environment. Never from the command line, which others can
+    /// see.
     fn tokens(&self) -> anyhow::Result<Tokens> {
         let Some(file) = &self.admin_tokens_file else {
             let text = std::env::var("TIDEGATE_ADMIN_TOKENS").unwrap_or_default();

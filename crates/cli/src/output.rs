@@ -1,4 +1,4 @@
-//! Where findings go: the terminal, and files for those who would rather look than read.
+//! Where findings go: the terminal, and files for people who would rather look than read.
 
 use std::io::{self, ErrorKind, StdoutLock, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use tidegate_sim::report::Report;
 /// How findings are shown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Output {
-    /// Writes one HTML file that needs nothing else
+    /// Write one self-contained HTML file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
-    /// Writes the plot
+    /// Write the plot as SVG
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     svg: Option<PathBuf>,
-    /// Prints JSON instead of tables
+    /// Print JSON instead of tables
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
 impl Output {
-    /// Says what was found, everywhere it was asked for.
+    /// Presents what was found, everywhere it was asked for.
     pub(crate) fn show(&self, mut report: Report) -> anyhow::Result<()> {
         report.command = command();
         if let Some(path) = &self.html {
@@ -45,13 +45,13 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_with(|output| output.write_all(text.as_bytes()))
 }
 
-/// The same for what is too long to be kept. Nobody may be there to read it, as after `| head`: that
-/// is no error, but a full disk is.
+/// The same for output that is too long to hold in memory. There may be nobody to read it, as after
+/// `| head`: that is no error, but a full disk is.
 pub(crate) fn print_with(
     write: impl FnOnce(&mut StdoutLock<'_>) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut output = io::stdout().lock();
-    // What is left for the end of the program would be lost without a word.
+    // Anything left for the end of the program would be lost silently.
     match write(&mut output).and_then(|()| output.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         done => done.context("cannot write to standard output"),
@@ -62,7 +62,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The command line, for whoever wants to see the same again.
+/// The command line, for anyone who wants to reproduce the result.
 fn command() -> String {
     let rest = std::env::args_os().skip(1).map(|argument| {
         let argument = argument.to_string_lossy().into_owned();

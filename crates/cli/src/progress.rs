@@ -1,4 +1,4 @@
-//! A progress bar, where somebody is there to see it.
+//! A progress bar, if there is somebody to see it.
 
 #![allow(clippy::float_arithmetic, reason = "shares and rates of people are no decisions")]
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidegate_sim::Progress;
 
-/// Does `work`, and shows on standard error how far it is, if that is a terminal.
+/// Runs `work`, and shows its progress on standard error, if that is a terminal.
 pub(crate) fn watched<T: Send>(name: &str, work: impl FnOnce(&Progress) -> T) -> T {
     let progress = Progress::default();
     if !stderr().is_terminal() {

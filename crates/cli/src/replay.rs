@@ -18,16 +18,16 @@ use crate::validate::wrong;
 pub(crate) struct Replay {
     #[command(flatten)]
     log: Log,
-    /// The configuration that is tried
+    /// The configuration to try
     #[arg(long, value_name = "FILE", required_unless_present = "generate")]
     config: Option<PathBuf>,
-    /// The configuration of today, to see what would change
+    /// The current configuration, to see what would change
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
-    /// Instead, writes a log of about a day with this many lines to standard output
+    /// Instead, write a log of about a day with this many lines to standard output
     #[arg(long, value_name = "LINES", conflicts_with_all = ["config", "against", "files"])]
     generate: Option<u64>,
-    /// Of the log that is written
+    /// The seed of the log that is written
     #[arg(long, value_name = "N", default_value_t = 1, requires = "generate")]
     seed: u64,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct Log {
     /// Access logs, plain or gzip, one after the other; - is standard input
     #[arg(value_name = "ACCESS_LOG")]
     files: Vec<PathBuf>,
-    /// common (also combined), json or csv; as it looks unless said
+    /// common (also combined), json or csv. Detected by default
     #[arg(long, value_name = "NAME")]
     format: Option<Format>,
     /// How far lines may be out of order

@@ -23,10 +23,10 @@ pub(crate) struct Simulate {
     /// burst-at-boundary, greedy, poisson, on-off, diurnal, zipf, crowd or crowd-jitter
     #[arg(long, value_name = "NAME", default_value = "burst-at-boundary")]
     traffic: Model,
-    /// How much comes, of all sources together, where the traffic has a rate
+    /// The rate of all sources together, for traffic that has a rate
     #[arg(long, value_name = "QUOTA")]
     rate: Option<Quota>,
-    /// How many sources, or clients of a crowd
+    /// How many sources, or clients in a crowd
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     sources: Option<u32>,
     /// For how long, in virtual time
@@ -46,7 +46,7 @@ impl Simulate {
         for kind in algorithms(&self.algorithm)? {
             match simulation.run(kind) {
                 Ok(outcome) => outcomes.push(outcome),
-                // Of all of them, those that take the quota.
+                // Of all of them, only those that accept the quota.
                 Err(error) if self.algorithm == ["all"] => eprintln!("{kind} is left out: {error}"),
                 Err(error) => return Err(error.into()),
             }

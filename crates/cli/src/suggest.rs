@@ -1,4 +1,4 @@
-//! `tidegate suggest`: the smallest limit that hurts no more than one tolerates.
+//! `tidegate suggest`: the smallest limit that denies no more than you tolerate.
 
 #![allow(clippy::float_arithmetic, reason = "shares and rates of people are no decisions")]
 
@@ -19,7 +19,7 @@ use crate::validate::wrong;
 pub(crate) struct Suggest {
     #[command(flatten)]
     log: Log,
-    /// The attributes that tell callers apart
+    /// The attributes that distinguish callers
     #[arg(long, value_name = "NAME", required = true, value_delimiter = ',')]
     key: Vec<String>,
     /// The window of the limit
@@ -28,16 +28,16 @@ pub(crate) struct Suggest {
     /// How much may be denied
     #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
     tolerate: f64,
-    /// Of what that is a share: requests, or keys of which any request is denied
+    /// What that is a share of: requests, or keys with any request denied
     #[arg(long, value_name = "WHAT", default_value_t = Of::Requests)]
     of: Of,
-    /// Only of requests that match, such as path=/api/**
+    /// Only consider requests that match, such as path=/api/**
     #[arg(long = "match", value_name = "NAME=PATTERN", value_parser = pair)]
     matches: Vec<(String, String)>,
-    /// The algorithm of the suggested policy; the others are comments
+    /// The algorithm of the suggested policy; the others become comments
     #[arg(long, value_name = "NAME", default_value_t = AlgorithmKind::SlidingWindow)]
     algorithm: AlgorithmKind,
-    /// Prints nothing but the configuration
+    /// Print only the configuration
     #[arg(long, conflicts_with_all = ["json"])]
     snippet: bool,
     #[command(flatten)]

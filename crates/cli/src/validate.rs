@@ -34,13 +34,14 @@ impl Validate {
     }
 }
 
-/// Why `serve` would refuse the store. A plan knows of its address only how it begins.
+/// Why `serve` would refuse the store. A plan only knows how its address begins.
 fn store_error(plan: &Plan) -> Option<RedisUrlError> {
     let url = plan.settings().store().filter(|url| *url != "memory")?;
     url.parse::<RedisConfig>().err()
 }
 
-/// Says what is wrong, and how much of it there is. A file that cannot be read is none of that.
+/// Reports what is wrong, and how many problems there are. A file that cannot be read is a
+/// different matter.
 pub(crate) fn wrong(problems: &Problems) -> ExitCode {
     if problems.is_unreadable() {
         eprintln!("tidegate: {problems}");

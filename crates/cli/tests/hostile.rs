@@ -22,9 +22,9 @@ struct Client(BufReader<TcpStream>);
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Complete,
-    /// Complete, and said to be the last.
+    /// Complete, and announced to be the last.
     Last,
-    /// None, or a part of one.
+    /// None, or only part of one.
     Failed,
 }
 
@@ -94,7 +94,7 @@ fn a_load_balancer_has_time_to_turn_away() {
     assert_eq!(open.ask(), Answer::Complete);
     server.send("TERM");
     while !server.get("/readyz").starts_with("HTTP/1.1 503") {}
-    // Whoever is there, or still comes, is served as before.
+    // Clients that are connected, or still connect, are served as before.
     assert_eq!(open.ask(), Answer::Complete);
     assert_eq!(Client::connect(&server).ask(), Answer::Complete);
     // A second signal does not wait.
@@ -116,7 +116,7 @@ fn it_survives_running_out_of_file_descriptors() {
     let most = server.said("tidegate ").split(' ').rev().nth(3).unwrap().parse::<usize>().unwrap();
     assert!(most < 32, "{:?}", server.greeting);
     let crowd: Vec<TcpStream> = (0..100).map(|_| server.connect()).collect();
-    // There are too few descriptors for the last of them, who waits.
+    // There are too few descriptors for the last one, which waits.
     let mut last = crowd.last().unwrap();
     last.write_all(b"GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n").unwrap();
     last.set_read_timeout(Some(Duration::from_millis(300))).unwrap();

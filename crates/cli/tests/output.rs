@@ -1,4 +1,4 @@
-//! What becomes of commands that nobody can hear.
+//! What happens to commands whose output nobody reads.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
@@ -12,7 +12,7 @@ const LIMITS: &str = "policies: [{ name: a, key: [user], limits: [5/minute] }]\n
 const THEIRS: &str =
     "domain: d\ndescriptors: [{ key: a, rate_limit: { unit: day, requests_per_unit: 3 } }]\n";
 
-/// Every command that says something and ends, and a log for those that read one.
+/// Every command that prints something and exits, and a log for those that read one.
 fn commands(scratch: &Scratch) -> Vec<String> {
     let limits = scratch.write("limits.yaml", LIMITS).display().to_string();
     let theirs = scratch.write("theirs.yaml", THEIRS).display().to_string();

@@ -35,7 +35,7 @@ impl Server {
         server
     }
 
-    /// Until its worker is: what is decided without Redis is not counted there.
+    /// Waits until its worker is connected: what is decided without Redis is not counted there.
     fn connected(&self) {
         let question = r#"{"attributes": {"key": "x", "user": "x", "userId": "x"}}"#;
         let is_asked = || self.ask("POST /v1/check", question).1.contains(r#""source":"store""#);
@@ -181,4 +181,9 @@ fn policies_may_have_names_of_their_own_for_their_keys() {
     let names: Vec<_> = keys.items().iter().map(tidegate_testkit::Reply::text).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     assert!(names.iter().any(|name| name.starts_with("gateway:fay:export:")), "{names:?}");
+    // One that keeps out of the file's template has a key of ours.
+    let search = r#"{"attributes": {"user": "fay", "path": "/search/1"}}"#;
+    let (_, answer) = server.ask("POST /v1/check", search);
+    assert!(answer.contains(r#""source":"store""#), "{answer}");
+    assert_eq!(redis.command(&["KEYS", "{???}t*"]).items().len(), 1);
 }

@@ -13,7 +13,7 @@ use tidegate_testkit::peer;
 
 const DEMO: &str = "  demo: 10/1m, sliding-window: at most 19 in any 1m; by key, enforce";
 
-/// A path in a place where nobody else looks.
+/// A path where nobody else looks.
 fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("tidegate-serve-{}-{name}", std::process::id()))
 }
@@ -162,7 +162,7 @@ fn a_listener_can_be_off_but_not_all_of_them() {
 fn a_port_in_use_is_refused() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    // Of another program, and of a server like ourselves, with which it could be shared.
+    // Another program's, and that of a server like ours, with which it could be shared.
     let server = serve(&[]);
     for address in [&address, server.address()] {
         let said = failure(&output(&["serve", "--http", address]));

@@ -1,4 +1,4 @@
-//! The commands that see traffic before it comes.
+//! The commands that show traffic before it comes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 

@@ -49,7 +49,7 @@ impl Drop for Certificates {
     }
 }
 
-/// Whether curl finds the certificate as it is in the file.
+/// Whether curl accepts the certificate in the file.
 fn is_trusted(curl: &Path, server: &Server, certificates: &Certificates) -> bool {
     let port = server.said("listening on https://").rsplit(':').next().unwrap();
     let mut command = Command::new(curl);
@@ -68,7 +68,7 @@ fn a_renewed_certificate_is_in_use_after_sighup_and_a_bad_one_never() {
 
     certificates.renew();
     server.send("HUP");
-    // The key alone may be seen first, and refused.
+    // The key may be seen first on its own, and refused.
     assert!(log.any(|line| line == "TLS: a new certificate is in use"));
     assert!(is_trusted(&curl, &server, &certificates));
 
@@ -167,7 +167,7 @@ fn a_token_is_asked_for_over_tls_too_and_beside_a_certificate() {
         }
         let server = Server::start(command.env("TIDEGATE_ADMIN_TOKENS", format!("read {token}")));
         let port = server.said("admin on https://0.0.0.0:");
-        // What curl says is the status, or 000 where there was no answer.
+        // curl prints the status, or 000 if there was no answer.
         let ask = |method: &str, path: &str, has_certificate: bool, token: &str| {
             let mut command = Command::new(&curl);
             command.args(["-s", "--max-time", "10", "-w", "%{http_code}", "-o", "/dev/null"]);
@@ -186,7 +186,7 @@ fn a_token_is_asked_for_over_tls_too_and_beside_a_certificate() {
         assert_eq!(ask("GET", "/status", true, "wrong-wrong-wrong-wrong-wrong"), "401");
         let without = if wants_certificate { "000" } else { "200" };
         assert_eq!(ask("GET", "/status", false, token), without);
-        // To read is not enough. Several times, since an answer could overtake the body.
+        // Read access is not enough. Several times, since an answer could overtake the body.
         for path in ["/reset", "/reload", "/reset", "/refund", "/overrides"] {
             assert_eq!(ask("POST", path, true, token), "403", "{path}");
         }
@@ -199,7 +199,7 @@ fn a_certificate_that_check_refuses_is_refused_in_words() {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // Another name than that of the others, which it has not signed.
+    // A different name from the others, which it has not signed.
     params.distinguished_name.push(DnType::CommonName, "an authority");
     std::fs::write(mine.file("key"), key.serialize_pem()).unwrap();
     std::fs::write(mine.file("crt"), params.self_signed(&key).unwrap().pem()).unwrap();

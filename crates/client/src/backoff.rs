@@ -10,16 +10,16 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate_client::{Backoff, PoliteLayer};
+/// use tidegate::client::{Backoff, PoliteLayer};
 ///
 /// let backoff = Backoff { base: Duration::from_millis(50), ..Backoff::default() };
 /// let layer = PoliteLayer::new().backoff(backoff);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// The longest first wait; 100 milliseconds unless said.
+    /// The longest first wait. Defaults to 100 milliseconds.
     pub base: Duration,
-    /// The longest that jitter makes a wait; 30 seconds unless said.
+    /// The longest that jitter makes a wait. Defaults to 30 seconds.
     pub cap: Duration,
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// costs nothing: the server has room for it then.
 ///
 /// ```
-/// use tidegate_client::{Budget, PoliteLayer};
+/// use tidegate::client::{Budget, PoliteLayer};
 ///
 /// // At most one retry for ten calls, and five to begin with.
 /// let layer = PoliteLayer::new().budget(Budget::new(10, 5));

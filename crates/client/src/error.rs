@@ -9,10 +9,10 @@ pub enum PoliteError<E> {
     /// The inner service failed.
     #[error(transparent)]
     Service(E),
-    /// The server has said not to come back for so long, which is longer than this call waits.
+    /// The server has said not to come back for this long, which is longer than this call waits.
     #[error("the server wants no request for {0:?}")]
     TooEarly(Duration),
-    /// The server refuses most calls of late, so this one was not sent.
+    /// The server has refused most calls recently, so this one was not sent.
     #[error("not sent: the server refuses most requests at the moment")]
     Throttled,
 }

@@ -18,7 +18,7 @@ use crate::{Backoff, Budget, ClonedBodies, EmptyBodies, Observer, Polite, Replay
 /// ```
 /// use std::convert::Infallible;
 /// use http::{Request, Response};
-/// use tidegate_client::PoliteLayer;
+/// use tidegate::client::PoliteLayer;
 /// use tower::{Layer, ServiceExt, service_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -45,8 +45,8 @@ pub struct PoliteLayer<R = EmptyBodies> {
 }
 
 impl PoliteLayer {
-    /// Polite as it should be: at most five retries, of requests that are safe to repeat and have no
-    /// body, and at most a minute of waiting for each call.
+    /// A layer with the defaults: at most five retries, of requests that are safe to repeat and
+    /// have no body, and at most a minute of waiting for each call.
     pub fn new() -> Self {
         let rules = Rules::default();
         Self { shared: Arc::new(Shared::new(&rules)), rules, replay: EmptyBodies }
@@ -60,7 +60,7 @@ impl Default for PoliteLayer {
 }
 
 impl<R> PoliteLayer<R> {
-    /// How often a refused call is sent again; five times unless said.
+    /// How often a refused call is sent again. Defaults to five times.
     #[must_use]
     pub fn max_retries(self, max_retries: u32) -> Self {
         self.with(|rules| rules.max_retries = max_retries)
@@ -80,13 +80,13 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.backoff = backoff)
     }
 
-    /// How many retries there may be all in all; one for five calls unless said.
+    /// How many retries there may be in total. Defaults to one for five calls.
     #[must_use]
     pub fn budget(self, budget: Budget) -> Self {
         self.with(|rules| rules.budget = Arc::new(budget))
     }
 
-    /// Refuses calls here while the server refuses most; off unless said.
+    /// Refuses calls locally while the server refuses most. Off by default.
     #[must_use]
     pub fn throttle(self, throttle: Throttle) -> Self {
         self.with(|rules| rules.throttle = Some(throttle))
@@ -98,26 +98,26 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.paces = false)
     }
 
-    /// Which requests share a limit; those to one host and port unless said.
+    /// Which requests share a limit. Defaults to those to the same host and port.
     #[must_use]
     pub fn scope(self, scope: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         self.with(|rules| rules.scope = Arc::new(scope))
     }
 
-    /// Which requests may be sent twice; unless said, those whose method is idempotent (GET, HEAD,
+    /// Which requests may be sent twice. Defaults to those whose method is idempotent (GET, HEAD,
     /// OPTIONS, TRACE, PUT, DELETE) and those with an `Idempotency-Key`.
     #[must_use]
     pub fn repeat_if(self, repeat: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
         self.with(|rules| rules.repeat_if = Arc::new(repeat))
     }
 
-    /// Tells somebody what happens.
+    /// Reports what happens to an observer.
     #[must_use]
     pub fn observer(self, observer: impl Observer + 'static) -> Self {
         self.with(|rules| rules.observer = Some(Arc::new(observer)))
     }
 
-    /// Throws the same dice every time: for tests.
+    /// Seeds all randomness, so that a test sees the same waits every time.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         self.with(|rules| rules.seed = Some(seed))
@@ -129,7 +129,7 @@ impl<R> PoliteLayer<R> {
         self.with_replay(ClonedBodies)
     }
 
-    /// Makes the body of a retry by a function.
+    /// Makes the body of a retry with a function.
     #[must_use]
     pub fn replay<B, F>(self, replay: F) -> PoliteLayer<F>
     where

@@ -4,7 +4,7 @@
 //! ```
 //! use std::convert::Infallible;
 //! use http::{Request, Response};
-//! use tidegate_client::PoliteLayer;
+//! use tidegate::client::PoliteLayer;
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]

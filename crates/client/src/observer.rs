@@ -1,4 +1,4 @@
-//! What a client tells about its waiting.
+//! What a client reports about its waiting.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use http::StatusCode;
 /// Hears what a polite client does: for logs and metrics. Closures are observers.
 ///
 /// ```
-/// use tidegate_client::{Event, PoliteLayer};
+/// use tidegate::client::{Event, PoliteLayer};
 ///
 /// let layer = PoliteLayer::new().observer(|event: &Event| {
 ///     if let Event::Retrying { wait, attempt } = event {
@@ -58,7 +58,7 @@ pub enum Event {
         /// Why.
         why: GiveUp,
     },
-    /// It is refused here, because the server refuses most of late.
+    /// It is refused locally, because the server has refused most recently.
     Throttled,
 }
 
@@ -66,7 +66,7 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GiveUp {
-    /// To send it twice might do it twice, or its body is gone.
+    /// Sending it twice might do it twice, or its body is gone.
     NotRepeatable,
     /// It has been sent as often as allowed.
     Attempts,

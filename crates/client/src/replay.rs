@@ -7,15 +7,15 @@ use http_body::Body;
 /// Makes the body of a retry.
 ///
 /// [`EmptyBodies`] repeats requests without a body, and [`ClonedBodies`] all whose body can be
-/// cloned. A closure does as well:
+/// cloned. A closure works too:
 ///
 /// ```
-/// use tidegate_client::PoliteLayer;
+/// use tidegate::client::PoliteLayer;
 ///
 /// let layer = PoliteLayer::new().replay(|body: &String| Some(body.clone()));
 /// ```
 pub trait Replay<B>: Clone + Send + Sync + 'static {
-    /// The same body once more; `None` if that cannot be.
+    /// The same body once more; `None` if that is not possible.
     fn replay(&self, body: &B) -> Option<B>;
 }
 

@@ -1,4 +1,4 @@
-//! Refusing by oneself what the server would refuse: the adaptive throttle of the SRE book.
+//! Refusing locally what the server would refuse: the adaptive throttle of the SRE book.
 
 use std::time::Duration;
 
@@ -6,22 +6,23 @@ use tokio::time::Instant;
 
 use crate::backoff::Jitter;
 
-/// Refuses some calls here, without sending them, while the server refuses many.
+/// Refuses some calls locally, without sending them, while the server refuses many.
 ///
-/// Of late, `requests` were made and `accepts` were not refused. A call is refused here by the chance
-/// `(requests - K * accepts) / (requests + 1)`: with K = 2, as soon as less than half pass. What is
-/// refused here counts as a request, so the chance rises until the server can breathe.
+/// Recently, `requests` were made and `accepts` were not refused. A call is refused locally with
+/// probability `(requests - K * accepts) / (requests + 1)`: with K = 2, as soon as less than half
+/// pass. A call refused locally counts as a request, so the probability rises until the server can
+/// breathe.
 ///
 /// ```
-/// use tidegate_client::{PoliteLayer, Throttle};
+/// use tidegate::client::{PoliteLayer, Throttle};
 ///
 /// let layer = PoliteLayer::new().throttle(Throttle::default());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throttle {
-    /// K in hundredths; 200 unless said. Less is stricter, 100 the strictest.
+    /// K in hundredths. Defaults to 200. Less is stricter, 100 the strictest.
     pub percent: u32,
-    /// How long a call is remembered; two minutes unless said.
+    /// How long a call is remembered. Defaults to two minutes.
     pub window: Duration,
 }
 

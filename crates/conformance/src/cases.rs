@@ -19,8 +19,8 @@ fn passing(play: &Play<'_, impl Subject>, calls: usize) -> usize {
     (0..calls).filter(|_| play.check(1).allowed).count()
 }
 
-/// The boundary burst: five at second 59 and five at 61, with five a minute. The fixed window
-/// admits all ten within two seconds; the log and the counter do not.
+/// The boundary burst: five at second 59 and five at 61, with a limit of five a minute. The fixed
+/// window admits all ten within two seconds; the log and the counter do not.
 pub fn five_at_59_and_five_at_61(subject: &impl Subject) {
     for (kind, second_burst) in [
         (AlgorithmKind::FixedWindow, 5),
@@ -35,8 +35,8 @@ pub fn five_at_59_and_five_at_61(subject: &impl Subject) {
     }
 }
 
-/// Another GCRA floors the arrival time at `now - tolerance` instead of `now`, so that a pause
-/// of 8.9 intervals after one request admits 17 with a burst of 10.
+/// Another GCRA clamps the arrival time at `now - tolerance` instead of `now`, so that a pause of
+/// 8.9 intervals after one request admits 17 with a burst of 10.
 pub fn a_forgotten_bucket_is_no_fuller_than_an_idle_one(subject: &impl Subject) {
     let bucket = limit(AlgorithmKind::TokenBucket, "60/minute burst 10");
     for (first, pause) in [(1, 8_900), (1, 5_000), (10, 17_900), (10, 60_000)] {
@@ -62,7 +62,7 @@ pub fn a_cost_above_the_remaining_is_denied_and_not_charged(subject: &impl Subje
     }
 }
 
-/// A cost above the limit is denied for ever, says so, and leaves nothing behind.
+/// A cost above the limit is denied forever, says so, and leaves nothing behind.
 pub fn a_cost_above_the_limit_can_never_pass(subject: &impl Subject) {
     for limit in all("10/minute") {
         let play = Play::new(subject, limit, Timestamp::from_secs(1_000));
@@ -118,8 +118,7 @@ pub fn the_same_counter_twice_pays_for_both(subject: &impl Subject) {
     }
 }
 
-/// With `count_denied`, and only then, a denied request counts: also one that another limit
-/// denied.
+/// With `count_denied`, and only then, a denied request counts: even one that another limit denied.
 pub fn denied_requests_count_only_when_asked_to(subject: &impl Subject) {
     let plain = FixedWindow::from_quota(&"5/minute".parse().unwrap()).unwrap();
     for (fixed, remaining) in [(plain, 5), (plain.counting_denied(), 3)] {
@@ -153,7 +152,7 @@ pub fn a_changed_limit_keeps_the_count(subject: &impl Subject) {
     }
 }
 
-/// A clock that trembles at the edge of a window gives nobody another quota.
+/// A clock that jitters at the edge of a window gives nobody another quota.
 pub fn a_trembling_clock_resets_nothing(subject: &impl Subject) {
     let edge = Timestamp::from_secs(60_000);
     for limit in all("5/minute") {
@@ -190,8 +189,8 @@ pub fn extreme_numbers_do_not_overflow(subject: &impl Subject) {
     }
 }
 
-/// Three a second, seven in ten seconds and one and a half million a second, taken as soon as
-/// they come, are exactly that many after any time.
+/// Three a second, seven in ten seconds and one and a half million a second, taken as soon as they
+/// come, are exactly that many after any time.
 pub fn rates_do_not_drift(subject: &impl Subject) {
     for (quota, seconds, expected) in [
         ("3/s burst 2", Span::from_secs(1_000), 3_000),

@@ -1,13 +1,13 @@
 //! The laws of rate limiting, as tests that any store can run.
 //!
 //! - [`model`]: each algorithm once more, naively: lists of requests and exact arithmetic. Slow,
-//!   and easy to believe.
-//! - [`laws`]: what every decision owes, as properties over random traces.
+//!   and easy to trust.
+//! - [`laws`]: what must hold for every decision, as properties over random traces.
 //! - [`cases`]: named examples: the boundary burst, and the bugs of other limiters.
 //! - [`vectors`]: fixed traces with their answers, in `vectors/`, for other languages.
 //!
-//! A store joins with one line, [`suite!`], and a [`Subject`]: itself with its clock in hand.
-//! A law that fails panics with the shortest trace that breaks it.
+//! A store joins with one line, [`suite!`], and a [`Subject`]: the store together with control over
+//! its clock. A law that fails panics with the shortest trace that breaks it.
 
 #![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "tests panic")]
 

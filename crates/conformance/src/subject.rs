@@ -1,9 +1,9 @@
-//! A store under test, with its clock in hand.
+//! A store under test, with control over its clock.
 
 use tidegate_core::{Charge, Cost, Span, Timestamp, Verdict};
 use tidegate_store::{Clock, LocalStore, ManualClock, MemoryStore, Verdicts};
 
-/// What the suite needs of a store. Blocking: an asynchronous store brings its runtime along.
+/// What the suite needs from a store. Blocking: an asynchronous store brings its own runtime.
 pub trait Subject: Sync {
     /// Moves the store's clock.
     fn set_now(&self, now: Timestamp);
@@ -17,11 +17,11 @@ pub trait Subject: Sync {
     /// `Store::reset`.
     fn reset(&self, charge: &Charge<'_>);
 
-    /// How long the counter will be kept; `None` when there is none.
+    /// How long the counter will be kept; `None` if there is none.
     fn time_to_live(&self, charge: &Charge<'_>) -> Option<Span>;
 
-    /// How many of so many cases to try: a store at the other end of a wire cannot do all of them in
-    /// the time of a test.
+    /// How many of this many cases to try: a remote store cannot do all of them in the time of a
+    /// test.
     fn share_of(&self, cases: u32) -> u32 {
         cases
     }

@@ -64,7 +64,7 @@ impl Mix {
     pub const CHANGING: Self = Self { changes: true, ..Self::STEADY };
 }
 
-/// Any algorithm with a quota small enough that a short trace reaches it.
+/// Any algorithm with a quota small enough for a short trace to reach.
 pub fn limits() -> impl Strategy<Value = Limit> {
     let window = prop_oneof![
         Just(Span::from_millis(1)),
@@ -97,8 +97,8 @@ pub fn traces(mix: Mix) -> impl Strategy<Value = Trace> {
     })
 }
 
-/// Traces of large quotas, and of costs to match: around the powers of two, where a store may begin to
-/// write its counts in another way.
+/// Traces with large quotas, and costs to match: around the powers of two, where a store may start
+/// to encode its counts differently.
 pub fn large_traces() -> impl Strategy<Value = Trace> {
     let kinds = AlgorithmKind::ALL.iter().filter(|kind| **kind != AlgorithmKind::SlidingLog);
     let kind = prop::sample::select(kinds.copied().collect::<Vec<_>>());
@@ -198,13 +198,13 @@ impl<'a, S: Subject> Play<'a, S> {
         Self { subject, rule: rule(limit), key: fresh(), now: start }
     }
 
-    /// The same key of the same rule, elsewhere.
+    /// The same key of the same rule, on another subject.
     pub fn beside<T: Subject>(&self, subject: &'a T) -> Play<'a, T> {
         subject.set_now(self.now);
         Play { subject, rule: self.rule, key: self.key, now: self.now }
     }
 
-    /// Gives the key's windows their own time to begin.
+    /// Lets the key's windows begin at their own time.
     pub const fn stagger(&mut self, staggered: bool) {
         self.rule.staggered = staggered;
     }
@@ -235,7 +235,7 @@ impl<'a, S: Subject> Play<'a, S> {
         self.subject.check(&self.charge(cost))
     }
 
-    /// Asks for nothing.
+    /// Peeks.
     pub fn peek(&self) -> Verdict {
         self.check(0)
     }
@@ -250,7 +250,7 @@ impl<'a, S: Subject> Play<'a, S> {
         self.subject.refund(&self.charge(amount));
     }
 
-    /// What happens next; a check's verdict.
+    /// Plays the next event; returns a check's verdict.
     pub fn play(&mut self, event: Event) -> Option<Verdict> {
         match event {
             Event::Wait(span) => self.wait(span),

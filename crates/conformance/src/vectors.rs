@@ -1,7 +1,7 @@
 //! Fixed traces with their answers, for every store and every language.
 //!
-//! `vectors/ALGORITHM.jsonl` holds one trace a line. The answers are the models'; a test
-//! regenerates them and compares, and `cargo run -p xtask -- vectors` writes them anew.
+//! `vectors/ALGORITHM.jsonl` holds one trace per line. The answers are the models'; a test
+//! regenerates them and compares, and `cargo run -p xtask -- vectors` rewrites them.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub struct Step {
 pub enum Operation {
     /// Asks for units.
     Check {
-        /// How many; none is a peek.
+        /// How many; zero is a peek.
         cost: u64,
         /// The answer.
         #[serde(flatten)]
@@ -66,7 +66,7 @@ pub struct Answer {
     pub allowed: bool,
     /// What is left.
     pub remaining: u64,
-    /// When to try again; null when it passed or never will.
+    /// When to try again; null if it passed or never will.
     pub retry_after_us: Option<u64>,
     /// When the quota is full again.
     pub reset_after_us: u64,
@@ -83,7 +83,7 @@ impl From<Verdict> for Answer {
     }
 }
 
-/// Every vector gives the store's answers.
+/// The store's answers match every vector.
 pub fn match_the_store(subject: &impl Subject) {
     for kind in AlgorithmKind::ALL {
         let text = std::fs::read_to_string(path(*kind)).expect("vectors/");
@@ -96,7 +96,8 @@ pub fn match_the_store(subject: &impl Subject) {
     }
 }
 
-/// The file of an algorithm's vectors: beside the crate that runs, wherever this one was compiled.
+/// The file of an algorithm's vectors: located relative to the running crate, wherever this one was
+/// compiled.
 pub fn path(kind: AlgorithmKind) -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
     let root = Path::new(&here).ancestors().find(|above| above.join("vectors").is_dir());

@@ -7,7 +7,7 @@ use crate::{Span, Timestamp};
 /// A day, week or month of the calendar, in UTC. Weeks begin on Mondays.
 ///
 /// ```
-/// use tidegate_core::{Calendar, Timestamp};
+/// use tidegate::{Calendar, Timestamp};
 ///
 /// let leap_day = Timestamp::from_secs(1_709_208_000); // 2024-02-29 12:00
 /// let march = Timestamp::from_secs(1_709_251_200);
@@ -16,16 +16,16 @@ use crate::{Span, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Calendar {
-    /// From midnight to midnight.
+    /// Midnight to midnight.
     Day,
-    /// From Monday to Monday.
+    /// Monday to Monday.
     Week,
-    /// From the first to the first.
+    /// The first of one month to the first of the next.
     Month,
 }
 
 impl Calendar {
-    /// All of them, the shortest first.
+    /// All of them, shortest first.
     pub const ALL: &'static [Self] = &[Self::Day, Self::Week, Self::Month];
 
     /// The name in configuration.
@@ -37,7 +37,7 @@ impl Calendar {
         }
     }
 
-    /// How long one lasts at most.
+    /// The longest that one can last.
     pub const fn longest(self) -> Span {
         match self {
             Self::Day => Span::from_days(1),
@@ -46,7 +46,7 @@ impl Calendar {
         }
     }
 
-    /// When the one that contains `now` is over.
+    /// When the one that contains `now` ends.
     pub fn end(self, now: Timestamp) -> Timestamp {
         let day = now.as_micros() / MICROS_PER_DAY;
         let next = match self {
@@ -65,10 +65,10 @@ impl fmt::Display for Calendar {
     }
 }
 
-/// The day, counted from the epoch, on which the month after that of `day` begins.
+/// The day, counted from the epoch, on which the month after the month of `day` begins.
 fn first_of_next_month(day: u64) -> u64 {
-    // In a calendar whose years begin in March, the leap day is the last of a year, and the
-    // lengths of months follow one line: (153 m + 2) / 5 days lie before month m.
+    // In a calendar whose years begin in March, the leap day is the last day of the year, and month
+    // lengths follow a straight line: (153 m + 2) / 5 days lie before month m.
     let since_march_of_year_0 = day + DAYS_BEFORE_EPOCH;
     let (era, day_of_era) =
         (since_march_of_year_0 / DAYS_PER_ERA, since_march_of_year_0 % DAYS_PER_ERA);
@@ -88,14 +88,14 @@ fn first_of_next_month(day: u64) -> u64 {
 const MICROS_PER_DAY: u64 = 86_400_000_000;
 /// From the first of March of the year 0 to the epoch.
 const DAYS_BEFORE_EPOCH: u64 = 719_468;
-/// The calendar repeats itself after 400 years.
+/// The calendar repeats every 400 years.
 const DAYS_PER_ERA: u64 = 146_097;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The lengths of months as everybody knows them.
+    /// Month lengths, the way everybody knows them.
     fn month_lengths() -> impl Iterator<Item = u64> {
         (1970_u64..2240).flat_map(|year| {
             let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);

@@ -1,17 +1,18 @@
-//! What a request owes, as numbers: no policy, no clock, and names only for stores that ask.
+//! What a request owes, in numbers: no policy, no clock, and names only for stores that ask for
+//! them.
 
 use std::fmt;
 use std::ops::BitXor;
 
 use crate::{Cost, Limit, Span};
 
-/// 128 bits that stand for a key or a counter. The same length whatever the key's.
+/// 128 bits that stand for a key or a counter, whatever the key's length.
 ///
-/// One bit is always set, so that no key is ever [`Fingerprint::NONE`]: a table may mark what is
-/// vacant by it.
+/// One bit is always set, so that no key is ever [`Fingerprint::NONE`]: a table may use that value
+/// to mark a vacant slot.
 ///
 /// ```
-/// use tidegate_core::Fingerprint;
+/// use tidegate::Fingerprint;
 ///
 /// let (subject, rule) = (Fingerprint::new(7, 9), Fingerprint::new(1, 2));
 /// assert_eq!((subject ^ rule) ^ rule, subject);
@@ -23,10 +24,10 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// No key's.
+    /// Belongs to no key.
     pub const NONE: Self = Self { high: 0, low: 0 };
 
-    /// From two independent halves. The uppermost bit of `low` is set.
+    /// Combines two independent halves. The top bit of `low` is always set.
     #[inline]
     pub const fn new(high: u64, low: u64) -> Self {
         Self { high, low: low | 1 << 63 }
@@ -43,7 +44,7 @@ impl Fingerprint {
     }
 }
 
-/// Adds a salt. As long as salts are random, different pairs never meet.
+/// Adds a salt. As long as salts are random, different pairs practically never collide in 128 bits.
 impl BitXor for Fingerprint {
     type Output = Self;
 
@@ -62,26 +63,26 @@ impl fmt::Debug for Fingerprint {
 /// A limit as one policy applies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Tells this rule's counters from those of every other rule. It must change with whatever
-    /// makes old counts meaningless (the algorithm, the window), and with nothing else, so that
-    /// a new quota finds the old count.
+    /// Distinguishes this rule's counters from every other rule's. It must change with whatever
+    /// makes old counts meaningless (the algorithm, the window) and with nothing else, so that a
+    /// new quota finds the old count.
     pub id: Fingerprint,
     /// The limit.
     pub limit: Limit,
-    /// Whether a denial counts. A shadow limit is watched and never obeyed.
+    /// Whether a denial counts. A shadow limit is observed but never enforced.
     pub enforced: bool,
-    /// Whether each key's windows begin at their own time, so that resets do not all come at
+    /// Whether each key's windows begin at their own time, so that resets do not all happen at
     /// once.
     pub staggered: bool,
 }
 
 /// One limit, one key, one cost: what a store settles.
 ///
-/// Fingerprints are all that a store needs. One that shares its keys with another limiter must
-/// call them what the other one does, and for that a charge may carry names:
+/// Fingerprints are all that a store needs. But a store that shares keys with another limiter has
+/// to use that limiter's names for them, so a charge may carry names:
 ///
 /// ```
-/// use tidegate_core::{Charge, Cost, Fingerprint, Rule};
+/// use tidegate::{Charge, Cost, Fingerprint, Rule};
 ///
 /// # let (subject, id) = (Fingerprint::new(1, 1), Fingerprint::new(2, 2));
 /// let rule = Rule { id, limit: "5/minute".parse()?, enforced: true, staggered: false };
@@ -90,7 +91,7 @@ pub struct Rule {
 /// let charge = charge.named("alice").of_limit("login").kept_as("limits:{entity}:{limit}");
 /// assert_eq!((charge.entity(), charge.limit_name()), (Some("alice"), Some("login")));
 /// assert_eq!(charge.key_format(), Some("limits:{entity}:{limit}"));
-/// # Ok::<(), tidegate_core::QuotaError>(())
+/// # Ok::<(), tidegate::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge<'a> {
@@ -103,7 +104,7 @@ pub struct Charge<'a> {
 }
 
 impl<'a> Charge<'a> {
-    /// What `subject` owes to `rule`. A subject is the fingerprint of who asks, and the same for
+    /// What `subject` owes to `rule`. The subject is the caller's fingerprint, and is the same for
     /// every limit of one policy.
     #[inline]
     pub fn new(subject: Fingerprint, cost: Cost, rule: &'a Rule) -> Self {
@@ -111,43 +112,43 @@ impl<'a> Charge<'a> {
         Self { counter, cost, rule, entity: None, limit_name: None, key_format: None }
     }
 
-    /// With a name for who asks, for stores that show one to others. It must be the same whenever
-    /// the subject is, and another one whenever the subject is another.
+    /// Adds a name for the caller, for stores that show names to others. Equal subjects must have
+    /// equal names, and different subjects different ones.
     #[inline]
     #[must_use]
     pub const fn named(self, entity: &'a str) -> Self {
         Self { entity: Some(entity), ..self }
     }
 
-    /// With a name for the limit, for stores that show one to others. It must tell the limits of
-    /// one subject apart.
+    /// Adds a name for the limit, for stores that show names to others. It must distinguish the
+    /// limits of one subject.
     #[inline]
     #[must_use]
     pub const fn of_limit(self, name: &'a str) -> Self {
         Self { limit_name: Some(name), ..self }
     }
 
-    /// With a template for the name of its key, for stores that share keys with another limiter. An
-    /// empty one asks for the store's own names, whatever it was told for all.
+    /// With a template for the name of its key, for stores that share keys with another limiter: see
+    /// [`KeyTemplate`](crate::KeyTemplate). An empty one asks for the store's own names, whatever it was told for all.
     #[inline]
     #[must_use]
     pub const fn kept_as(self, template: &'a str) -> Self {
         Self { key_format: Some(template), ..self }
     }
 
-    /// The template for the name of its key, where one was given.
+    /// The template for the key's name, if one was given.
     #[inline]
     pub const fn key_format(&self) -> Option<&'a str> {
         self.key_format
     }
 
-    /// The name of who asks, where one was given.
+    /// The caller's name, if one was given.
     #[inline]
     pub const fn entity(&self) -> Option<&'a str> {
         self.entity
     }
 
-    /// The limit's name, where one was given.
+    /// The limit's name, if one was given.
     #[inline]
     pub const fn limit_name(&self) -> Option<&'a str> {
         self.limit_name
@@ -166,13 +167,13 @@ impl<'a> Charge<'a> {
         self.counter
     }
 
-    /// Who asks.
+    /// The caller.
     #[inline]
     pub fn subject(&self) -> Fingerprint {
         self.counter ^ self.rule.id
     }
 
-    /// What it takes.
+    /// The units it takes.
     #[inline]
     pub const fn cost(&self) -> Cost {
         self.cost

@@ -6,15 +6,15 @@ use std::fmt;
 /// Lua numbers hold every intermediate value exactly.
 pub const MAX_COUNT: u64 = 1_000_000_000_000_000;
 
-/// The units that one request takes. Zero peeks: it reads and changes nothing.
+/// The units that one request takes. A cost of zero is a peek: it reads and changes nothing.
 ///
 /// ```
-/// use tidegate_core::Cost;
+/// use tidegate::Cost;
 ///
 /// assert_eq!(Cost::new(5)?.get(), 5);
 /// assert!(Cost::PEEK.is_peek());
 /// assert!(Cost::new(u64::MAX).is_err());
-/// # Ok::<(), tidegate_core::CostTooLarge>(())
+/// # Ok::<(), tidegate::CostTooLarge>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost(u64);
@@ -22,7 +22,7 @@ pub struct Cost(u64);
 impl Cost {
     /// The cost of an ordinary request.
     pub const ONE: Self = Self(1);
-    /// Looks without taking anything.
+    /// A peek: looks without taking anything.
     pub const PEEK: Self = Self(0);
 
     /// Refuses more than [`MAX_COUNT`].
@@ -40,7 +40,7 @@ impl Cost {
         self.0 == 0
     }
 
-    /// Both together. A sum past [`MAX_COUNT`] is capped just above it, so it fits no limit.
+    /// The sum of both. A sum past [`MAX_COUNT`] is capped just above it, so that it fits no limit.
     pub const fn plus(self, other: Self) -> Self {
         let sum = self.0.saturating_add(other.0);
         if sum > MAX_COUNT { Self(MAX_COUNT + 1) } else { Self(sum) }

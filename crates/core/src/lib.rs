@@ -1,17 +1,18 @@
 //! Rate limiting as pure functions: state, cost and time in, a verdict out.
 //!
-//! This crate decides and does nothing else. It reads no clock, opens no socket, knows no key as
-//! text and has no dependency, so that every decision can be replayed, compared with a model and
-//! reproduced in another language. Stores keep the states; see `tidegate-store`.
+//! This crate decides and does nothing else. It reads no clock, opens no socket, never sees a key
+//! as text and has no dependencies, so that every decision can be replayed, compared with a model
+//! and reproduced in another language. Stores keep the states; see `tidegate-store`. Applications
+//! depend on `tidegate`, which re-exports what they need from here.
 //!
-//! | algorithm | most admitted in any span d up to the window W | memory a key |
+//! | algorithm | most admitted in any span d up to the window W | memory per key |
 //! |---|---|---|
 //! | [`FixedWindow`](algorithm::FixedWindow) | 2 L | constant |
 //! | [`SlidingWindow`](algorithm::SlidingWindow) | L (1 + d/W), below 2 L | constant |
 //! | [`SlidingLog`](algorithm::SlidingLog) | L | grows with the limit |
 //! | [`TokenBucket`](algorithm::TokenBucket) | burst + L d/W | constant |
 //!
-//! No decision uses floating point: times are whole microseconds, and products take 128 bits.
+//! No decision uses floating point: times are whole microseconds, and products are 128 bits wide.
 //!
 //! ```
 //! use tidegate_core::algorithm::{Algorithm, TokenBucket};
@@ -32,6 +33,7 @@ pub mod algorithm;
 mod calendar;
 mod charge;
 mod cost;
+mod key_template;
 mod limit;
 mod parse;
 mod quota;
@@ -43,6 +45,7 @@ mod verdict;
 pub use calendar::Calendar;
 pub use charge::{Charge, Fingerprint, Rule};
 pub use cost::{Cost, CostTooLarge, MAX_COUNT};
+pub use key_template::{KeyTemplate, KeyTemplateError, Placeholder, TemplatePart, WindowName};
 pub use limit::{AlgorithmKind, Limit};
 pub use quota::{Quota, QuotaError};
 pub use settle::{Accounts, settle};

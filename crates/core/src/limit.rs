@@ -11,7 +11,7 @@ macro_rules! limits {
         /// Names one of the algorithms.
         ///
         /// ```
-        /// use tidegate_core::AlgorithmKind;
+        /// use tidegate::AlgorithmKind;
         ///
         /// assert_eq!("token-bucket".parse(), Ok(AlgorithmKind::TokenBucket));
         /// let error = "token-bukcet".parse::<AlgorithmKind>().unwrap_err();
@@ -24,7 +24,7 @@ macro_rules! limits {
         }
 
         impl AlgorithmKind {
-            /// All of them, in the order of the register.
+            /// All of them, in registration order.
             pub const ALL: &'static [Self] = &[$(Self::$Name),*];
 
             /// The name in configuration and in answers.
@@ -33,15 +33,15 @@ macro_rules! limits {
             }
         }
 
-        /// A quota under an algorithm, checked: it cannot fail or overflow any more.
+        /// A quota under an algorithm, already checked: from here on it cannot fail or overflow.
         ///
         /// ```
-        /// use tidegate_core::{AlgorithmKind, Limit};
+        /// use tidegate::{AlgorithmKind, Limit};
         ///
         /// let limit = Limit::new(AlgorithmKind::SlidingLog, &"5/minute".parse()?)?;
         /// assert_eq!(limit.kind(), AlgorithmKind::SlidingLog);
         /// assert_eq!(limit.to_string(), "sliding-log 5/1m");
-        /// # Ok::<(), tidegate_core::QuotaError>(())
+        /// # Ok::<(), tidegate::QuotaError>(())
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "the variants are the algorithms")]
@@ -50,7 +50,7 @@ macro_rules! limits {
         }
 
         impl Limit {
-            /// Refuses what the algorithm could not keep: see [`Algorithm::from_quota`].
+            /// Refuses what the algorithm cannot support: see [`Algorithm::from_quota`].
             pub fn new(kind: AlgorithmKind, quota: &Quota) -> Result<Self, QuotaError> {
                 match kind {
                     $(AlgorithmKind::$Name => {
@@ -74,12 +74,12 @@ macro_rules! limits {
                 match self { $(Self::$Name(algorithm) => algorithm.capacity()),* }
             }
 
-            /// Idle for this long, a key is forgotten; see [`Algorithm::period`].
+            /// After being idle for this long, a key is forgotten; see [`Algorithm::period`].
             pub fn period(&self) -> Span {
                 match self { $(Self::$Name(algorithm) => algorithm.period()),* }
             }
 
-            /// What a key never seen would be told.
+            /// The verdict for a key never seen.
             pub fn probe_fresh(&self, cost: Cost, now: Timestamp) -> Verdict {
                 match self {
                     $(Self::$Name(algorithm) => {
@@ -100,8 +100,8 @@ macro_rules! limits {
 crate::for_each_algorithm!(limits);
 
 impl AlgorithmKind {
-    /// The algorithm for a quota whose author named none: a burst asks for a bucket, anything
-    /// else gets the sliding window.
+    /// The algorithm for a quota whose author named none: a token bucket if there is a burst,
+    /// otherwise the sliding window.
     pub const fn for_quota(quota: &Quota) -> Self {
         match quota.burst() {
             Some(_) => Self::TokenBucket,
@@ -128,12 +128,33 @@ impl fmt::Display for AlgorithmKind {
 }
 
 impl Limit {
-    /// The calendar it follows, if it does.
+    /// The same limit with another quota: the algorithm, the calendar and whether denials count stay.
+    /// A calendar keeps its own window.
+    ///
+    /// ```
+    /// use tidegate_core::algorithm::FixedWindow;
+    /// use tidegate_core::{Calendar, Limit};
+    ///
+    /// let limit = Limit::from(FixedWindow::by_calendar(100, Calendar::Month)?);
+    /// let half = limit.with_quota(&"50/day".parse()?)?;
+    /// assert_eq!((half.capacity(), half.calendar()), (50, Some(Calendar::Month)));
+    /// # Ok::<(), tidegate_core::QuotaError>(())
+    /// ```
+    pub fn with_quota(&self, quota: &Quota) -> Result<Self, QuotaError> {
+        let Self::FixedWindow(fixed) = self else { return Self::new(self.kind(), quota) };
+        let other = match fixed.calendar() {
+            Some(calendar) => algorithm::FixedWindow::by_calendar(quota.limit(), calendar)?,
+            None => algorithm::FixedWindow::from_quota(quota)?,
+        };
+        Ok(if fixed.counts_denied() { other.counting_denied() } else { other }.into())
+    }
+
+    /// The calendar it follows, if any.
     pub const fn calendar(&self) -> Option<Calendar> {
         if let Self::FixedWindow(fixed) = self { fixed.calendar() } else { None }
     }
 
-    /// How much in which time, as people write it: `100/1m burst 20`, `9/calendar-month`.
+    /// How much per how long, the way people write it: `100/1m burst 20`, `9/calendar-month`.
     pub fn rate(&self) -> String {
         let quota = self.quota();
         match self.calendar() {
@@ -143,7 +164,7 @@ impl Limit {
     }
 }
 
-/// A quota string under the algorithm that suits it; see [`AlgorithmKind::for_quota`].
+/// Reads a quota string under the algorithm that suits it; see [`AlgorithmKind::for_quota`].
 impl FromStr for Limit {
     type Err = QuotaError;
 

@@ -1,4 +1,4 @@
-//! Reads quotas and spans as people write them.
+//! Parses quotas and spans the way people write them.
 
 use crate::{Quota, QuotaError, Span};
 
@@ -55,7 +55,7 @@ fn micros_per(unit: &str) -> Result<u64, String> {
     })
 }
 
-/// Digits, grouped by underscores if the writer likes.
+/// Digits, optionally grouped by underscores.
 fn whole(text: &str) -> Result<u64, String> {
     let digits: String = text.trim().chars().filter(|c| *c != '_').collect();
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -64,7 +64,7 @@ fn whole(text: &str) -> Result<u64, String> {
     digits.parse().map_err(|_| format!("{digits} is too large"))
 }
 
-/// Splits at a word that stands alone; the whole text when it does not occur.
+/// Splits at a word that stands alone; returns the whole text if it does not occur.
 fn split_word<'a>(text: &'a str, word: &str) -> (&'a str, Option<&'a str>) {
     match split_word_required(text, word) {
         Some((before, after)) => (before, Some(after)),

@@ -8,11 +8,11 @@ use crate::{MAX_COUNT, Span};
 
 /// An amount per span of time, with an optional burst.
 ///
-/// Written as people say it: `100/minute`, `5 per 10s`, `1000/1h burst 200`, `7 per 10 s`.
-/// A quota is only numbers; an algorithm turns it into a [`Limit`](crate::Limit).
+/// Written the way people say it: `100/minute`, `5 per 10s`, `1000/1h burst 200`, `7 per 10 s`. A
+/// quota is only numbers; an algorithm turns it into a [`Limit`](crate::Limit).
 ///
 /// ```
-/// use tidegate_core::{Quota, Span};
+/// use tidegate::{Quota, Span};
 ///
 /// let quota: Quota = "1000/1h burst 200".parse()?;
 /// assert_eq!(quota.limit(), 1000);
@@ -21,7 +21,7 @@ use crate::{MAX_COUNT, Span};
 ///
 /// let error = "100/fortnight".parse::<Quota>().unwrap_err();
 /// assert!(error.to_string().contains(r#"unknown unit "fortnight""#));
-/// # Ok::<(), tidegate_core::QuotaError>(())
+/// # Ok::<(), tidegate::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quota {
@@ -31,7 +31,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// The shortest window: below a millisecond, network jitter decides, not the limiter.
+    /// The shortest window. Below a millisecond, network jitter decides and not the limiter.
     pub const MIN_WINDOW: Span = Span::from_millis(1);
     /// The longest window: a leap year and a month.
     pub const MAX_WINDOW: Span = Span::from_days(400);
@@ -48,7 +48,7 @@ impl Quota {
         Ok(Self { limit, window, burst: None })
     }
 
-    /// The most that may come at once. Only a token bucket has one.
+    /// Sets the most that may come at once. Only a token bucket has a burst.
     pub fn with_burst(self, burst: u64) -> Result<Self, QuotaError> {
         if !(1..=MAX_COUNT).contains(&burst) {
             return Err(QuotaError::new(burst, format!("expected a burst of 1 to {MAX_COUNT}")));
@@ -56,7 +56,7 @@ impl Quota {
         Ok(Self { burst: Some(burst), ..self })
     }
 
-    /// Puts a quota together again from numbers that an earlier one has checked.
+    /// Reassembles a quota from numbers that an earlier one has already checked.
     pub(crate) const fn trusted(limit: u64, window: Span, burst: Option<u64>) -> Self {
         Self { limit, window, burst }
     }
@@ -71,7 +71,7 @@ impl Quota {
         self.window
     }
 
-    /// The burst, where one was asked for.
+    /// The burst, if one was asked for.
     pub const fn burst(&self) -> Option<u64> {
         self.burst
     }
@@ -104,7 +104,7 @@ impl fmt::Display for Quota {
     }
 }
 
-/// A quota, span or limit that cannot be had: shows the value and what was expected.
+/// A quota, span or limit that is not possible. Shows the value and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaError {
     value: String,
@@ -116,12 +116,12 @@ impl QuotaError {
         Self { value: clip(&value.to_string(), 80), problem: clip(&problem.into(), 240) }
     }
 
-    /// What a caller refuses for a reason of its own: the value, and what was expected.
+    /// For a caller that refuses a value for reasons of its own: the value, and what was expected.
     pub fn refused(value: impl ToString, problem: impl Into<String>) -> Self {
         Self::new(value, problem)
     }
 
-    /// The text or number that was refused, shortened when it is very long.
+    /// The refused text or number, shortened if it is very long.
     pub fn value(&self) -> &str {
         &self.value
     }
@@ -135,7 +135,7 @@ impl fmt::Display for QuotaError {
 
 impl std::error::Error for QuotaError {}
 
-/// An error message is for reading: a megabyte of bad input is not quoted back.
+/// Error messages are for reading: a megabyte of bad input is not quoted back.
 fn clip(text: &str, longest: usize) -> String {
     if text.chars().count() <= longest {
         return text.to_owned();

@@ -1,17 +1,17 @@
-//! Several limits on one request: all of them are paid, or none is.
+//! Several limits on one request: all of them are paid, or none.
 
 use std::ops::DerefMut;
 
 use crate::{Charge, Cost, Verdict};
 
-/// The states behind a list of charges, at one instant. A store lends them for one settlement;
-/// nobody else may change them meanwhile.
+/// The states behind a list of charges, at one instant. A store lends them for one settlement,
+/// during which nobody else may change them.
 pub trait Accounts {
-    /// What would charge `index` be told if it cost `cost`?
+    /// The verdict on charge `index` if it cost `cost`.
     fn probe(&mut self, index: usize, cost: Cost) -> Verdict;
-    /// Takes charge `index`'s own cost, and says what is left.
+    /// Takes charge `index`'s own cost, and reports what is left.
     fn commit(&mut self, index: usize) -> Verdict;
-    /// Charge `index` was denied, or the request was.
+    /// Records that charge `index` was denied, or that the whole request was.
     fn deny(&mut self, index: usize);
 }
 
@@ -73,7 +73,7 @@ where
     passes
 }
 
-/// The cost of a charge together with the earlier ones on the same counter that will pay.
+/// The cost of a charge plus that of earlier charges on the same counter that will pay.
 fn cumulated_cost(charges: &[Charge<'_>], index: usize, earlier: &[Verdict]) -> Cost {
     let Some(charge) = charges.get(index) else { return Cost::PEEK };
     let paying = charges.iter().zip(earlier).filter(|(_, verdict)| verdict.allowed);
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::{Fingerprint, Limit, Rule, Span};
 
-    /// One unlimited-time counter for each distinct charge.
+    /// One counter without a time limit for each distinct charge.
     struct Book<'a> {
         charges: &'a [Charge<'a>],
         used: Vec<(Fingerprint, u64)>,

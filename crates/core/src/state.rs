@@ -1,11 +1,11 @@
-//! A state under an algorithm: what a store outside of this process keeps.
+//! A state under an algorithm: what a store outside this process keeps.
 
 use crate::algorithm::{self, Algorithm};
 use crate::{Cost, Limit, Timestamp, Verdict};
 
 macro_rules! states {
     ($($Name:ident $file:ident $name:literal,)*) => {
-        /// The state of a key whose algorithm is known at run time only.
+        /// The state of a key whose algorithm is known only at run time.
         ///
         /// ```
         /// use tidegate_core::algorithm::FixedWindow;
@@ -27,7 +27,7 @@ macro_rules! states {
         }
 
         impl State {
-            /// Of a key never seen.
+            /// The state of a key never seen.
             pub fn fresh(limit: &Limit) -> Self {
                 match limit { $(Limit::$Name(_) => Self::$Name(Default::default()),)* }
             }
@@ -64,7 +64,7 @@ macro_rules! states {
                 }
             }
 
-            /// Starts afresh where the state is another algorithm's.
+            /// Starts afresh if the state belongs to another algorithm.
             fn under(&mut self, limit: &Limit) -> &mut Self {
                 match (&*self, limit) {
                     $((Self::$Name(_), Limit::$Name(_)) => {})*

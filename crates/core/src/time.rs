@@ -5,12 +5,12 @@ use std::time::Duration;
 
 /// An instant: microseconds since the Unix epoch.
 ///
-/// Core never reads a clock. Whoever owns the state owns the time and passes it in, so any
+/// Core never reads a clock. The owner of the state also owns the time and passes it in, so any
 /// trace can be replayed. A clock's values stay below 2^53 (the year 2255), which a Lua number and
 /// a JSON number hold exactly.
 ///
 /// ```
-/// use tidegate_core::{Span, Timestamp};
+/// use tidegate::{Span, Timestamp};
 ///
 /// let noon = Timestamp::from_secs(43_200);
 /// assert_eq!(noon + Span::from_secs(60), Timestamp::from_secs(43_260));
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The epoch. States that were never written carry it.
+    /// The epoch. States that were never written carry this value.
     pub const ZERO: Self = Self(0);
     /// The latest instant: 2^53 - 1 microseconds.
     pub const MAX: Self = Self((1 << 53) - 1);
@@ -41,12 +41,12 @@ impl Timestamp {
         self.0
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// How long after `earlier` this is; zero if it is not later.
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// This instant moved back; stops at the epoch.
+    /// This instant moved back, stopping at the epoch.
     pub const fn before(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
@@ -71,12 +71,12 @@ impl std::ops::Add<Span> for Timestamp {
 /// A length of time in microseconds.
 ///
 /// ```
-/// use tidegate_core::Span;
+/// use tidegate::Span;
 ///
 /// assert_eq!(Span::from_millis(1_500).as_secs_ceil(), 2);
 /// assert_eq!("90s".parse::<Span>()?, Span::from_secs(90));
 /// assert_eq!(Span::from_secs(90).to_string(), "90s");
-/// # Ok::<(), tidegate_core::QuotaError>(())
+/// # Ok::<(), tidegate::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(u64);
@@ -110,21 +110,21 @@ impl Span {
         self.0
     }
 
-    /// Milliseconds, rounded up: a caller who waits this long has waited long enough.
+    /// Milliseconds, rounded up: a caller that waits this long has waited long enough.
     pub const fn as_millis_ceil(self) -> u64 {
         self.0.div_ceil(1_000)
     }
 
-    /// Seconds, rounded up, as `Retry-After` wants them.
+    /// Seconds, rounded up, as `Retry-After` requires.
     pub const fn as_secs_ceil(self) -> u64 {
         self.0.div_ceil(MICROS_PER_SEC)
     }
 
-    /// As people say it: in whole seconds, rounded up, and of a long time only the two largest units,
-    /// rounded up too.
+    /// The way people say it: whole seconds, rounded up; for a long span only the two largest
+    /// units, also rounded up.
     ///
     /// ```
-    /// use tidegate_core::Span;
+    /// use tidegate::Span;
     ///
     /// assert_eq!(Span::from_millis(8_500).roughly().to_string(), "9s");
     /// assert_eq!(Span::from_secs(3_897).roughly().to_string(), "1h5m");
@@ -133,7 +133,7 @@ impl Span {
         Roughly(self.as_secs_ceil())
     }
 
-    /// The rest after `other`; zero when nothing is left.
+    /// What remains after `other`; zero if nothing does.
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }

@@ -5,7 +5,7 @@ use crate::Span;
 /// The answer of one limit, in numbers a caller can act on.
 ///
 /// ```
-/// use tidegate_core::{Cost, Limit, Timestamp};
+/// use tidegate::{Cost, Limit, Timestamp};
 ///
 /// let limit: Limit = "2/minute".parse()?;
 /// let verdict = limit.probe_fresh(Cost::ONE, Timestamp::from_secs(7));
@@ -18,12 +18,12 @@ use crate::Span;
 pub struct Verdict {
     /// Whether the request fits.
     pub allowed: bool,
-    /// What a full quota holds (for a token bucket its burst); `remaining` counts down from it.
+    /// What a full quota holds (for a token bucket, its burst); `remaining` counts down from it.
     pub limit: u64,
-    /// The largest cost that would pass now. After a commit: what the request left over.
+    /// The largest cost that would pass now. After a commit, what the request left over.
     pub remaining: u64,
-    /// When the same request would pass if nobody else came. `None` when it passed, and when it
-    /// can never pass because its cost exceeds the limit.
+    /// When the same request would pass if nobody else came. `None` if it passed, and if it can
+    /// never pass because its cost exceeds the limit.
     pub retry_after: Option<Span>,
     /// When the quota is full again if nobody comes.
     pub reset_after: Span,
@@ -35,8 +35,9 @@ impl Verdict {
         !self.allowed && self.retry_after.is_none()
     }
 
-    /// Whether this verdict says more to the caller than `other`: of two denials the later
-    /// `retry_after` (never is the latest), of two admissions the smaller remaining share.
+    /// Whether this verdict tells the caller more than `other` does: of two denials, the one with
+    /// the later `retry_after` (never is latest); of two admissions, the one with the smaller share
+    /// remaining.
     pub fn is_tighter_than(&self, other: &Self) -> bool {
         match (self.allowed, other.allowed) {
             (false, true) => true,

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use tidegate::config::gateway::AfterCost;
-use tidegate::{Cost, Owed, Store};
+use tidegate::{Cost, Decision, Owed, Store};
 use tidegate_server::App;
 
 use crate::upstream::digits;
@@ -15,6 +15,7 @@ use crate::upstream::digits;
 pub(crate) async fn settle<S: Store>(
     app: &App<S>,
     owed: &Owed<'_>,
+    decision: &Decision,
     response: Option<(u16, &HeaderMap)>,
 ) {
     let mut last = None;
@@ -25,29 +26,33 @@ pub(crate) async fn settle<S: Store>(
         last = Some(policy.name());
         let Some(after) = policy.after_cost() else { continue };
         let cost = response.map_or(Cost::PEEK, |(status, headers)| cost(after, status, headers));
-        match cost.get() {
-            0 => {
-                // A store that does not answer gives nothing back: that errs on the strict side.
-                let one = owed.to_policy(policy.name(), Cost::ONE);
-                let _ = app.limiter().refund(&one).await;
-            }
-            1 => {}
-            cost => take(app, owed, policy.name(), cost - 1).await,
+        if cost == Cost::PEEK {
+            // A store that does not answer gives nothing back: that errs on the strict side.
+            let taken = owed.clone().costing(Cost::ONE);
+            let _ = app.limiter().undo_for(policy.name(), &taken, decision).await;
+            continue;
         }
+        // A limit that is only watched and had no room took nothing: to it there was no request.
+        let is_in = |index: &usize| {
+            owed.policy_name(*index) == Some(policy.name())
+                && decision.verdicts().get(*index).is_none_or(|verdict| verdict.allowed)
+        };
+        let owed = owed.part((index..owed.charges().len()).filter(is_in));
+        take(app, &owed, cost.get() - 1).await;
+        app.limiter().block_if_used_up(&owed).await;
     }
 }
 
 /// Past what [`App`] counts and traces: the request was decided about before, and this is no other.
-async fn take<S: Store>(app: &App<S>, owed: &Owed<'_>, policy: &str, cost: u64) {
-    let Ok(cost) = Cost::new(cost) else { return };
-    let rest = owed.to_policy(policy, cost);
-    let decision = app.limiter().settle(&rest).await;
+async fn take<S: Store>(app: &App<S>, owed: &Owed<'_>, cost: u64) {
+    let Some(cost) = Cost::new(cost).ok().filter(|cost| !cost.is_peek()) else { return };
+    let decision = app.limiter().settle(&owed.clone().costing(cost)).await;
     let fits = decision.verdicts().iter().map(|verdict| verdict.remaining).min();
     if !decision.is_allowed()
         && let Some(most @ 1..) = fits
         && let Ok(most) = Cost::new(most)
     {
-        let _ = app.limiter().settle(&owed.to_policy(policy, most)).await;
+        let _ = app.limiter().settle(&owed.clone().costing(most)).await;
     }
 }
 

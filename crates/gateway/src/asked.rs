@@ -7,6 +7,7 @@ use http::header::HOST;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use tidegate::path_in_normal_form;
+use tidegate_http::host_name;
 
 use crate::problem::Refusal;
 
@@ -36,14 +37,11 @@ impl<'r> Asked<'r> {
         if !query.unwrap_or_default().bytes().all(is_printable) {
             return Err(Refusal::bad("the query has bytes that are to be escaped"));
         }
-        let path = match path_in_normal_form(raw.as_bytes()) {
-            Cow::Borrowed(path) => std::str::from_utf8(path).ok().map(Cow::Borrowed),
-            Cow::Owned(path) => String::from_utf8(path).ok().map(Cow::Owned),
-        };
+        let path = text(path_in_normal_form(raw.as_bytes()));
         let path = path.ok_or_else(|| Refusal::bad("the path is no text"))?;
         let target =
             target(&path, raw, parts.uri.path_and_query().map(PathAndQuery::as_str), query);
-        let host = authority.map(host_of);
+        let host = authority.and_then(|it| text(host_name(it.as_bytes())));
         Ok(Self { authority, host, path, target, query })
     }
 }
@@ -74,19 +72,10 @@ fn authority(parts: &Parts) -> Result<Option<&str>, Refusal> {
     Ok(authority)
 }
 
-fn host_of(authority: &str) -> Cow<'_, str> {
-    let host = match authority.rfind(':') {
-        // Of an IPv6 address, what stands behind its bracket.
-        Some(colon) if !authority.get(colon..).unwrap_or_default().contains(']') => {
-            authority.get(..colon).unwrap_or_default()
-        }
-        _ => authority,
-    };
-    let host = host.strip_suffix('.').unwrap_or(host);
-    if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        Cow::Owned(host.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(host)
+fn text(bytes: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
+    match bytes {
+        Cow::Borrowed(bytes) => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
+        Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
     }
 }
 

@@ -1,9 +1,11 @@
 //! What policies may ask of a request. Nothing is looked up that no policy asks for.
 
-use http::header::COOKIE;
+use std::borrow::Cow;
+
 use http::{HeaderMap, HeaderValue};
 use tidegate::config::gateway::{Gateway, KeyPlace};
 use tidegate::{Attributes, Plan};
+use tidegate_http::{cookie_values, query_values};
 
 use crate::asked::Asked;
 use crate::jwt::Claims;
@@ -41,24 +43,19 @@ impl Wanted {
     ) -> Result<Found, Refusal> {
         let mut found = Found::default();
         for (name, place) in &self.values {
-            let mut values = Values::default();
-            match place {
+            let value = match place {
                 Place::Header(field) => {
-                    headers
-                        .get_all(field)
-                        .iter()
-                        .for_each(|it| values.push(it.as_bytes().to_vec()));
+                    let fields = headers.get_all(field).iter();
+                    only(fields.map(|it| Cow::Borrowed(it.as_bytes())))
                 }
-                Place::Query(part) => query_values(query, part, &mut values),
-                Place::Cookie(cookie) => cookie_values(headers, cookie, &mut values),
-                Place::Claim(claim) => {
-                    claims.and_then(|it| it.get(claim)).into_iter().for_each(|it| values.push(it));
+                Place::Query(part) => {
+                    only(query_values(query.unwrap_or_default().as_bytes(), part))
                 }
-            }
-            if values.is_ambiguous {
-                return Err(Refusal::bad(format!("{name} is there twice: expected it once")));
-            }
-            if let Some(value) = values.first {
+                Place::Cookie(cookie) => only(cookie_values(headers, cookie).map(Cow::Borrowed)),
+                Place::Claim(claim) => Ok(claims.and_then(|it| it.get(claim))),
+            };
+            let twice = |Twice| Refusal::bad(format!("{name} is there twice: expected it once"));
+            if let Some(value) = value.map_err(twice)? {
                 found.0.push((name.clone(), value));
             }
         }
@@ -66,17 +63,14 @@ impl Wanted {
     }
 }
 
-#[derive(Default)]
-struct Values {
-    first: Option<Vec<u8>>,
-    is_ambiguous: bool,
-}
+/// There is more than one.
+struct Twice;
 
-impl Values {
-    fn push(&mut self, value: Vec<u8>) {
-        self.is_ambiguous |= self.first.is_some();
-        self.first = Some(value);
-    }
+/// The one value, if there is any. The same twice is refused as well: a service may join the two, and go
+/// by what is neither.
+fn only<'r>(mut values: impl Iterator<Item = Cow<'r, [u8]>>) -> Result<Option<Vec<u8>>, Twice> {
+    let first = values.next().map(Cow::into_owned);
+    if values.next().is_some() { Err(Twice) } else { Ok(first) }
 }
 
 impl Place {
@@ -156,52 +150,6 @@ impl Attributes for Routed<'_> {
     }
 }
 
-fn query_values(query: Option<&str>, name: &str, values: &mut Values) {
-    for pair in query.unwrap_or_default().split('&') {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if decoded(key) == name.as_bytes() {
-            values.push(decoded(value));
-        }
-    }
-}
-
-/// As forms have it: a plus is a space, and what is no escape is itself.
-fn decoded(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [byte, tail @ ..] = rest {
-        rest = tail;
-        let escaped = match (byte, tail) {
-            (b'%', [high, low, after @ ..]) => {
-                let digit = |byte: &u8| char::from(*byte).to_digit(16);
-                digit(high).zip(digit(low)).map(|(high, low)| (high << 4 | low, after))
-            }
-            _ => None,
-        };
-        match escaped {
-            Some((value, after)) => {
-                out.push(u8::try_from(value).unwrap_or_default());
-                rest = after;
-            }
-            None => out.push(if *byte == b'+' { b' ' } else { *byte }),
-        }
-    }
-    out
-}
-
-fn cookie_values(headers: &HeaderMap, name: &str, values: &mut Values) {
-    for list in headers.get_all(COOKIE) {
-        for pair in list.as_bytes().split(|byte| *byte == b';') {
-            let pair = pair.trim_ascii();
-            if let Some(value) =
-                pair.strip_prefix(name.as_bytes()).and_then(|it| it.strip_prefix(b"="))
-            {
-                values.push(value.to_vec());
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,6 +182,9 @@ mod tests {
             ("query:user", &[], "user=%zz%", Some("%zz%")),
             ("cookie:sid", &[("cookie", "a=b; sid=1=2;c=d")], "", Some("1=2")),
             ("cookie:sid", &[("cookie", "xsid=1; sid2=2")], "", None),
+            // However a service trims, nobody is without a name here who has one there.
+            ("cookie:sid", &[("cookie", "sid =1")], "", Some("1")),
+            ("cookie:sid", &[("cookie", "a=b;\tsid\t= 1 ;c=d")], "", Some("1")),
             ("user", &[("user", "1")], "user=1", None),
         ] {
             assert_eq!(find(key, fields, query).unwrap().as_deref(), expected, "{key} {query}");
@@ -246,6 +197,7 @@ mod tests {
         assert!(find("query:user", &[], "user=1&user=2").is_err());
         assert!(find("query:user", &[], "user=1&%75ser=1").is_err());
         assert!(find("cookie:sid", &[("cookie", "sid=1"), ("cookie", "sid=2")], "").is_err());
+        assert!(find("cookie:sid", &[("cookie", "sid=1; sid =2")], "").is_err());
         assert!(find("api_key", &[("x-api-key", "a"), ("x-api-key", "b")], "").is_err());
     }
 }

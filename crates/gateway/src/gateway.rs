@@ -7,9 +7,12 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tidegate::config::gateway;
 use tidegate::{Lines, Plan};
+use tidegate_server::Follower;
+use tidegate_server::log::{self, Level};
 use tokio::task::AbortHandle;
 
-use crate::runtime::{GatewayError, Runtime};
+use crate::runtime::Runtime;
+use crate::services::{GatewayError, Services};
 use crate::upstream::health;
 
 /// Where requests go, by the plan of now. Follows a plan that is replaced: services that stay keep
@@ -34,6 +37,8 @@ pub struct Gateway {
     /// For plans that do not describe one.
     fallback: Option<gateway::Gateway>,
     current: ArcSwap<Runtime>,
+    /// For the plan that comes next.
+    ready: Mutex<Option<Arc<Services>>>,
     /// Held by whoever makes the next one; the plan that could not be followed, if one could not.
     renewal: Mutex<Option<Arc<Plan>>>,
     pub(crate) lines: Lines,
@@ -46,9 +51,11 @@ impl Gateway {
         let Some(about) = plan.gateway().or(fallback.as_ref()).cloned() else {
             return Err(GatewayError::new("no gateway: expected \"gateway\" in the file"));
         };
+        let services = Arc::new(Services::new(about, None)?);
         Ok(Self {
-            current: ArcSwap::from_pointee(Runtime::new(plan, about, None)?),
+            current: ArcSwap::from_pointee(Runtime::new(plan, services)),
             fallback,
+            ready: Mutex::new(None),
             renewal: Mutex::new(None),
             lines: Lines::default(),
             checks: Mutex::new(Vec::new()),
@@ -57,12 +64,12 @@ impl Gateway {
 
     /// Where to listen. A change of it needs a restart.
     pub fn listen(&self) -> Vec<String> {
-        self.current.load().gateway.listen.clone()
+        self.current.load().services.gateway.listen.clone()
     }
 
     /// How many records of the access log were dropped because its file is slow.
     pub fn dropped_records(&self) -> u64 {
-        self.current.load().log.as_ref().map_or(0, |log| log.dropped())
+        self.current.load().services.log.as_ref().map_or(0, |log| log.dropped())
     }
 
     /// What requests go by under this plan.
@@ -76,7 +83,7 @@ impl Gateway {
     }
 
     /// The first request under a new plan makes the gateway anew; others go by the old one until it
-    /// is there. A plan that cannot be followed, since a file of it is missing, is reported once.
+    /// is there. A plan that cannot be followed is reported once.
     #[cold]
     fn renew(&self, plan: &Arc<Plan>) -> Arc<Runtime> {
         let Some(mut refused) = self.renewal.try_lock() else { return self.current.load_full() };
@@ -85,31 +92,51 @@ impl Gateway {
         if Arc::ptr_eq(&current.plan, plan) || is_refused {
             return current;
         }
-        let renewed = match plan.gateway().or(self.fallback.as_ref()) {
-            Some(about) => Runtime::new(Arc::clone(plan), about.clone(), Some(&current)),
-            None => Err(GatewayError::new("the file has no gateway any more")),
-        };
-        match renewed {
-            Ok(runtime) => {
-                self.current.store(Arc::new(runtime));
+        match self.services(plan, &current.services) {
+            Ok(services) => {
+                let renewed = Arc::new(Runtime::new(Arc::clone(plan), services));
+                self.current.store(Arc::clone(&renewed));
                 if !self.checks.lock().is_empty() {
                     self.check_health();
                 }
-                self.current.load_full()
+                renewed
             }
             Err(error) => {
-                eprintln!("{error}\nthe gateway stays as it was");
+                let message = format!("{error}\nthe gateway stays as it was, its limits too");
+                log::say(Level::Warn, "gateway_refused", &message, &[]);
                 *refused = Some(Arc::clone(plan));
                 current
             }
         }
     }
 
+    /// Those that are ready for this plan, or those of now if it changes nothing about them. Only for a
+    /// plan that came past [`prepare`](Follower::prepare) files are read here.
+    fn services(
+        &self,
+        plan: &Plan,
+        current: &Arc<Services>,
+    ) -> Result<Arc<Services>, GatewayError> {
+        let about = self.about(plan)?;
+        if let Some(ready) = self.ready.lock().take_if(|ready| ready.gateway == *about) {
+            return Ok(ready);
+        }
+        if current.gateway == *about {
+            return Ok(Arc::clone(current));
+        }
+        Ok(Arc::new(Services::new(about.clone(), Some(current))?))
+    }
+
+    fn about<'a>(&'a self, plan: &'a Plan) -> Result<&'a gateway::Gateway, GatewayError> {
+        let about = plan.gateway().or(self.fallback.as_ref());
+        about.ok_or_else(|| GatewayError::new("the file has no gateway any more"))
+    }
+
     /// Asks services whether they are well, on the runtime of the caller, until dropped.
     pub(crate) fn check_health(&self) {
         let mut checks = self.checks.lock();
         checks.drain(..).for_each(|check| check.abort());
-        for cluster in &self.current.load().clusters {
+        for cluster in &self.current.load().services.clusters {
             checks.push(tokio::spawn(health::watch(Arc::clone(cluster))).abort_handle());
         }
     }
@@ -119,6 +146,18 @@ impl Gateway {
         if self.checks.lock().iter().all(AbortHandle::is_finished) {
             self.check_health();
         }
+    }
+}
+
+/// A plan takes effect only with all that it names. Otherwise its policies would be in effect at other
+/// doors and not here, or here without the tokens that they tell callers apart by.
+impl Follower for Gateway {
+    fn prepare(&self, plan: &Plan) -> Result<(), String> {
+        let before = Arc::clone(&self.current.load().services);
+        let services =
+            self.about(plan).and_then(|about| Services::new(about.clone(), Some(&before)));
+        *self.ready.lock() = Some(Arc::new(services.map_err(|error| error.to_string())?));
+        Ok(())
     }
 }
 

@@ -1,8 +1,11 @@
 //! The gateway: a reverse proxy that limits.
 //!
-//! [`Gateway`] is where requests go, by a plan; [`serve`] answers on a listener. A request is
-//! understood in one way or refused, becomes charges like any other, and is written anew for the
-//! service that its route leads to. Bodies are passed on as they come, both ways.
+//! [`Gateway`] says where requests go, according to a plan; [`serve`] answers on a listener. A
+//! request is either unambiguous or refused, becomes charges like any other, and is written anew
+//! for the service that its route leads to. Bodies are passed on as they come, in both directions.
+
+// What is to be said goes through the server's log: anything else among its lines is no JSON.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod after;
 mod asked;
@@ -19,6 +22,7 @@ mod movement;
 mod problem;
 mod routed_by;
 mod runtime;
+mod services;
 mod session;
 mod standing;
 mod tunnel;
@@ -26,5 +30,5 @@ mod upstream;
 mod worker;
 
 pub use gateway::Gateway;
-pub use runtime::GatewayError;
+pub use services::GatewayError;
 pub use worker::serve;

@@ -19,16 +19,19 @@ pub(crate) async fn settle<S: Store>(app: &App<S>, owed: &Owed<'_>, lines: &Line
         return app.settle(owed).await;
     };
     loop {
-        let decision = app.settle(owed).await;
-        let wait = match decision.retry_after() {
-            Some(wait) if !decision.is_allowed() && may_wait(owed, &decision) => wait,
-            _ => return decision,
-        };
-        match Instant::now().checked_add(wait.into()) {
-            Some(ready_at) if ready_at <= give_up_at => sleep_until(ready_at).await,
-            _ => return decision,
+        let attempt = app.attempt(owed).await;
+        match next_try(owed, attempt.decision()).filter(|at| *at <= give_up_at) {
+            Some(at) => sleep_until(at).await,
+            // However often it was tried, it is one request.
+            None => return app.conclude(owed, attempt),
         }
     }
+}
+
+/// When those who are denied may try again, if they may wait for it.
+fn next_try(owed: &Owed<'_>, decision: &Decision) -> Option<Instant> {
+    let wait = decision.retry_after().filter(|_| !decision.is_allowed())?;
+    may_wait(owed, decision).then(|| Instant::now().checked_add(wait.into()))?
 }
 
 /// Whose line it is, and how long one waits in it: by the first policy that has one.

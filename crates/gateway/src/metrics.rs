@@ -22,9 +22,10 @@ impl MetricSource for ServiceMetrics {
     fn families(&self, plan: &Arc<Plan>) -> Vec<MetricFamily> {
         let Some(gateway) = self.0.upgrade() else { return Vec::new() };
         let runtime = gateway.runtime(plan);
-        let requests = runtime.clusters.iter().flat_map(|cluster| requests(cluster)).collect();
-        let addresses = runtime.clusters.iter().map(|it| (labels(it), it.endpoints.len() as u64));
-        let well = runtime.clusters.iter().map(|it| (labels(it), it.well() as u64));
+        let clusters = &runtime.services.clusters;
+        let requests = clusters.iter().flat_map(|cluster| requests(cluster)).collect();
+        let addresses = clusters.iter().map(|it| (labels(it), it.endpoints.len() as u64));
+        let well = clusters.iter().map(|it| (labels(it), it.well() as u64));
         vec![
             MetricFamily {
                 name: "tidegate_upstream_requests_total",

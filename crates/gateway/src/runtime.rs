@@ -1,127 +1,33 @@
-//! A gateway as one plan has it: made when the plan comes into effect.
+//! A gateway as one plan has it: made when the plan comes into effect. Nothing here can fail.
 
 use std::sync::Arc;
 
 use tidegate::Plan;
-use tidegate::config::gateway;
 use tidegate_http::ClientIp;
 
 use crate::attributes::Wanted;
-use crate::forward::Rules;
-use crate::jwt::{KeysError, Verifier};
-use crate::log::{AccessLog, LogError};
 use crate::routed_by::RoutedBy;
-use crate::upstream::{Cluster, TlsError};
+use crate::services::Services;
 
 /// All that requests need to know.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     /// By which plan. Held, so that no other can be at its address.
     pub(crate) plan: Arc<Plan>,
-    pub(crate) gateway: gateway::Gateway,
-    /// In the order of the gateway's services.
-    pub(crate) clusters: Vec<Arc<Cluster>>,
-    /// In the order of the gateway's routes.
-    pub(crate) ways: Vec<Way>,
+    pub(crate) services: Arc<Services>,
     pub(crate) routed_by: RoutedBy,
     pub(crate) trust: ClientIp,
     pub(crate) wanted: Wanted,
-    pub(crate) verifier: Option<Verifier>,
-    pub(crate) log: Option<Arc<AccessLog>>,
-}
-
-/// Where a route leads, and what is changed on the way.
-#[derive(Debug)]
-pub(crate) struct Way {
-    pub(crate) name: String,
-    pub(crate) cluster: Arc<Cluster>,
-    pub(crate) requests: Rules,
-    pub(crate) responses: Rules,
-}
-
-/// Why a gateway cannot be as its configuration says: a file that is not there, or makes no sense.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct GatewayError(String);
-
-impl GatewayError {
-    pub(crate) fn new(why: impl Into<String>) -> Self {
-        Self(why.into())
-    }
-}
-
-impl From<TlsError> for GatewayError {
-    fn from(error: TlsError) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl From<KeysError> for GatewayError {
-    fn from(error: KeysError) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl From<LogError> for GatewayError {
-    fn from(error: LogError) -> Self {
-        Self(error.to_string())
-    }
 }
 
 impl Runtime {
-    /// With what is known from the one before: of addresses, and the log's file.
-    pub(crate) fn new(
-        plan: Arc<Plan>,
-        gateway: gateway::Gateway,
-        before: Option<&Self>,
-    ) -> Result<Self, GatewayError> {
-        let known = |name: &str| {
-            let clusters = before.map(|it| &it.clusters[..]).unwrap_or_default();
-            clusters.iter().find(|cluster| cluster.about.name == name)
-        };
-        let mut clusters = Vec::with_capacity(gateway.upstreams().len());
-        for about in gateway.upstreams() {
-            let known = known(&about.name);
-            clusters.push(match known.filter(|cluster| cluster.about == *about) {
-                Some(same) => Arc::clone(same),
-                None => Arc::new(Cluster::new(about, known.map(|it| &**it))?),
-            });
-        }
-        let way = |route: &gateway::Route| {
-            Some(Way {
-                name: route.name.clone(),
-                cluster: Arc::clone(clusters.get(route.upstream())?),
-                requests: Rules::new(&[&gateway.request_headers, &route.request_headers]),
-                responses: Rules::new(&[&gateway.response_headers, &route.response_headers]),
-            })
-        };
-        let ways = gateway.routes().iter().filter_map(way).collect();
+    pub(crate) fn new(plan: Arc<Plan>, services: Arc<Services>) -> Self {
         let trust = match plan.settings().trusted_proxies() {
             [] => ClientIp::of_the_socket(),
             networks => ClientIp::behind_proxies(networks.iter().copied()),
         };
-        Ok(Self {
-            ways,
-            clusters,
-            routed_by: RoutedBy::of(&gateway),
-            trust,
-            wanted: Wanted::by(&plan, &gateway),
-            verifier: gateway.jwt.as_ref().map(Verifier::new).transpose()?,
-            log: log(&gateway, before)?,
-            plan,
-            gateway,
-        })
-    }
-}
-
-fn log(
-    gateway: &gateway::Gateway,
-    before: Option<&Runtime>,
-) -> Result<Option<Arc<AccessLog>>, LogError> {
-    let Some(about) = &gateway.access_log else { return Ok(None) };
-    let open = before.and_then(|it| it.log.as_ref()).filter(|log| log.is_of(about));
-    match open {
-        Some(log) => Ok(Some(Arc::clone(log))),
-        None => Ok(Some(Arc::new(AccessLog::open(about)?))),
+        let wanted = Wanted::by(&plan, &services.gateway);
+        let routed_by = RoutedBy::of(&services.gateway);
+        Self { trust, wanted, routed_by, plan, services }
     }
 }

@@ -21,7 +21,8 @@ use crate::connection::{Peer, Progress, Switch};
 use crate::forward::{self, Forward};
 use crate::log::{About, AccessLog, Record};
 use crate::problem::{self, Refusal};
-use crate::runtime::{Runtime, Way};
+use crate::runtime::Runtime;
+use crate::services::Way;
 use crate::tunnel::Tunnel;
 use crate::upstream::{Answered, Framing, Sending};
 use crate::worker::Worker;
@@ -75,7 +76,7 @@ impl<S: Store> Session<S> {
         // Once: the whole answer is by one plan, whatever is loaded meanwhile.
         let plan = self.worker.app.limiter().plan();
         let runtime = self.worker.gateway.runtime(&plan);
-        let mut record = runtime.log.as_ref().and_then(AccessLog::begin);
+        let mut record = runtime.services.log.as_ref().and_then(AccessLog::begin);
         // The connection waits with whatever comes behind such a request.
         let may_switch = request.version() == Version::HTTP_11
             && request.headers().contains_key(UPGRADE)
@@ -116,7 +117,7 @@ impl<S: Store> Session<S> {
         let upgrade = may_switch.then(|| hyper::upgrade::on(&mut request));
         let (parts, body) = request.into_parts();
         let client = self.client(runtime, &parts);
-        let asked = match Asked::read(&parts, runtime.gateway.keeps_encoded_slashes) {
+        let asked = match Asked::read(&parts, runtime.services.gateway.keeps_encoded_slashes) {
             Ok(asked) => asked,
             Err(refusal) => return refusal.into(),
         };
@@ -156,8 +157,9 @@ impl<S: Store> Session<S> {
         let method = parts.method.as_str();
         runtime.routed_by.check(&parts.headers)?;
         let routed = Routed { method, asked, headers: &parts.headers };
-        let way = runtime.gateway.route(&routed).and_then(|number| runtime.ways.get(number));
-        let verifier = runtime.verifier.as_ref();
+        let services = &runtime.services;
+        let way = services.gateway.route(&routed).and_then(|number| services.ways.get(number));
+        let verifier = services.verifier.as_ref();
         let claims = verifier.map(|it| it.claims(&parts.headers, self.clock.now())).transpose();
         let owed = {
             let claims = claims.as_ref().ok().and_then(|it| it.as_ref()).and_then(Option::as_ref);
@@ -229,7 +231,7 @@ impl<S: Store> Session<S> {
                 if let Some(record) = &mut case.record {
                     record.broke_off(&failure);
                 }
-                after::settle(&self.worker.app, owed, None).await;
+                after::settle(&self.worker.app, owed, decision, None).await;
                 return Err(Refusal::of(&failure, &cluster.about.name));
             }
         };
@@ -237,7 +239,7 @@ impl<S: Store> Session<S> {
             record.served_by(&format!("{} {}", cluster.about.name, answered.endpoint.address));
         }
         let response = Some((answered.status.as_u16(), &answered.headers));
-        after::settle(&self.worker.app, owed, response).await;
+        after::settle(&self.worker.app, owed, decision, response).await;
         let idle = cluster.about.timeouts.idle.into();
         let mut response =
             self.response(answered, case.upgrade.filter(|_| upgrade.is_some()), idle)?;

@@ -37,6 +37,7 @@ pub async fn serve<S: Store + 'static>(
     let pool = Arc::new(Pool::default());
     app.also_show(Arc::new(ServiceMetrics::of(&gateway)));
     gateway.begin_checks();
+    app.followed_by(&gateway);
     let worker = Arc::new(Worker { app, gateway, config: Arc::clone(&config), pool });
     let swept = Arc::clone(&worker.pool);
     let sweeping = async move {

@@ -16,7 +16,8 @@ pub struct Ambiguous {
 }
 
 impl Ambiguous {
-    pub(crate) fn new(attribute: &str) -> Self {
+    /// The attribute of this name.
+    pub fn new(attribute: &str) -> Self {
         Self { attribute: attribute.to_owned() }
     }
 

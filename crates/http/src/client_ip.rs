@@ -61,6 +61,11 @@ impl ClientIp {
         self.0 != Trust::Nobody
     }
 
+    /// Whether it depends on who connects what a request may say of itself.
+    pub const fn asks_who_connects(&self) -> bool {
+        matches!(self.0, Trust::Proxies(_))
+    }
+
     /// Whether what a request from `peer` says about its way here is believed.
     pub fn believes(&self, peer: Option<IpAddr>) -> bool {
         match &self.0 {

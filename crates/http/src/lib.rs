@@ -3,7 +3,8 @@
 //! [`Answer`] is a decision beside the limits that it is about. [`describe`] writes it into header
 //! fields, [`body`] makes it the JSON of `/v1/check`, and [`denial`] is the whole answer to a request
 //! that may not happen. [`HttpRequest`] has the attributes of a request, by the names that policies use,
-//! and [`ClientIp`] says whose it is when proxies stand in between.
+//! and [`ClientIp`] says whose it is when proxies stand in between. Whoever finds attributes in another
+//! way reads [cookies](cookie_values), [queries](query_values) and [hosts](host_name) as it does.
 //!
 //! ```
 //! use tidegate::Limiter;
@@ -21,8 +22,10 @@
 mod ambiguous;
 mod answer;
 mod client_ip;
+mod cookie;
 mod denial;
 mod fields;
+mod host;
 mod legacy;
 mod query;
 mod request;
@@ -30,10 +33,12 @@ mod request;
 pub use ambiguous::Ambiguous;
 pub use answer::{Answer, Said};
 pub use client_ip::ClientIp;
+pub use cookie::cookie_values;
 pub use denial::{allowance, body, denial, json, plain_denial, write_denial};
 pub use fields::{Fields, Stencil, describe, each_field};
+pub use host::host_name;
 pub use legacy::describe_legacy;
-pub use query::query_value;
+pub use query::{query_value, query_values};
 pub use request::HttpRequest;
 
 /// The media type of answers.

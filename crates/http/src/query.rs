@@ -15,8 +15,8 @@ pub fn query_value<'q>(query: &'q [u8], name: &str) -> Option<Cow<'q, [u8]>> {
     query_values(query, name).next()
 }
 
-/// All of them, in their order.
-pub(crate) fn query_values<'q>(query: &'q [u8], name: &str) -> impl Iterator<Item = Cow<'q, [u8]>> {
+/// The same for all of them, in their order.
+pub fn query_values<'q>(query: &'q [u8], name: &str) -> impl Iterator<Item = Cow<'q, [u8]>> {
     let pairs = query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
     pairs.filter_map(move |pair| {
         let mut halves = pair.splitn(2, |byte| *byte == b'=');

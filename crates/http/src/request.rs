@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use http::header::{COOKIE, HeaderMap, HeaderValue};
+use http::header::{HeaderMap, HeaderValue};
 
-use crate::Ambiguous;
-use crate::query::query_values;
+use crate::{Ambiguous, cookie_values, host_name, query_values};
 
 /// What is known of an HTTP request, by the names that policies use.
 ///
@@ -93,13 +92,15 @@ impl<'r> HttpRequest<'r> {
             "ip" => Values::one(self.client.map(|ip| Cow::Owned(ip.to_string().into_bytes()))),
             "method" => Values::one(self.method.map(Cow::Borrowed)),
             "scheme" => Values::one(self.scheme.map(Cow::Borrowed)),
-            "host" => Values::one(self.host.map(host)),
+            "host" => Values::one(self.host.map(host_name)),
             "path" => Values::one(self.target.map(|target| Cow::Borrowed(split(target).0))),
             "api_key" => Values::of(self.api_keys().map(Cow::Borrowed)),
             _ => match name.split_once(':') {
                 Some(("query", name)) => Values::of(query_values(self.query(), name)),
                 Some(("header", name)) => Values::of(self.fields(name).map(Cow::Borrowed)),
-                Some(("cookie", name)) => Values::of(self.cookies(name).map(Cow::Borrowed)),
+                Some(("cookie", name)) => {
+                    Values::of(cookie_values(self.headers, name).map(Cow::Borrowed))
+                }
                 _ => Values::one(None),
             },
         }
@@ -109,22 +110,17 @@ impl<'r> HttpRequest<'r> {
         self.target.map(|target| split(target).1).unwrap_or_default()
     }
 
-    fn fields(&self, name: &str) -> impl Iterator<Item = &'r [u8]> {
+    fn fields(&self, name: &str) -> impl Iterator<Item = &'r [u8]> + use<'r> {
         self.headers.get_all(name).iter().map(HeaderValue::as_bytes)
     }
 
-    fn api_keys(&self) -> impl Iterator<Item = &'r [u8]> {
-        self.fields("authorization").filter_map(bearer).chain(self.fields("x-api-key"))
+    /// The tokens of `Authorization: Bearer`.
+    pub fn bearers(&self) -> impl Iterator<Item = &'r [u8]> + use<'r> {
+        self.fields("authorization").filter_map(bearer)
     }
 
-    fn cookies(&self, name: &str) -> impl Iterator<Item = &'r [u8]> {
-        let fields = self.headers.get_all(COOKIE).iter();
-        let pairs = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b';'));
-        pairs.filter_map(move |pair| {
-            let mut halves = pair.splitn(2, |byte| *byte == b'=');
-            let is_it = halves.next()?.trim_ascii() == name.as_bytes();
-            halves.next().filter(|_| is_it).map(<[u8]>::trim_ascii)
-        })
+    fn api_keys(&self) -> impl Iterator<Item = &'r [u8]> {
+        self.bearers().chain(self.fields("x-api-key"))
     }
 }
 
@@ -157,22 +153,6 @@ fn split(target: &[u8]) -> (&[u8], &[u8]) {
     let mut parts = target.splitn(2, |byte| *byte == b'#');
     let mut parts = parts.next().unwrap_or_default().splitn(2, |byte| *byte == b'?');
     (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
-}
-
-/// One name, however it is written.
-fn host(text: &[u8]) -> Cow<'_, [u8]> {
-    // A colon within brackets is part of an address.
-    let end = text.iter().rposition(|byte| matches!(byte, b':' | b']'));
-    let name = match end {
-        Some(end) if text.get(end) == Some(&b':') => text.get(..end).unwrap_or(text),
-        _ => text,
-    };
-    let name = name.strip_suffix(b".").unwrap_or(name);
-    if name.iter().any(u8::is_ascii_uppercase) {
-        Cow::Owned(name.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(name)
-    }
 }
 
 const BEARER: &[u8] = b"bearer ";
@@ -214,16 +194,6 @@ mod tests {
             let expected = page.map(str::as_bytes);
             assert_eq!(request.attribute("query:page").as_deref(), expected, "{target}");
         }
-    }
-
-    #[test]
-    fn a_host_has_one_name() {
-        for text in ["example.com", "EXAMPLE.com", "example.com:8080", "Example.Com.:443"] {
-            assert_eq!(host(text.as_bytes()).as_ref(), b"example.com", "{text}");
-        }
-        assert_eq!(host(b"[::1]:80").as_ref(), b"[::1]");
-        assert_eq!(host(b"[::1]").as_ref(), b"[::1]");
-        assert_eq!(host(b":").as_ref(), b"");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::Limiter;
 use crate::gate::Gate;
 use crate::wait::{Lines, Patience};
 
-/// Makes a [`Limiter`].
+/// Builds a [`Limiter`].
 ///
 /// ```
 /// use tidegate::Limiter;
@@ -49,7 +49,7 @@ impl Default for LimiterBuilder {
 }
 
 impl<S: Store> LimiterBuilder<S> {
-    /// The policy's name, as decisions and headers show it; `default` unless said.
+    /// The policy's name, as decisions and headers show it. Defaults to `default`.
     pub fn name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
@@ -66,39 +66,39 @@ impl<S: Store> LimiterBuilder<S> {
         self
     }
 
-    /// The algorithm of limits given as quotas. Unless said: a token bucket for a quota with a
-    /// burst, a sliding window for any other.
+    /// The algorithm of limits given as quotas. Defaults to a token bucket for a quota with a
+    /// burst, and a sliding window for any other.
     pub fn algorithm(self, algorithm: AlgorithmKind) -> Self {
         Self { algorithm: Some(algorithm), ..self }
     }
 
-    /// Watches without limiting: verdicts are given, and everything passes.
+    /// Observes without limiting: verdicts are given, and everything passes.
     pub fn shadow(self) -> Self {
         Self { shadow: true, ..self }
     }
 
-    /// Gives each key's windows their own time to begin, so that resets do not come all at once.
+    /// Lets each key's windows begin at their own time, so that resets do not all come at once.
     pub fn stagger(self) -> Self {
         Self { stagger: true, ..self }
     }
 
-    /// What to do when the store does not answer; [`OnStoreError::Local`] unless said.
+    /// What to do if the store does not answer. Defaults to [`OnStoreError::Local`].
     pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
         Self { on_store_error, ..self }
     }
 
-    /// How exact decisions are that others share, by a store at the other end of a wire;
-    /// [`Precision::CachedDeny`] unless said, which is exact.
+    /// How exact decisions are that share a remote store with other instances. Defaults to
+    /// [`Precision::CachedDeny`], which is exact.
     ///
     /// [`Precision::Leased`] is for keys that everybody wants: an instance takes some of what is
-    /// left for those who come after, and most decisions need no store.
+    /// left in advance, for later requests, and most decisions need no store.
     pub fn precision(self, precision: Precision) -> Self {
         Self { precision, ..self }
     }
 
-    /// How many instances share the limits: with [`OnStoreError::Local`], each has its part of them
-    /// while the store does not answer, and with [`Precision::Leased`] of what may be taken ahead.
-    /// One unless said.
+    /// How many instances share the limits. With [`OnStoreError::Local`], each has its part of them
+    /// while the store does not answer, and with [`Precision::Leased`], its part of what may be
+    /// taken in advance. Defaults to 1.
     pub fn expected_nodes(self, expected_nodes: u32) -> Self {
         Self { expected_nodes, ..self }
     }
@@ -108,7 +108,7 @@ impl<S: Store> LimiterBuilder<S> {
         Self { patience, ..self }
     }
 
-    /// Keeps the counters elsewhere; in a [`MemoryStore`] unless said.
+    /// Keeps the counters elsewhere. Defaults to a [`MemoryStore`].
     pub fn store<T: Store>(self, store: T) -> LimiterBuilder<T> {
         LimiterBuilder {
             name: self.name,
@@ -124,7 +124,7 @@ impl<S: Store> LimiterBuilder<S> {
         }
     }
 
-    /// The limiter, or everything that is wrong.
+    /// Builds the limiter, or reports everything that is wrong.
     pub fn build(self) -> Result<Limiter<S>, BuildError> {
         let (mut limits, mut wrong) = (Vec::new(), Vec::new());
         for spec in self.limits {
@@ -208,11 +208,11 @@ impl From<Limit> for LimitSpec {
     }
 }
 
-/// Why there is no limiter.
+/// Why a limiter cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Limits that cannot be had: all of them.
+    /// Limits that are not possible: all of them.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Limits(Vec<QuotaError>),
     /// A lease of nothing, or of most of the limit.
@@ -222,7 +222,7 @@ pub enum BuildError {
         most = Precision::MAX_OVER_PERMILLE.end()
     )]
     MaxOver(u16),
-    /// A policy that cannot be had.
+    /// A policy that is not possible.
     #[error(transparent)]
     Policy(#[from] PolicyError),
 }

@@ -5,11 +5,11 @@ use std::fmt;
 use tidegate_core::{Charge, Rule, Span, Verdict};
 use tidegate_store::Verdicts;
 
-/// Whether something may happen now, and what to tell whoever asked.
+/// Whether something may happen now, and what to tell the caller.
 ///
-/// The numbers are those of the tightest enforced limit: of the denying ones the one that takes
-/// longest, else the one with the smallest share left. [`verdicts`](Decision::verdicts) has all
-/// of them.
+/// The numbers come from the tightest enforced limit: of those that deny, the one that takes
+/// longest; otherwise the one with the smallest share left. [`verdicts`](Decision::verdicts) has
+/// all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub struct Decision {
@@ -124,8 +124,8 @@ impl Decision {
         self.tightest().map(|verdict| verdict.remaining)
     }
 
-    /// When to try again: exact, if nobody else comes first. `None` when it was allowed, and
-    /// when it never will be.
+    /// When to try again: exact, if nobody else comes first. `None` if it was allowed, and if it
+    /// never will be.
     pub fn retry_after(&self) -> Option<Span> {
         if self.allowed {
             return self.retry_after;
@@ -152,7 +152,7 @@ impl Decision {
         }
     }
 
-    /// Who decided.
+    /// What decided.
     pub const fn source(&self) -> Source {
         self.source
     }
@@ -166,11 +166,18 @@ impl Decision {
         &self.verdicts
     }
 
-    /// Whether what the limit at `index` says is obeyed: not of one that is only watched, nor of
-    /// one that is open while the store is away. Where there are no verdicts, only those count that
-    /// deny for want of a store.
+    /// Whether the verdict of the limit at `index` is enforced: not for a limit that is only
+    /// observed, nor for one that is open while the store is unavailable. Without verdicts, only
+    /// the limits that deny for lack of a store count.
     pub const fn counts(&self, index: usize) -> bool {
         self.enforced & bit(index) != 0
+    }
+
+    /// Whether the limit at `index` took the request's cost: only where the request passed and the
+    /// limit had room, which one that is only watched need not have.
+    pub fn took(&self, index: usize) -> bool {
+        let took_any = self.allowed && !matches!(self.source, Source::DenyCache | Source::None);
+        took_any && self.verdicts.get(index).is_some_and(|verdict| verdict.allowed)
     }
 
     /// The index of the tightest enforced limit.
@@ -196,7 +203,7 @@ const fn bit(index: usize) -> u32 {
     1 << (index % 32)
 }
 
-/// Why a decision fell as it did.
+/// Why a decision turned out as it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
@@ -234,19 +241,19 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Who decided.
+/// What decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
     /// The store.
     Store,
-    /// What the store said lately: it would deny this too.
+    /// What the store said recently: it would deny this too.
     DenyCache,
-    /// What was taken from the store ahead.
+    /// What was taken from the store in advance.
     Lease,
-    /// What stands in for a store that does not answer.
+    /// The stand-in for a store that does not answer.
     Fallback,
-    /// Nobody: no limit applied.
+    /// Nothing: no limit applied.
     None,
 }
 

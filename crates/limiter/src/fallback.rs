@@ -14,7 +14,7 @@ pub(crate) struct Fallback {
     /// Made when the store fails for the first time.
     stand_in: OnceLock<MemoryStore>,
     /// How much of each key's limit was used when the store last said so.
-    seen: Mutex<Seen>,
+    seen: [Mutex<Seen>; SHARDS],
 }
 
 /// The use of the keys that came last: each has one place, and whoever comes next at that place takes
@@ -48,8 +48,10 @@ impl Use {
     }
 }
 
-/// Keys whose use may be known: a power of two.
-const PLACES: usize = 1 << 17;
+/// So that workers seldom wait for one another: each decision of the store is noted.
+const SHARDS: usize = 16;
+/// Keys whose use may be known in each shard: a power of two.
+const PLACES: usize = (1 << 17) / SHARDS;
 
 impl Seen {
     fn place(&mut self, counter: Fingerprint) -> &mut Use {
@@ -84,12 +86,16 @@ impl Fallback {
 
     /// Takes note of what the store said `now`, in case that it is the last for a while.
     pub(crate) fn saw(&self, charges: &[Charge<'_>], verdicts: &Verdicts, now: Timestamp) {
-        let mut seen = self.seen.lock();
         for (charge, verdict) in charges.iter().zip(verdicts) {
             let used = verdict.limit.saturating_sub(verdict.remaining);
             let full_at = now + verdict.reset_after;
-            seen.note(Use { counter: charge.counter(), used, full_at });
+            let counter = charge.counter();
+            self.seen(counter).lock().note(Use { counter, used, full_at });
         }
+    }
+
+    fn seen(&self, counter: Fingerprint) -> &Mutex<Seen> {
+        &self.seen[counter.low() as usize % SHARDS]
     }
 
     /// Decides here: an embedded store with this instance's share. `now` is by the clock of
@@ -130,7 +136,7 @@ impl Fallback {
     }
 
     pub(crate) fn reset(&self, charge: &Charge<'_>) {
-        self.seen.lock().take(charge.counter());
+        self.seen(charge.counter()).lock().take(charge.counter());
         if let Some(stand_in) = self.stand_in.get() {
             stand_in.reset_now(charge);
         }
@@ -144,7 +150,8 @@ impl Fallback {
         share: &Charge<'_>,
         now: Timestamp,
     ) {
-        let Some(seen) = self.seen.lock().take(share.counter()) else { return };
+        let seen = self.seen(share.counter()).lock().take(share.counter());
+        let Some(seen) = seen else { return };
         let used = seen.by(now, &charge.rule().limit);
         let used = used.div_ceil(self.nodes).min(share.rule().limit.capacity());
         if used == 0 {
@@ -167,7 +174,7 @@ impl Fallback {
                 Some(burst) => share.with_burst(part(burst)).ok()?,
                 None => share,
             };
-            Limit::new(rule.limit.kind(), &share).ok()
+            rule.limit.with_quota(&share).ok()
         });
         Rule { limit: share.unwrap_or(rule.limit), ..*rule }
     }
@@ -176,7 +183,8 @@ impl Fallback {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::{AlgorithmKind, Verdict};
+    use tidegate_core::algorithm::{Algorithm, FixedWindow};
+    use tidegate_core::{AlgorithmKind, Calendar, Verdict};
 
     /// Whether one unit passes, so long after the store said that a quota was used up.
     fn passes_after(kind: AlgorithmKind, millis: u64) -> bool {
@@ -199,6 +207,18 @@ mod tests {
         fallback.saw(&charges, &Verdicts::from_iter([used_up]), then);
         let now = then + Span::from_millis(millis);
         fallback.settle(&charges, now, &mut Verdicts::new())
+    }
+
+    #[test]
+    fn an_instances_share_keeps_the_calendar_and_how_denials_count() {
+        let monthly = FixedWindow::by_calendar(100, Calendar::Month).unwrap().counting_denied();
+        let id = Fingerprint::new(1, 1);
+        let rule = Rule { id, limit: monthly.into(), enforced: true, staggered: false };
+        let Limit::FixedWindow(share) = Fallback::new(3).share(&rule).limit else {
+            panic!("a fixed window")
+        };
+        assert_eq!((share.capacity(), share.calendar()), (34, Some(Calendar::Month)));
+        assert!(share.counts_denied());
     }
 
     #[test]

@@ -1,15 +1,16 @@
-//! The engine of `tidegate`, which has all of it under one name, and the documentation: depend on that.
+//! The engine behind the `tidegate` crate. Depend on `tidegate`; it re-exports this crate and
+//! carries the documentation.
 //!
-//! A [`Limiter`] is a policy, a store, and what happens without the store; a [`PlanLimiter`] is the same
-//! for a configuration file. `tidegate-tower` and `tidegate-client` stand on this crate, and `tidegate`
-//! on all of them.
+//! A [`Limiter`] combines a policy, a store, and what to do without the store; a [`PlanLimiter`]
+//! does the same for a configuration file. `tidegate-tower` and `tidegate-client` build on this
+//! crate, and `tidegate` on all of them.
 //!
 //! ```
-//! use tidegate_limiter::Limiter;
+//! use tidegate::Limiter;
 //!
 //! let limiter = Limiter::builder().limit("3/minute").build()?;
 //! assert!(limiter.check_now("alice").is_allowed());
-//! # Ok::<(), tidegate_limiter::BuildError>(())
+//! # Ok::<(), tidegate::BuildError>(())
 //! ```
 
 #[cfg(feature = "macros")]
@@ -23,6 +24,7 @@ mod gate;
 mod histogram;
 mod leases;
 mod limiter;
+mod looked;
 mod planned;
 mod resolver;
 #[cfg(feature = "serde")]
@@ -57,10 +59,11 @@ pub use tidegate_policy::{
 
 /// Configuration files: reading, checking, explaining and importing them.
 pub mod config {
+    pub use tidegate_core::{KeyTemplate, KeyTemplateError};
     pub use tidegate_policy::{
         Amended, Amendment, Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed,
-        Domain, Explained, KeyFormat, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy,
-        Precision, Problem, Problems, Settings, Source, gateway, import, json_schema,
+        Domain, Explained, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy, Precision, Problem,
+        Problems, Settings, Source, gateway, import, json_schema,
     };
 }
 

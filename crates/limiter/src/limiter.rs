@@ -4,11 +4,11 @@ use std::future::Future;
 
 use tidegate_core::{Charge, Cost};
 use tidegate_policy::{Key, OnStoreError, Policy, Precision};
-use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store};
+use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store, StoreError};
 
-use crate::gate::{Gate, Terms};
+use crate::gate::{Gate, Payee, Terms};
 use crate::wait::{Lines, Patience};
-use crate::{Decision, LimiterBuilder, Source};
+use crate::{Decision, LimiterBuilder, Source, StoreReport};
 
 /// Decides whether something may happen now.
 ///
@@ -86,7 +86,9 @@ impl<S: Store> Limiter<S> {
         is_answered.then_some(decision)
     }
 
-    /// How does `key` stand? Takes nothing.
+    /// How does `key` stand? Takes nothing, and so is never denied for being used up: look at
+    /// [`remaining`](Decision::remaining). ([`PlanLimiter::peek`](crate::PlanLimiter::peek) says
+    /// whether the least cost would pass.)
     pub async fn peek<K: Key + Sync + ?Sized>(&self, key: &K) -> Decision {
         self.check_n(key, Cost::PEEK).await
     }
@@ -94,18 +96,67 @@ impl<S: Store> Limiter<S> {
     /// Gives back what an earlier check took, because it was not used after all. No counter gets
     /// fuller than full, but it is the caller who knows what was taken, and when: what is given
     /// back in a later window is given to that window.
-    pub async fn refund<K: Key + Sync + ?Sized>(&self, key: &K, amount: Cost) {
+    ///
+    /// Fails if the store does not answer; then nothing is given back, which errs on the strict side.
+    pub async fn refund<K: Key + Sync + ?Sized>(
+        &self,
+        key: &K,
+        amount: Cost,
+    ) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
         for charge in &self.policy.charges(key, amount) {
-            // A store that does not answer gives nothing back, and nobody waits for that.
-            let _ = self.gate.refund(charge).await;
+            outcome = outcome.and(self.gate.refund(charge, Payee::Either).await);
         }
+        outcome
     }
 
-    /// Forgets `key`: it has its full quota again.
-    pub async fn reset<K: Key + Sync + ?Sized>(&self, key: &K) {
-        for charge in &self.policy.charges(key, Cost::ONE) {
-            let _ = self.gate.reset(charge).await;
+    /// Undoes a decision about `key`: what it took goes back to where it was taken from (the store, or
+    /// its stand-in). A decision that took nothing gives nothing back.
+    ///
+    /// ```
+    /// # use tidegate::{Cost, Limiter};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = Limiter::builder().limit("2/day").build()?;
+    /// let decision = limiter.check("alice").await;
+    /// limiter.undo("alice", Cost::ONE, &decision).await?;
+    /// assert_eq!(limiter.peek("alice").await.remaining(), Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn undo<K: Key + Sync + ?Sized>(
+        &self,
+        key: &K,
+        cost: Cost,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
+        let charges = self.policy.charges(key, cost);
+        let taken = charges.iter().enumerate().filter(|(index, _)| decision.took(*index));
+        for (_, charge) in taken {
+            let payee = Payee::of(decision.source());
+            outcome = outcome.and(self.gate.refund(charge, payee).await);
         }
+        outcome
+    }
+
+    /// Forgets `key`: it has its full quota again, unless the store does not answer.
+    pub async fn reset<K: Key + Sync + ?Sized>(&self, key: &K) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
+        for charge in &self.policy.charges(key, Cost::ONE) {
+            outcome = outcome.and(self.gate.reset(charge).await);
+        }
+        outcome
+    }
+
+    /// What is wrong with a store at the other end of a wire, as decisions saw it last.
+    pub fn store_problem(&self) -> Option<String> {
+        self.gate.store_problem()
+    }
+
+    /// How the store is doing.
+    pub fn store_report(&self) -> StoreReport {
+        self.gate.report()
     }
 
     pub(crate) async fn settle(&self, charges: &[Charge<'_>]) -> Decision {
@@ -217,7 +268,8 @@ impl<S: Store> RateLimiter for Limiter<S> {
     }
 
     async fn give_back<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) {
-        self.refund(key, cost).await;
+        // A store that does not answer keeps it.
+        let _ = self.refund(key, cost).await;
     }
 }
 

@@ -1,39 +1,86 @@
-//! Whether the store answers, for those who look after it.
-
-use std::sync::atomic::{AtomicBool, Ordering};
+//! Whether the store is in trouble, for those who look after it.
 
 use parking_lot::Mutex;
-use tidegate_store::StoreError;
+use tidegate_core::{Span, Timestamp};
+use tidegate_store::{StoreError, StoreErrorKind};
 
-/// The last failure of the store, until it answers again.
+/// The store's failures, as one story: it begins with the first and is over a while after the last, so
+/// that a store of which a part is away is not reported as lost and regained many times a second.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
-    /// Looked at by every decision, so that the good ones take no lock.
-    exists: AtomicBool,
-    what: Mutex<Option<String>>,
+pub(crate) struct Trouble(Mutex<Option<Story>>);
+
+#[derive(Debug)]
+struct Story {
+    kind: StoreErrorKind,
+    /// What the first failure of this kind said; those that follow say less.
+    what: String,
+    last: Timestamp,
 }
+
+/// So long without a failure, and the trouble is over.
+const QUIET: Span = Span::from_secs(3);
 
 impl Trouble {
     /// The store failed.
-    pub(crate) fn note(&self, error: &StoreError) {
-        // While nobody asks it, that is all there is to hear; what it said first says more.
-        let mut what = self.what.lock();
-        if what.is_none() {
-            *what = Some(error.to_string());
-            self.exists.store(true, Ordering::Release);
+    pub(crate) fn note(&self, error: &StoreError, now: Timestamp) {
+        let mut story = self.0.lock();
+        match story.as_mut() {
+            Some(story) if story.kind == error.kind() && !story.is_old(now) => story.last = now,
+            _ => {
+                let (kind, what) = (error.kind(), error.to_string());
+                *story = Some(Story { kind, what, last: now });
+            }
         }
     }
 
-    /// The store answered.
-    pub(crate) fn is_over(&self) {
-        if self.exists.load(Ordering::Acquire) {
-            *self.what.lock() = None;
-            self.exists.store(false, Ordering::Release);
-        }
+    /// What is wrong, if anything is. A store that is not even asked is in trouble whenever it failed
+    /// last.
+    pub(crate) fn what(&self, now: Timestamp, is_asked: bool) -> Option<String> {
+        let story = self.0.lock();
+        let story = story.as_ref().filter(|story| !is_asked || !story.is_old(now))?;
+        Some(story.what.clone())
+    }
+}
+
+impl Story {
+    fn is_old(&self, now: Timestamp) -> bool {
+        now.since(self.last) >= QUIET
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_micros(millis * 1_000)
     }
 
-    /// What is wrong, if anything is.
-    pub(crate) fn what(&self) -> Option<String> {
-        self.what.lock().clone()
+    fn failure(kind: StoreErrorKind, text: &'static str) -> StoreError {
+        StoreError::new(kind, text)
+    }
+
+    #[test]
+    fn a_store_that_answers_now_and_then_is_in_trouble_all_along() {
+        let trouble = Trouble::default();
+        assert_eq!(trouble.what(at(0), true), None);
+        for second in 0..5 {
+            trouble.note(&failure(StoreErrorKind::Timeout, "slow"), at(second * 2_000));
+            assert!(trouble.what(at(second * 2_000 + 1_999), true).is_some());
+        }
+        assert!(trouble.what(at(8_000 + 2_999), true).is_some());
+        assert_eq!(trouble.what(at(8_000 + 3_000), true), None);
+        assert!(trouble.what(at(60_000), false).is_some(), "nobody asks it");
+    }
+
+    #[test]
+    fn the_first_of_a_kind_is_told_and_another_kind_takes_its_place() {
+        let trouble = Trouble::default();
+        let what = |now| trouble.what(at(now), true).unwrap();
+        trouble.note(&failure(StoreErrorKind::Unreachable, "refused"), at(0));
+        trouble.note(&failure(StoreErrorKind::Unreachable, "not asked"), at(1));
+        assert!(what(2).contains("refused"));
+        trouble.note(&failure(StoreErrorKind::Misconfigured, "no password"), at(3));
+        assert!(what(4).contains("no password"));
     }
 }

@@ -1,4 +1,4 @@
-//! How a store at the other end of a wire is doing.
+//! How a remote store is doing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,13 +17,14 @@ pub(crate) struct Vitals {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoreReport {
-    /// Whether it is at the other end of a wire. If not, it cannot fail, and is not timed.
+    /// Whether it is remote. If not, it cannot fail, and is not timed.
     pub is_remote: bool,
-    /// Whether it is being asked at the moment.
+    /// Whether it is currently being asked.
     pub is_available: bool,
     /// What is wrong with it, as decisions saw it last.
     pub problem: Option<String>,
-    /// How long its answers took. What got none in time is there with the time that it waited.
+    /// How long its answers took. Requests that got none in time are included with the time they
+    /// waited.
     pub latency: Durations,
     /// How often it failed, by kind.
     pub errors: Vec<(StoreErrorKind, u64)>,

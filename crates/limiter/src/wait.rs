@@ -27,9 +27,9 @@ use crate::{Limiter, Reason};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// The longest that one caller waits; 30 seconds unless said.
+    /// The longest that one caller waits. Defaults to 30 seconds.
     pub max_wait: Duration,
-    /// The most callers that wait for one key; 1,000 unless said.
+    /// The most callers that wait for one key. Defaults to 1,000.
     pub max_queue: usize,
 }
 
@@ -49,7 +49,7 @@ pub enum NotReady {
     /// It would take, or has taken, longer than the caller is willing to wait.
     #[error("not ready within {0:?}")]
     TooLong(Duration),
-    /// The limiter will not allow it however long one waits.
+    /// The limiter will never allow it, however long the caller waits.
     #[error("waiting does not help: {0}")]
     Never(Reason),
 }
@@ -58,9 +58,9 @@ impl<S: Store> Limiter<S> {
     /// Waits until `key` may do something that costs one unit, and takes it.
     ///
     /// Callers of the same key wait in line, first come, first served; nobody overtakes. A caller
-    /// who would have to wait for longer than [`Patience`] allows is told so at once where that
-    /// is known. Callers of [`check`](Limiter::check), and other processes on a shared store, do
-    /// not stand in this line.
+    /// that would have to wait for longer than [`Patience`] allows is told so at once, if that is
+    /// known. Callers of [`check`](Limiter::check), and other processes on a shared store, do not
+    /// stand in this line.
     ///
     /// Dropping the future leaves the line and takes nothing. Timers are tokio's, which tick in
     /// milliseconds: for more than a thousand a second, allow a burst of a few milliseconds' worth.
@@ -127,10 +127,10 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-/// The lines of all keys that somebody waits for: first come, first served.
+/// The lines of all keys that callers are waiting for: first come, first served.
 ///
-/// [`Limiter::until_ready`] has its own. Whoever settles charges by a plan, and would rather wait than
-/// be refused, joins one of these before.
+/// [`Limiter::until_ready`] has its own. A caller that settles charges by a plan, and would rather
+/// wait than be refused, joins one of these first.
 #[derive(Debug, Default)]
 pub struct Lines {
     lines: Mutex<HashMap<Fingerprint, Arc<Line>>>,
@@ -165,7 +165,7 @@ impl PlaceInLine<'_> {
 }
 
 impl Lines {
-    /// Joins the line of a key, unless so many wait there already.
+    /// Joins the line of a key, unless this many are already waiting there.
     pub fn join(&self, key: Fingerprint, max_queue: usize) -> Result<PlaceInLine<'_>, NotReady> {
         let mut lines = self.lines.lock();
         let line = Arc::clone(lines.entry(key).or_default());

@@ -1,7 +1,7 @@
 //! `#[rate_limit]`: a limit on a function.
 //!
-//! Use it as `tidegate::rate_limit`, with tidegate's feature `macros`; what it writes refers to that
-//! crate. `tidegate::attribute` explains every argument.
+//! Use it as `tidegate::rate_limit`, with tidegate's feature `macros`; the generated code refers to
+//! that crate. `tidegate::attribute` explains every argument.
 //!
 //! ```
 //! use tidegate::{Denied, rate_limit};

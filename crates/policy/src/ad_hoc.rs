@@ -1,15 +1,15 @@
-//! Limits that come with a request, and that no policy has.
+//! Limits that come with a request and belong to no policy.
 
 use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule};
 
 use crate::policy::kind;
 use crate::{Key, KeyHasher, Plan};
 
-/// A limit that its caller has brought along, and who is to be held to it.
+/// A limit that came with a request, and the key it applies to.
 ///
 /// ```
-/// use tidegate_core::Cost;
-/// use tidegate_policy::{Plan, Source};
+/// use tidegate::config::Source;
+/// use tidegate::{Cost, Plan};
 ///
 /// let text = "policies: [{ name: api, key: [user], limits: [100/minute] }]";
 /// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
@@ -31,7 +31,7 @@ impl AdHoc {
         key: &K,
     ) -> Self {
         let (counts_by, window) = kind(&limit);
-        // Three parts, where a policy's rules have four: they never meet, whatever they are called.
+        // Three parts, where a policy's rules have four: they never collide, whatever their names.
         let id = hasher.apart().fingerprint(&(space, counts_by, window.as_micros()));
         let rule = Rule { id, limit, enforced: true, staggered: false };
         Self { subject: hasher.fingerprint(key), rule }
@@ -50,9 +50,9 @@ impl AdHoc {
 }
 
 impl Plan {
-    /// A limit that came with a request, for `key`. Counters belong to the space, the key, the
-    /// algorithm and the window: another quota finds the old count, as it does with a policy.
-    /// A space is a door or a purpose, so that the keys of two of them do not meet.
+    /// A limit that came with a request, for `key`. Counters are identified by the space, the key,
+    /// the algorithm and the window: another quota finds the old count, as it does with a policy. A
+    /// space is an entry point or a purpose, so that the keys of two spaces do not collide.
     pub fn ad_hoc<K: Key + ?Sized>(&self, space: &str, limit: Limit, key: &K) -> AdHoc {
         AdHoc::new(&self.hasher, space, limit, key)
     }

@@ -1,4 +1,4 @@
-//! Changes to a plan that are in no file: made while it runs, and gone after a while.
+//! Changes to a plan that are in no file: made at run time, and gone after a while.
 
 use std::collections::HashMap;
 
@@ -15,13 +15,13 @@ use crate::{KeyHasher, Mode, Plan, Source};
 /// One change to a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Amendment {
-    /// Other limits for one key, as in a policy's `overrides`; they come before those.
+    /// Other limits for one key, as in a policy's `overrides`; they take precedence over those.
     Override {
         /// The policy's name.
         policy: String,
-        /// Whose: `user=42`, or `tenant=a, user=42`.
+        /// The key it applies to: `user=42`, or `tenant=a, user=42`.
         key: String,
-        /// Quotas, or `unlimited` alone.
+        /// Quotas, or just `unlimited`.
         limits: Vec<String>,
     },
     /// Another mode for a policy.
@@ -42,7 +42,7 @@ impl Amendment {
     }
 }
 
-/// A plan with changes, and those that it could not take.
+/// A plan with changes applied, and the changes that were refused.
 ///
 /// ```
 /// use tidegate_core::Cost;
@@ -66,12 +66,12 @@ impl Amendment {
 pub struct Amended {
     /// The plan.
     pub plan: Plan,
-    /// Places in the list of changes, and what is wrong with each.
+    /// Positions in the list of changes, and what is wrong with each.
     pub refused: Vec<(usize, Problems)>,
 }
 
 impl Plan {
-    /// Checks a configuration, and changes to it. A file with problems is no plan. A change with
+    /// Checks a configuration, and changes to it. A file with problems makes no plan. A change with
     /// problems is left out: the file may have changed under it.
     pub fn compile_amended(
         hasher: KeyHasher,
@@ -92,17 +92,17 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whom an override of a policy is for, by its key as it is written: `user=42`.
+    /// The subject of an override of a policy, from its key as written: `user=42`.
     pub fn override_subject(&self, policy: &str, key: &str) -> Option<Fingerprint> {
         compile::subject_of(key, &self.policy(policy)?.key, &self.hasher)
     }
 }
 
-/// Changes, while a plan is compiled.
+/// Changes, while a plan is being compiled.
 #[derive(Debug)]
 pub(crate) struct Amending<'a> {
     list: &'a [Amendment],
-    /// Places of overrides, by policy.
+    /// Positions of overrides, by policy.
     overrides: HashMap<&'a str, Vec<usize>>,
     refused: Vec<(usize, Problems)>,
 }
@@ -120,7 +120,7 @@ impl<'a> Amending<'a> {
         Self { list, overrides, refused: Vec::new() }
     }
 
-    /// The same way as overrides of a file, through a text of their own.
+    /// Handled the same way as overrides in a file, through a text of their own.
     pub(crate) fn add_overrides(
         &mut self,
         key: &[KeyPart],
@@ -145,7 +145,7 @@ impl<'a> Amending<'a> {
         }
     }
 
-    /// What needs no place in the file, and what found none.
+    /// Handles changes that need no place in the file, and reports those that found none.
     fn set_modes(&mut self, plan: &mut Plan) {
         for (place, amendment) in self.list.iter().enumerate() {
             let name = amendment.policy();
@@ -160,7 +160,7 @@ impl<'a> Amending<'a> {
                         self.refuse(place, problem);
                     }
                 }
-                // Still there: the format of the file has no keys with names.
+                // Still there: this file format has no named keys.
                 Amendment::Override { policy, .. } if self.overrides.contains_key(&**policy) => {
                     let problem = format!(
                         "policy {:?} is of descriptors: expected one that tells callers apart by \
@@ -191,7 +191,7 @@ fn unknown(name: &str, plan: &Plan) -> String {
     format!("no policy {:?}{hint}", brief(name))
 }
 
-/// A policy that is switched on must not be one too many.
+/// Switching a policy on must not exceed the maximum.
 fn set_mode(plan: &mut Plan, number: usize, mode: Mode) -> Result<(), String> {
     let Some(policy) = plan.policies.get_mut(number) else { return Ok(()) };
     let before = policy.mode;
@@ -206,7 +206,7 @@ fn set_mode(plan: &mut Plan, number: usize, mode: Mode) -> Result<(), String> {
     Err(format!("{limits} limits would apply to every request: expected at most {most}"))
 }
 
-/// `{"user=42": ["500/minute"]}`, which is what stands in a file.
+/// `{"user=42": ["500/minute"]}`, the way it is written in a file.
 fn as_yaml(key: &str, limits: &[String]) -> String {
     let limits: Vec<String> = limits.iter().map(|limit| quoted(limit)).collect();
     format!("{{{}: [{}]}}", quoted(key), limits.join(", "))

@@ -1,4 +1,4 @@
-//! What is known of a request.
+//! What is known about a request.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -8,18 +8,18 @@ use smallvec::SmallVec;
 
 use crate::normalise::{Address, Normal, normal_path};
 
-/// What is known of a request: values by name. A value may be any bytes; an empty one is not
+/// What is known about a request: values by name. A value may be any bytes; an empty one is not
 /// missing.
 ///
 /// ```
-/// use tidegate_policy::Attributes;
+/// use tidegate::Attributes;
 ///
 /// let request = [("user", "42"), ("path", "/login")];
 /// assert_eq!(request.attribute("user"), Some(&b"42"[..]));
 /// assert_eq!(request.attribute("ip"), None);
 /// ```
 pub trait Attributes {
-    /// The value of one of them. The first, where a name is there twice.
+    /// The value of one attribute; the first one, if a name occurs twice.
     fn attribute(&self, name: &str) -> Option<&[u8]>;
 }
 
@@ -54,7 +54,7 @@ impl<A: Attributes + ?Sized> Attributes for &A {
 }
 
 /// The attributes that a plan asks for, each with a number.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     names: Vec<Box<str>>,
     numbers: HashMap<Box<str>, usize>,
@@ -63,7 +63,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// The number of an attribute, new or not.
+    /// The number of an attribute, whether new or not.
     pub(crate) fn number(&mut self, name: &str) -> usize {
         if let Some(number) = self.numbers.get(name) {
             return *number;
@@ -91,7 +91,7 @@ impl Known {
         self.names.iter().map(|name| &**name)
     }
 
-    /// Looks each attribute up, once for all policies.
+    /// Looks up each attribute, once for all policies.
     pub(crate) fn resolve<'a>(&self, request: &'a (impl Attributes + ?Sized)) -> Resolved<'a> {
         let values: SmallVec<_> = self.names.iter().map(|name| request.attribute(name)).collect();
         let raw = |number: usize| values.get(number).copied().flatten();
@@ -101,8 +101,7 @@ impl Known {
     }
 }
 
-/// The attributes of one request, by number. Of the two that are read in a form of their own,
-/// the form too.
+/// The attributes of one request, by number, with the normalised form of the two that have one.
 pub(crate) struct Resolved<'a> {
     values: SmallVec<[Option<&'a [u8]>; 8]>,
     path: Option<(usize, Normal<'a>)>,
@@ -115,7 +114,7 @@ impl<'a> Resolved<'a> {
         self.values.get(attribute).copied().flatten()
     }
 
-    /// In its name's form, where that is text.
+    /// In its name's form, if that is text.
     pub(crate) fn value(&self, attribute: usize) -> Option<&[u8]> {
         match &self.path {
             Some((number, path)) if *number == attribute => Some(path.as_ref()),
@@ -123,7 +122,7 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// As an address, where its name says that it is one.
+    /// As an address, if its name says that it is one.
     pub(crate) fn address(&self, attribute: usize) -> Option<Address> {
         let (number, address) = self.address?;
         (number == attribute).then_some(address)

@@ -7,18 +7,18 @@ use tidegate_core::{Cost, MAX_COUNT};
 use crate::attributes::Resolved;
 use crate::problem::brief;
 
-/// What a request costs this policy, for each unit that it costs at all.
+/// What a request costs under this policy, per unit that it costs at all.
 #[derive(Debug)]
 pub(crate) enum CostSource {
     Fixed(Cost),
     Attribute { attribute: usize, name: Box<str>, default: Cost },
 }
 
-/// An attribute that should say what a request costs, and does not.
+/// An attribute that should give a request's cost, but does not.
 ///
 /// ```
-/// use tidegate_core::Cost;
-/// use tidegate_policy::{Plan, Source};
+/// use tidegate::config::Source;
+/// use tidegate::{Cost, Plan};
 ///
 /// let text = "policies: [{ name: a, key: [], limits: [9/s], cost: { attribute: tokens } }]";
 /// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
@@ -27,7 +27,7 @@ pub(crate) enum CostSource {
 ///     owed.cost_fault().map(ToString::to_string).as_deref(),
 ///     Some("tokens is \"many\": expected a whole number from 0 to 1000000000000000")
 /// );
-/// # Ok::<(), tidegate_policy::Problems>(())
+/// # Ok::<(), tidegate::config::Problems>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CostFault {
@@ -59,7 +59,7 @@ impl fmt::Display for CostFault {
 }
 
 impl CostSource {
-    /// Of one unit.
+    /// The cost of one unit.
     pub(crate) fn each(&self, request: &Resolved<'_>) -> Result<Cost, CostFault> {
         match self {
             Self::Fixed(each) => Ok(*each),
@@ -81,7 +81,7 @@ fn read_cost(value: &[u8]) -> Option<Cost> {
     Cost::new(units?).ok()
 }
 
-/// What costs nothing stays a peek.
+/// Multiplies costs. What costs nothing stays a peek.
 pub(crate) fn times(cost: Cost, each: Cost) -> Cost {
     cost.get()
         .checked_mul(each.get())
@@ -89,7 +89,7 @@ pub(crate) fn times(cost: Cost, each: Cost) -> Cost {
         .unwrap_or_else(too_much)
 }
 
-/// More than any limit holds: what costs so much is never let pass.
+/// More than any limit holds: a request that costs this much never passes.
 pub(crate) fn too_much() -> Cost {
     Cost::new(MAX_COUNT).map_or(Cost::ONE, |most| most.plus(Cost::ONE))
 }

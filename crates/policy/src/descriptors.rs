@@ -1,4 +1,4 @@
-//! What the descriptors of Envoy owe: by a file of its reference server, or by policies of ours.
+//! What Envoy descriptors owe: according to an envoyproxy/ratelimit file, or to our own policies.
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Limit, Rule};
@@ -16,8 +16,7 @@ pub struct Descriptor<'a> {
     pub entries: &'a [(&'a str, &'a str)],
     /// Its hits.
     pub cost: Cost,
-    /// A limit that it brings along, in place of any that is configured. See
-    /// [`Plan::override_rule`].
+    /// A limit that it brings along, replacing any that is configured. See [`Plan::override_rule`].
     pub limit: Option<&'a Rule>,
 }
 
@@ -25,13 +24,13 @@ pub struct Descriptor<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DescriptorStatus {
-    /// No limit is about it, or another one replaces its limit.
+    /// No limit applies to it, or another one replaces its limit.
     NoLimit,
     /// It is allowed whatever it costs.
     Unlimited,
-    /// These charges are its.
+    /// It owes these charges.
     Charged {
-        /// The number of the first.
+        /// The index of the first.
         first: usize,
         /// How many there are.
         count: usize,
@@ -43,20 +42,20 @@ pub enum DescriptorStatus {
 pub struct DescriptorsOwed<'p> {
     /// The charges, in the order of the descriptors.
     pub owed: Owed<'p>,
-    /// For each descriptor, what became of it.
+    /// What became of each descriptor.
     pub statuses: SmallVec<[DescriptorStatus; 4]>,
 }
 
 impl Plan {
     /// What descriptors owe.
     ///
-    /// By a file of envoyproxy/ratelimit they owe what it says for their domain, by that server's
-    /// rules: the most specific entry wins at each level, and the limit is that of the last entry.
-    /// By policies of ours, the entries of each descriptor are attributes, and so is the `domain`.
+    /// With an envoyproxy/ratelimit file, they owe what it says for their domain, by that server's
+    /// rules: the most specific entry wins at each level, and the limit is the last entry's. With
+    /// our own policies, the entries of each descriptor are attributes, and so is the `domain`.
     ///
     /// ```
-    /// use tidegate_core::Cost;
-    /// use tidegate_policy::{Descriptor, Plan, Source};
+    /// use tidegate::config::{Descriptor, Source};
+    /// use tidegate::{Cost, Plan};
     ///
     /// let text = "policies: [{ name: api, match: { domain: edge }, key: [user], limits: [5/s] }]";
     /// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
@@ -64,7 +63,7 @@ impl Plan {
     /// let descriptor = Descriptor { entries: &entries, cost: Cost::ONE, limit: None };
     /// assert_eq!(plan.descriptor_charges("edge", &[descriptor]).owed.charges().len(), 1);
     /// assert!(plan.descriptor_charges("other", &[descriptor]).owed.is_empty());
-    /// # Ok::<(), tidegate_policy::Problems>(())
+    /// # Ok::<(), tidegate::config::Problems>(())
     /// ```
     pub fn descriptor_charges<'r>(
         &'r self,
@@ -97,8 +96,8 @@ impl Plan {
         DescriptorsOwed { owed, statuses }
     }
 
-    /// The rule for a limit that a descriptor brings along. Counters are told apart by the domain,
-    /// the entries and the window: another limit in the same window finds the count.
+    /// The rule for a limit that a descriptor brings along. Counters are identified by the domain,
+    /// the entries and the window: another limit with the same window finds the count.
     pub fn override_rule(&self, limit: Limit) -> Rule {
         override_rule(&self.hasher, limit)
     }
@@ -113,13 +112,13 @@ impl Plan {
         let counted = Counted { domain, entries: descriptor.entries };
         let charge = Charge::new(self.hasher.fingerprint(&counted), descriptor.cost, rule);
         let format = self.settings.key_format();
-        let shown = format.map(|format| (counted.entity(), format.template().to_owned()));
+        let shown = format.map(|format| (counted.entity(), format.to_string()));
         owed.push_override(charge, shown);
     }
 }
 
-/// The entries of a descriptor as what is known of a request. The domain is the operator's, and no
-/// entry can claim to be another.
+/// The entries of a descriptor, as the attributes of a request. The domain is the operator's, and
+/// no entry can pretend to be another.
 struct Described<'a> {
     domain: &'a str,
     entries: &'a [(&'a str, &'a str)],
@@ -134,7 +133,7 @@ impl Attributes for Described<'_> {
     }
 }
 
-/// What tells the counters of overrides apart: everything that was said.
+/// What distinguishes the counters of overrides: everything that was said.
 struct Counted<'a> {
     domain: &'a str,
     entries: &'a [(&'a str, &'a str)],

@@ -32,12 +32,12 @@ pub enum Outcome<'p> {
     NoKey(&'p str),
     /// It applies.
     Applies {
-        /// The attributes of its key, each with its value as it is counted: a route and not a path,
-        /// of IPv6 the network. In quotes, where it is not a word of ours.
+        /// The attributes of its key, each with its value as it is counted: a route rather than a
+        /// path, for IPv6 the network. In quotes, unless it is a word of ours.
         key: Vec<(&'p str, String)>,
         /// Where the limits come from: `limits`, `tier 1` or `override`.
         origin: String,
-        /// The limits; none when it is unlimited.
+        /// The limits; none if it is unlimited.
         rules: &'p [Rule],
     },
 }
@@ -74,17 +74,17 @@ fn origin(origin: Origin) -> String {
     }
 }
 
-/// A limit for people: its quota, its algorithm and the most it admits.
+/// A limit, described for people: its quota, its algorithm and the most it admits.
 ///
 /// ```
-/// use tidegate_policy::Described;
+/// use tidegate::config::Described;
 ///
 /// let limit = "100/minute burst 20".parse()?;
 /// assert_eq!(
 ///     Described(&limit).to_string(),
 ///     "100/1m burst 20, token-bucket: at most 120 in any 1m"
 /// );
-/// # Ok::<(), tidegate_core::QuotaError>(())
+/// # Ok::<(), tidegate::QuotaError>(())
 /// ```
 #[derive(Debug)]
 pub struct Described<'a>(

@@ -1,4 +1,4 @@
-//! How a key becomes a fingerprint, and whose secret that takes.
+//! How a key becomes a fingerprint, and under which secret.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
@@ -10,16 +10,16 @@ use tidegate_core::Fingerprint;
 
 use crate::Key;
 
-/// Turns keys into fingerprints under a secret, so that nobody who does not know it can find two
-/// keys that share a counter.
+/// Turns keys into fingerprints under a secret. Without the secret, nobody can find two keys that
+/// share a counter.
 #[derive(Clone)]
 pub struct KeyHasher(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    /// Fast, and good for this process only: it may differ between versions and machines.
+    /// Fast, but valid for this process only: it may differ between versions and machines.
     Local { high: Secret, low: Secret },
-    /// The same everywhere: SipHash with an output of 128 bits.
+    /// The same everywhere: SipHash with 128 bits of output.
     Shared(SipHasher13),
 }
 
@@ -35,20 +35,20 @@ impl KeyHasher {
         Self(Kind::Local { high: Secret::random(), low: Secret::random() })
     }
 
-    /// With a secret that others know too: whoever has it finds the same counters, in any process on
-    /// any machine.
+    /// With a secret that others know too: everyone who has it finds the same counters, in any
+    /// process on any machine.
     pub fn shared(secret: [u8; 16]) -> Self {
         Self(Kind::Shared(SipHasher13::new_with_key(&secret)))
     }
 
-    /// With this process's secret: the same for everyone in it, so that whatever is made anew (a
-    /// policy after a reload, say) finds the counters it had before.
+    /// With this process's secret: the same everywhere in the process, so that anything created
+    /// again (a policy after a reload, say) finds the counters it had before.
     pub fn of_this_process() -> Self {
         static HASHER: OnceLock<KeyHasher> = OnceLock::new();
         HASHER.get_or_init(Self::random).clone()
     }
 
-    /// A hasher under the same secret whose fingerprints have nothing to do with this one's.
+    /// A hasher under the same secret whose fingerprints are unrelated to this one's.
     #[must_use]
     pub(crate) fn apart(&self) -> Self {
         let apart = |secret: &Secret| Secret { hasher: !secret.hasher, ..secret.clone() };
@@ -72,7 +72,7 @@ impl KeyHasher {
                 let (mut high, mut low) = (high.hasher(), low.hasher());
                 let mut previous = None;
                 key.each_part(|part| {
-                    // The length of the part before keeps the two apart.
+                    // The length of the previous part keeps the two apart.
                     if let Some(length) = previous.replace(part.len()) {
                         high.write_usize(length);
                         low.write_usize(length);
@@ -83,8 +83,8 @@ impl KeyHasher {
                 Fingerprint::new(high.finish(), low.finish())
             }
             Kind::Shared(hasher) => {
-                // A stream of bytes, so it is told from its end: how many parts there are, and
-                // before that each one's length.
+                // A stream of bytes, made unambiguous from its end: how many parts there are, and
+                // before that the length of each.
                 let (mut hasher, mut parts) = (*hasher, 0_u64);
                 key.each_part(|part| {
                     hasher.write(part);
@@ -99,7 +99,7 @@ impl KeyHasher {
     }
 }
 
-/// Says nothing: the secret stays one.
+/// Shows nothing: the secret stays secret.
 impl std::fmt::Debug for KeyHasher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeyHasher").finish_non_exhaustive()
@@ -108,7 +108,7 @@ impl std::fmt::Debug for KeyHasher {
 
 impl Secret {
     fn random() -> Self {
-        // The standard library's hasher is keyed by the operating system; each is keyed anew.
+        // The standard library's hasher is keyed by the operating system, and each one anew.
         let random = || RandomState::new().hash_one(0_u8);
         Self { hasher: random(), shared: SharedSeed::from_u64(random()) }
     }
@@ -151,7 +151,7 @@ mod tests {
             }
         }
 
-        /// Also of keys that are made of lists.
+        /// The same for keys made of lists.
         #[test]
         fn nesting_is_injective(a in (parts(), parts()), b in (parts(), parts())) {
             let hasher = KeyHasher::random();
@@ -188,8 +188,8 @@ mod tests {
 
     #[test]
     fn both_halves_are_spread_evenly() {
-        // Shards take the lower half, slots the upper one: keys that differ in one digit must
-        // not meet in either. 64 of each expected; a chance of 1 in 10^9 to be this far off.
+        // Shards use the lower half, slots the upper one: keys that differ in one digit must not
+        // collide in either. 64 of each expected; the chance of being this far off is 1 in 10^9.
         let hasher = KeyHasher::random();
         let prints = (0..4_096_u64).map(|n| hasher.fingerprint(format!("user:{n}").as_str()));
         let (mut high, mut low) = ([0; 64], [0; 64]);

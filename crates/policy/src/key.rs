@@ -1,21 +1,22 @@
-//! Keys: what tells one caller from another.
+//! Keys: what distinguishes one caller from another.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use tidegate_core::Fingerprint;
 
-/// One or more parts that together name a caller.
+/// One or more parts that together identify a caller.
 ///
 /// Parts are kept apart: `("a", "bc")` and `("ab", "c")` are different keys, and so is `"abc"`.
 /// Text and its bytes are the same key. Nothing is normalised, copied or stored.
 ///
 /// ```
-/// use tidegate_policy::{Key, KeyHasher};
+/// use tidegate::{Key, Policy};
 ///
-/// let hasher = KeyHasher::random();
-/// assert_eq!(hasher.fingerprint("alice"), hasher.fingerprint(&b"alice"[..]));
-/// assert_ne!(hasher.fingerprint(&("a", "bc")), hasher.fingerprint(&("ab", "c")));
+/// let policy = Policy::new("api", ["5/minute".parse()?])?;
+/// assert_eq!(policy.fingerprint("alice"), policy.fingerprint(&b"alice"[..]));
+/// assert_ne!(policy.fingerprint(&("a", "bc")), policy.fingerprint(&("ab", "c")));
 ///
 /// struct ApiKey { tenant: u64, token: String }
 ///
@@ -26,22 +27,29 @@ use tidegate_core::Fingerprint;
 ///     }
 /// }
 /// let key = ApiKey { tenant: 7, token: "x".to_owned() };
-/// assert_eq!(hasher.fingerprint(&key), hasher.fingerprint(&(7_u64, "x")));
+/// assert_eq!(policy.fingerprint(&key), policy.fingerprint(&(7_u64, "x")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Key {
     /// Calls `part` with each part, always in the same order.
     fn each_part(&self, part: impl FnMut(&[u8]));
 
-    /// Its fingerprint, if somebody has taken it already.
+    /// Its fingerprint, if it has been computed already.
     #[doc(hidden)]
     #[inline]
     fn known(&self) -> Option<Fingerprint> {
         None
     }
+
+    /// As people write it, where that is not its bytes.
+    #[doc(hidden)]
+    fn text(&self) -> Option<String> {
+        None
+    }
 }
 
-/// A key whose [`fingerprint`](crate::Policy::fingerprint) was taken before: it is used as it is,
-/// and means something to policies with the same hasher only.
+/// A key whose [`fingerprint`](crate::Policy::fingerprint) was computed before. It is used as it
+/// is, and is meaningful only to policies with the same hasher.
 impl Key for Fingerprint {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
@@ -75,6 +83,10 @@ macro_rules! number_keys {
             fn each_part(&self, mut part: impl FnMut(&[u8])) {
                 part(&self.to_le_bytes());
             }
+
+            fn text(&self) -> Option<String> {
+                Some(self.to_string())
+            }
         }
     )*};
 }
@@ -102,12 +114,20 @@ impl Key for Ipv4Addr {
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         part(&self.octets());
     }
+
+    fn text(&self) -> Option<String> {
+        Some(self.to_string())
+    }
 }
 
 impl Key for Ipv6Addr {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         part(&self.octets());
+    }
+
+    fn text(&self) -> Option<String> {
+        Some(self.to_string())
     }
 }
 
@@ -118,6 +138,10 @@ impl Key for IpAddr {
             Self::V4(address) => address.each_part(part),
             Self::V6(address) => address.each_part(part),
         }
+    }
+
+    fn text(&self) -> Option<String> {
+        Some(self.to_string())
     }
 }
 
@@ -135,8 +159,8 @@ impl Key for Cow<'_, str> {
     }
 }
 
-/// How many there are, and then each of them: so lists of different lengths stay apart also where
-/// they are parts of something larger.
+/// How many there are, and then each of them, so that lists of different lengths stay distinct even
+/// as parts of something larger.
 impl<K: Key> Key for [K] {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
@@ -145,14 +169,42 @@ impl<K: Key> Key for [K] {
     }
 }
 
-impl<K: Key + ?Sized> Key for &K {
+impl Key for bool {
     #[inline]
-    fn each_part(&self, part: impl FnMut(&[u8])) {
-        (**self).each_part(part);
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        part(&[u8::from(*self)]);
     }
 
-    #[inline]
-    fn known(&self) -> Option<Fingerprint> {
-        (**self).known()
+    fn text(&self) -> Option<String> {
+        Some(self.to_string())
     }
 }
+
+impl Key for char {
+    #[inline]
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        part(self.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+}
+
+macro_rules! pointer_keys {
+    ($($type:ty),*) => {$(
+        impl<K: Key + ?Sized> Key for $type {
+            #[inline]
+            fn each_part(&self, part: impl FnMut(&[u8])) {
+                (**self).each_part(part);
+            }
+
+            #[inline]
+            fn known(&self) -> Option<Fingerprint> {
+                (**self).known()
+            }
+
+            fn text(&self) -> Option<String> {
+                (**self).text()
+            }
+        }
+    )*};
+}
+
+pointer_keys!(&K, Box<K>, Arc<K>);

@@ -1,11 +1,12 @@
 //! From a policy file to a compiled plan, and from a request to its charges.
 //!
 //! A [`Source`] is what the user wrote; [`Plan::compile`] checks all of it once, and reports every
-//! problem with its place. From then on nothing can fail: [`Plan::charges`] finds the policies
-//! that a request is about, and what it owes to each. Charges are what a store settles; nothing
-//! here knows one, or reads a clock.
+//! problem with its location. From then on nothing can fail: [`Plan::charges`] finds the policies
+//! that apply to a request, and what it owes to each. Charges are what a store settles; nothing in
+//! this crate knows about stores, or reads a clock. Applications depend on `tidegate`, which
+//! re-exports what they need from here.
 //!
-//! A program that needs no file makes a [`Policy`], which has a name and some limits, and asks it
+//! A program that needs no file creates a [`Policy`], which has a name and some limits, and asks it
 //! with a [`Key`]:
 //!
 //! ```
@@ -30,6 +31,7 @@ mod foreign;
 pub mod gateway;
 mod hasher;
 mod key;
+mod key_names;
 mod matcher;
 mod normalise;
 mod owed;
@@ -63,5 +65,5 @@ pub use planned::{Block, PlannedPolicy};
 pub use policy::{Charges, Policy, PolicyError};
 pub use problem::{Place, Problem, Problems};
 pub use schema::json_schema;
-pub use settings::{KeyFormat, LegacyHeaders, Mode, OnStoreError, Precision, Settings};
+pub use settings::{LegacyHeaders, Mode, OnStoreError, Precision, Settings};
 pub use source::Source;

@@ -1,10 +1,11 @@
-//! What one request owes, and to whom.
+//! What one request owes, and to which policies.
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint};
 
 use crate::attributes::Resolved;
 use crate::cost::{CostFault, too_much};
+use crate::key_names::KeyNames;
 use crate::planned::PlannedPolicy;
 use crate::{Charges, KeyHasher, Plan};
 
@@ -16,13 +17,13 @@ pub struct Owed<'p> {
     charges: Charges<'p>,
     owners: SmallVec<[u32; 4]>,
     is_crowded: bool,
-    /// The names of charges by their numbers, where the store shows names to others.
+    /// The names of charges by their numbers, if the store shows names to others.
     names: Vec<(usize, Names)>,
-    /// For each charge, where an operator wants to see who it is.
+    /// For each charge, if an operator wants to see the caller.
     entities: Option<Vec<String>>,
-    /// The first policy that is about the request and sets it no limit.
+    /// The first policy that applies to the request and sets it no limit.
     unlimited: Option<u32>,
-    /// In a box, since hardly any request has one.
+    /// Boxed, since hardly any request has one.
     cost_fault: Option<Box<CostFault>>,
 }
 
@@ -57,12 +58,12 @@ impl<'p> Owed<'p> {
         &self.charges
     }
 
-    /// The policy that a charge belongs to; none, for a limit that came with the request.
+    /// The policy that a charge belongs to; none for a limit that came with the request.
     pub fn policy(&self, charge: usize) -> Option<&'p PlannedPolicy> {
         self.owners.get(charge).and_then(|number| self.policies.get(*number as usize))
     }
 
-    /// The name of whose limit a charge is to.
+    /// The name of the policy that a charge belongs to.
     pub fn policy_name(&self, charge: usize) -> Option<&'p str> {
         match self.owners.get(charge)? {
             &OVERRIDE => Some("override"),
@@ -70,7 +71,7 @@ impl<'p> Owed<'p> {
         }
     }
 
-    /// Some of it: the charges with these numbers.
+    /// A part of it: the charges with these numbers.
     #[must_use]
     pub fn part(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
         let mut part = Self { is_crowded: self.is_crowded, ..Self::new(self.policies) };
@@ -84,14 +85,14 @@ impl<'p> Owed<'p> {
         part
     }
 
-    /// The same where every charge costs so much.
+    /// The same, with this cost for every charge.
     #[must_use]
     pub fn costing(mut self, cost: Cost) -> Self {
         self.charges.iter_mut().for_each(|charge| *charge = charge.with_cost(cost));
         self
     }
 
-    /// Who asks, as text, where the plan [shows it](Plan::showing_keys).
+    /// The caller, as text, if the plan [shows it](Plan::showing_keys).
     pub fn entity(&self, charge: usize) -> Option<&str> {
         self.entities.as_ref()?.get(charge).map(String::as_str)
     }
@@ -101,7 +102,7 @@ impl<'p> Owed<'p> {
         self.charges.is_empty()
     }
 
-    /// The policy that lets the request pass whatever it costs, where no other limits it.
+    /// The policy that lets the request pass whatever it costs, if no other limits it.
     pub fn unlimited_by(&self) -> Option<&'p PlannedPolicy> {
         let number = self.unlimited.filter(|_| self.is_empty())?;
         self.policies.get(number as usize)
@@ -113,14 +114,14 @@ impl<'p> Owed<'p> {
         self.is_crowded
     }
 
-    /// An attribute that should say what the request costs, and is no number: whoever can say so
-    /// refuses the request. Its charges fit no limit, so that nobody else lets it pass either; with
-    /// a default instead, whoever sends nonsense would pay least.
+    /// An attribute that should give the request's cost, and is not a number. A caller that can
+    /// refuse the request with an error should. Its charges fit no limit, so that nobody else lets
+    /// it pass either; with a default instead, nonsense would be the cheapest thing to send.
     pub fn cost_fault(&self) -> Option<&CostFault> {
         self.cost_fault.as_deref()
     }
 
-    /// Adds what a request owes to one policy that is about it.
+    /// Adds what a request owes to one policy that applies to it.
     pub(crate) fn charge(
         &mut self,
         number: u32,
@@ -135,22 +136,25 @@ impl<'p> Owed<'p> {
             self.unlimited.get_or_insert(number);
         }
         let cost = policy.cost_of(request, cost).unwrap_or_else(|fault| {
-            // A policy that only watches refuses nobody.
+            // A policy that only observes refuses nobody.
             if rules.iter().any(|rule| rule.enforced) {
                 self.cost_fault.get_or_insert_with(|| Box::new(fault));
             }
             too_much()
         });
         for rule in rules {
-            if let Some(format) = policy.key_format() {
+            let charge = Charge::new(subject, cost, rule);
+            let names = policy.key_names.of(&rule.limit);
+            if let Some(format) = names.template() {
                 let limit = match rules {
                     [_] => policy.name().to_owned(),
                     _ => format!("{}-{}", policy.name(), rule.limit.quota().window()),
                 };
-                let (entity, format) = (policy.entity(request), format.template().to_owned());
+                let (entity, format) = (policy.entity(request), format.to_string());
                 self.names.push((self.charges.len(), Names { entity, limit, format }));
             }
-            self.push(number, Charge::new(subject, cost, rule));
+            let is_own = matches!(names, KeyNames::Own);
+            self.push(number, if is_own { charge.kept_as("") } else { charge });
             if let Some(entities) = &mut self.entities {
                 entities.push(policy.entity(request));
             }
@@ -183,8 +187,8 @@ impl<'p> Owed<'p> {
         }
     }
 
-    /// Adds a charge to a limit that came with the request, with the name of who asks and the
-    /// template for the key's where the store shows them.
+    /// Adds a charge to a limit that came with the request, with the caller's name and the template
+    /// for the key's name if the store shows them.
     pub(crate) fn push_override(&mut self, charge: Charge<'p>, shown: Option<(String, String)>) {
         if let Some((entity, format)) = shown {
             let limit = format!("override-{}", charge.rule().limit.quota().window());
@@ -193,18 +197,11 @@ impl<'p> Owed<'p> {
         self.push(OVERRIDE, charge);
     }
 
-    /// What is owed to one policy, at another cost: for whoever learns afterwards what it was.
-    #[must_use]
-    pub fn to_policy(&self, name: &str, cost: Cost) -> Self {
-        let is_its = |index: &usize| self.policy_name(*index) == Some(name);
-        self.part((0..self.charges.len()).filter(is_its)).costing(cost)
-    }
-
     /// Who asks, as the charges of a policy see it.
     pub fn subject(&self, charge: usize) -> Option<Fingerprint> {
         self.charges.get(charge).map(Charge::subject)
     }
 }
 
-/// The owner of a charge that is no policy's.
+/// The owner of a charge that belongs to no policy.
 const OVERRIDE: u32 = u32::MAX;

@@ -1,4 +1,4 @@
-//! Keys that outlive what they were made of.
+//! Keys that outlive what they were made from.
 
 use std::fmt;
 
@@ -6,14 +6,15 @@ use smallvec::SmallVec;
 
 use crate::Key;
 
-/// A key that owns its parts. It is the same key as what it was made of.
+/// A key that owns its parts. It is the same key as what it was made from.
 ///
 /// ```
-/// use tidegate_policy::{KeyHasher, OwnedKey};
+/// use tidegate::{OwnedKey, Policy};
 ///
-/// let hasher = KeyHasher::random();
+/// let policy = Policy::new("api", ["5/minute".parse()?])?;
 /// let key = OwnedKey::of(&("tenant", 7_u64));
-/// assert_eq!(hasher.fingerprint(&key), hasher.fingerprint(&("tenant", 7_u64)));
+/// assert_eq!(policy.fingerprint(&key), policy.fingerprint(&("tenant", 7_u64)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct OwnedKey {
@@ -38,7 +39,7 @@ impl OwnedKey {
         });
     }
 
-    /// The parts as one run of bytes, where somebody wants a value and not a key.
+    /// The parts as one run of bytes, for when a value is needed rather than a key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -55,7 +56,7 @@ impl Key for OwnedKey {
     }
 }
 
-/// How many parts there are, and not what they say: keys do not belong in logs.
+/// Shows how many parts there are, and not what they say: keys do not belong in logs.
 impl fmt::Debug for OwnedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OwnedKey").field("parts", &self.ends.len()).finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! The compiled plan: a request becomes its charges, without errors, parsing or allocation.
+//! The compiled plan: turns a request into its charges, without errors, parsing or allocation.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,11 @@ use crate::problem::Problems;
 use crate::settings::Settings;
 use crate::{Attributes, KeyHasher, Owed, Source};
 
-/// Policies that were checked once, so that asking them cannot fail.
+/// A set of policies, checked once, so that asking them cannot fail.
 ///
 /// ```
-/// use tidegate_core::Cost;
-/// use tidegate_policy::{Plan, Source};
+/// use tidegate::config::Source;
+/// use tidegate::{Cost, Plan};
 ///
 /// let text = "
 /// policies:
@@ -36,7 +36,7 @@ use crate::{Attributes, KeyHasher, Owed, Source};
 /// let owed = plan.charges(&login, Cost::ONE);
 /// assert_eq!(owed.charges().len(), 2);
 /// assert_eq!(owed.policy(0).map(|policy| policy.name()), Some("login"));
-/// # Ok::<(), tidegate_policy::Problems>(())
+/// # Ok::<(), tidegate::config::Problems>(())
 /// ```
 #[derive(Debug)]
 pub struct Plan {
@@ -54,7 +54,7 @@ pub struct Plan {
 /// Numbers of policies.
 pub(crate) type ByName = HashMap<Box<str>, u32, RandomState>;
 
-/// A name that is there twice is the first one's.
+/// If a name occurs twice, the first one has it.
 pub(crate) fn by_name(policies: &[PlannedPolicy]) -> ByName {
     let mut names = ByName::default();
     for (number, policy) in (0..).zip(policies) {
@@ -71,27 +71,27 @@ impl Plan {
     /// The most different attributes that policies may ask for.
     pub const MAX_ATTRIBUTES: usize = 64;
 
-    /// Checks a configuration, ours or another limiter's, and says everything that is wrong with
+    /// Checks a configuration, ours or another limiter's, and reports everything that is wrong with
     /// it.
     pub fn compile(source: &Source) -> Result<Self, Problems> {
         Self::compile_with(KeyHasher::of_this_process(), source)
     }
 
-    /// Under another secret than this process's: counters in a shared store need one that all who
-    /// share it know.
+    /// Compiles under a secret other than this process's: counters in a shared store need one that
+    /// everyone who shares it knows.
     pub fn compile_with(hasher: KeyHasher, source: &Source) -> Result<Self, Problems> {
         Ok(Self::compile_amended(hasher, source, &[])?.plan)
     }
 
-    /// Keeps the readable key of each charge, for an operator who wants to see who it is. That
-    /// takes an allocation a charge; without it nobody needs the text once it is hashed.
+    /// Keeps the readable key of each charge, for an operator who wants to see the callers. That
+    /// takes an allocation per charge; otherwise the text is not needed once it is hashed.
     #[must_use]
     pub fn showing_keys(self, shows_keys: bool) -> Self {
         Self { shows_keys, ..self }
     }
 
-    /// What a request owes to all policies that are about it. A policy is skipped when the
-    /// request lacks an attribute of its key.
+    /// What a request owes to all policies that apply to it. A policy is skipped if the request
+    /// lacks an attribute of its key.
     pub fn charges<A: Attributes + ?Sized>(&self, request: &A, cost: Cost) -> Owed<'_> {
         let mut owed = Owed::new(&self.policies).showing_keys(self.shows_keys);
         self.charge(request, cost, &mut owed);
@@ -114,7 +114,7 @@ impl Plan {
         }
     }
 
-    /// What one policy, by name, is owed by a request: whether or not it matches.
+    /// What a request owes to one policy, by name, whether or not it matches.
     pub fn charges_of<A: Attributes + ?Sized>(
         &self,
         name: &str,
@@ -136,12 +136,12 @@ impl Plan {
         &self.policies
     }
 
-    /// The policy of this name.
+    /// The policy with this name.
     pub fn policy(&self, name: &str) -> Option<&PlannedPolicy> {
         self.by_name.get(name).and_then(|number| self.policies.get(*number as usize))
     }
 
-    /// What the file says about the rest: the store, and keys in it.
+    /// What the file says about everything else: the store, and keys in it.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }

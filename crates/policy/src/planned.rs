@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
-use tidegate_core::{Cost, Fingerprint, Rule, Span};
+use tidegate_core::{Cost, Fingerprint, KeyTemplate, Rule, Span};
 
 use crate::KeyHasher;
 use crate::attributes::Resolved;
 use crate::cost::{CostFault, CostSource, times};
 use crate::gateway::{AfterCost, Denied};
+use crate::key_names::KeyNames;
 use crate::matcher::{Condition, Mismatch};
-use crate::settings::{KeyFormat, Mode, OnStoreError, Precision};
+use crate::settings::{Mode, OnStoreError, Precision};
 use crate::subject::{KeyPart, Subject};
 
-/// A policy whose every part was checked.
+/// A policy with every part checked.
 #[derive(Debug)]
 pub struct PlannedPolicy {
     pub(crate) name: String,
@@ -30,7 +31,7 @@ pub struct PlannedPolicy {
     pub(crate) on_store_error: OnStoreError,
     pub(crate) store_deadline: Span,
     pub(crate) precision: Precision,
-    pub(crate) key_format: Option<KeyFormat>,
+    pub(crate) key_names: KeyNames,
     pub(crate) at_gateway: AtGateway,
 }
 
@@ -61,8 +62,8 @@ pub(crate) struct Tier {
 pub struct Block {
     /// How long.
     pub span: Span,
-    /// A rule of its own: one unit in every `span`. A denial takes the unit; who does not have it
-    /// is blocked, and its verdict says until when.
+    /// A rule of its own: one unit in every `span`. A denial takes the unit; a caller without it is
+    /// blocked, and the verdict says until when.
     pub rule: Rule,
 }
 
@@ -88,17 +89,17 @@ impl PlannedPolicy {
         &self.name
     }
 
-    /// Whether it is obeyed.
+    /// Whether it is enforced.
     pub const fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The limits of a request that no tier or override is about.
+    /// The limits for a request that no tier or override applies to.
     pub fn rules(&self) -> &[Rule] {
         self.limits.rules()
     }
 
-    /// The attributes that tell its callers apart.
+    /// The attributes that distinguish its callers.
     pub fn key(&self) -> impl ExactSizeIterator<Item = &str> {
         self.key.iter().map(|part| &*part.name)
     }
@@ -108,7 +109,7 @@ impl PlannedPolicy {
         self.block.as_ref()
     }
 
-    /// What to do when the store does not answer.
+    /// What to do if the store does not answer.
     pub const fn on_store_error(&self) -> OnStoreError {
         self.on_store_error
     }
@@ -123,9 +124,9 @@ impl PlannedPolicy {
         self.precision
     }
 
-    /// The template of its keys in a store, where it has one of its own.
-    pub const fn key_format(&self) -> Option<&KeyFormat> {
-        self.key_format.as_ref()
+    /// The template of its keys in a store, where they are shared with another limiter.
+    pub const fn key_format(&self) -> Option<&KeyTemplate> {
+        self.key_names.template()
     }
 
     /// How many keys have limits of their own.
@@ -133,7 +134,7 @@ impl PlannedPolicy {
         self.overrides.len()
     }
 
-    /// Obeyed from now on, or only watched, or neither.
+    /// Enforces the policy from now on, only observes it, or neither.
     pub(crate) fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
         let tiers = self.tiers.iter_mut().map(|tier| &mut tier.limits);
@@ -144,23 +145,22 @@ impl PlannedPolicy {
         }
     }
 
-    /// How long those who are denied may wait in line at a gateway; they are refused at once unless
-    /// said.
+    /// How long denied callers may wait in line at a gateway. By default they are refused at once.
     pub const fn max_wait(&self) -> Option<Span> {
         self.at_gateway.max_wait
     }
 
-    /// What a gateway tells those who are denied, in place of our own words.
+    /// What a gateway tells denied callers, in place of the default response.
     pub const fn denied(&self) -> Option<&Denied> {
         self.at_gateway.denied.as_ref()
     }
 
-    /// The cost that only the response tells.
+    /// The cost that only the response determines.
     pub const fn after_cost(&self) -> Option<&AfterCost> {
         self.at_gateway.after.as_ref()
     }
 
-    /// Of a candidate: whether it applies.
+    /// Whether a candidate applies.
     pub(crate) fn applies(&self, request: &Resolved<'_>) -> bool {
         self.mode != Mode::Off && self.conditions.iter().all(|condition| condition.holds(request))
     }
@@ -173,7 +173,7 @@ impl PlannedPolicy {
             .find_map(|condition| condition.mismatch(request))
     }
 
-    /// Who asks; `None` when the request does not say.
+    /// The caller; `None` if the request does not say.
     pub(crate) fn subject(
         &self,
         request: &Resolved<'_>,
@@ -185,19 +185,19 @@ impl PlannedPolicy {
         Some(hasher.fingerprint(&Subject { key: &self.key, request }))
     }
 
-    /// Who asks, as text: the parts of the key, in the form in which they are compared.
+    /// The caller, as text: the parts of the key, in the form in which they are compared.
     pub(crate) fn entity(&self, request: &Resolved<'_>) -> String {
         let text = |part: &KeyPart| part.form.text(part.value(request).unwrap_or_default());
         joined(&self.key.iter().map(text).collect::<Vec<_>>())
     }
 
-    /// Who asks, for people: the attributes of the key, each in the form in which it is compared.
+    /// The caller, for people: the attributes of the key, each in the form in which it is compared.
     pub(crate) fn shown_key(&self, request: &Resolved<'_>) -> Vec<(&str, String)> {
         let value = |part: &KeyPart| part.form.shown(part.value(request).unwrap_or_default());
         self.key.iter().map(|part| (&*part.name, value(part))).collect()
     }
 
-    /// The first attribute of the key that the request does not have.
+    /// The first attribute of the key that the request lacks.
     pub(crate) fn missing_part(&self, request: &Resolved<'_>) -> Option<&str> {
         self.key.iter().find(|part| part.value(request).is_none()).map(|part| &*part.name)
     }
@@ -231,8 +231,8 @@ impl PlannedPolicy {
     }
 }
 
-/// One text of several parts, which no other parts make: a colon in a part is written `%3a`, so that
-/// nobody moves the border between two of them. A part by itself stays as it is.
+/// One text made of several parts, which no other parts make: a colon in a part is written `%3a`,
+/// so that nobody can move the border between two of them. A single part stays as it is.
 pub(crate) fn joined(parts: &[String]) -> String {
     match parts {
         [part] => part.clone(),

@@ -8,10 +8,10 @@ use crate::{Key, KeyHasher};
 /// The charges of one request. No allocation for up to four.
 pub type Charges<'a> = SmallVec<[Charge<'a>; 4]>;
 
-/// Limits that apply together to each key: all of them pass, or the request is denied.
+/// Limits that apply together to each key: either all of them pass, or the request is denied.
 ///
 /// ```
-/// use tidegate_policy::Policy;
+/// use tidegate::Policy;
 ///
 /// let policy = Policy::new("api", ["100/minute burst 20".parse()?])?.shadowed();
 /// assert_eq!(policy.name(), "api");
@@ -31,9 +31,9 @@ impl Policy {
     /// The longest name, in bytes.
     pub const MAX_NAME: usize = 128;
 
-    /// Counters are told apart by the policy's name, algorithm and window. Made anew with another
-    /// quota, in the same process, a policy finds the counts of the old one; another algorithm or
-    /// window begins afresh. So policies that share a store should not share a name.
+    /// Counters are identified by the policy's name, algorithm and window. Recreated with another
+    /// quota in the same process, a policy finds its old counts; another algorithm or window starts
+    /// afresh. So policies that share a store should not share a name.
     pub fn new(
         name: impl Into<String>,
         limits: impl IntoIterator<Item = Limit>,
@@ -41,7 +41,7 @@ impl Policy {
         Self::with_hasher(KeyHasher::of_this_process(), name, limits)
     }
 
-    /// Under another secret than this process's.
+    /// Creates it under a secret other than this process's.
     pub fn with_hasher(
         hasher: KeyHasher,
         name: impl Into<String>,
@@ -68,13 +68,13 @@ impl Policy {
         Ok(Self { rules: rules.collect(), name, hasher })
     }
 
-    /// Watched, never obeyed: verdicts are given, and every request passes.
+    /// Observed, never enforced: verdicts are given, and every request passes.
     #[must_use]
     pub fn shadowed(self) -> Self {
         self.each_rule(|rule| rule.enforced = false)
     }
 
-    /// Gives each key's windows their own time to begin, so that resets do not come all at once.
+    /// Lets each key's windows begin at their own time, so that resets do not all come at once.
     #[must_use]
     pub fn staggered(self) -> Self {
         self.each_rule(|rule| rule.staggered = true)
@@ -96,12 +96,11 @@ impl Policy {
         self.rules.iter().map(|rule| Charge::new(subject, cost, rule)).collect()
     }
 
-    /// What is left of a key when it is charged. It takes the key's place later, where the key itself
-    /// is not at hand any more.
+    /// What a key becomes when it is charged. It can stand in for the key later, when the key
+    /// itself is no longer at hand.
     ///
     /// ```
-    /// use tidegate_core::Cost;
-    /// use tidegate_policy::Policy;
+    /// use tidegate::{Cost, Policy};
     ///
     /// let policy = Policy::new("api", ["5/minute".parse()?])?;
     /// let print = policy.fingerprint("alice");
@@ -133,7 +132,7 @@ impl Policy {
     }
 }
 
-/// What cannot be a policy.
+/// Why a policy cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
@@ -150,20 +149,21 @@ pub enum PolicyError {
     },
 }
 
-/// The rule that keeps count of who is blocked by a policy.
+/// The rule that keeps track of callers blocked by a policy.
 pub(crate) fn block_rule(hasher: &KeyHasher, policy: &str, limit: Limit, enforced: bool) -> Rule {
     let window = limit.quota().window().as_micros();
     let id = hasher.apart().fingerprint(&(policy, "block", window, 0_usize));
     Rule { id, limit, enforced, staggered: false }
 }
 
-/// The rule of a limit that comes with a request. Policies have names, so it is none of theirs.
+/// The rule of a limit that comes with a request. Policies have names, so it never collides with
+/// theirs.
 pub(crate) fn override_rule(hasher: &KeyHasher, limit: Limit) -> Rule {
     let id = hasher.apart().fingerprint(&identity("", &limit, 0));
     Rule { id, limit, enforced: true, staggered: false }
 }
 
-/// What makes old counts meaningless when it changes. A calendar's windows are no other's.
+/// What makes old counts meaningless when it changes. A calendar's windows are unlike any other's.
 pub(crate) fn kind(limit: &Limit) -> (&'static str, Span) {
     let calendar = if let Limit::FixedWindow(fixed) = limit { fixed.calendar() } else { None };
     let counts_by = calendar.map_or(limit.kind().name(), Calendar::name);

@@ -1,4 +1,4 @@
-//! What is wrong with a file: all of it, each with its place, the text and what was expected.
+//! What is wrong with a file: every problem, with its location, the text and what was expected.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,16 +13,16 @@ pub struct Problem {
     message: String,
 }
 
-/// Where in a file, and what stands there.
+/// Where in a file, and the text there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// From one.
+    /// Counted from one.
     pub line: usize,
-    /// In characters, from one.
+    /// In characters, counted from one.
     pub column: usize,
     /// The line.
     pub text: String,
-    /// How many characters of it are meant.
+    /// How many characters of the line are meant.
     pub width: usize,
 }
 
@@ -35,7 +35,7 @@ impl Problem {
         Self { place: Some(place), ..self }
     }
 
-    /// Where it is, unless it is the file as a whole.
+    /// Where it is, unless it concerns the file as a whole.
     pub const fn place(&self) -> Option<&Place> {
         self.place.as_ref()
     }
@@ -49,14 +49,15 @@ impl Problem {
 /// Everything that is wrong with one file.
 ///
 /// ```
-/// use tidegate_policy::{Plan, Source};
+/// use tidegate::Plan;
+/// use tidegate::config::Source;
 ///
 /// let text = "policies:\n- { name: a, key: [user], limit: [5/minute] }\n";
 /// let problems = Plan::compile(&Source::new("limits.yaml", text)?).unwrap_err();
 /// let shown = problems.to_string();
 /// assert!(shown.contains("limits.yaml:2:27: unknown field \"limit\""));
 /// assert!(shown.contains("did you mean \"limits\"?"));
-/// # Ok::<(), tidegate_policy::Problems>(())
+/// # Ok::<(), tidegate::config::Problems>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
@@ -71,18 +72,24 @@ impl Problems {
         Self { file: file.into(), list: vec![problem], omitted: 0, is_unreadable: false }
     }
 
+    /// What only whoever goes by a file can see: that another one, which it names, is missing, say.
+    pub fn of(source: &Source, message: impl Into<String>) -> Self {
+        Self::single(source.name(), Problem::new(message))
+    }
+
     /// Of a file that the system does not let us read.
     pub(crate) fn unreadable(file: impl Into<String>, error: &std::io::Error) -> Self {
         let problem = Problem::new(format!("cannot be read: {error}"));
         Self { is_unreadable: true, ..Self::single(file, problem) }
     }
 
-    /// Whether nobody knows what is in the file, since it could not be read.
+    /// Whether the file's content is unknown, because it could not be read.
     pub const fn is_unreadable(&self) -> bool {
         self.is_unreadable
     }
 
-    /// In the order in which they stand in the file. Of very many, the first hundred.
+    /// In the order in which they stand in the file; only the first hundred, if there are very
+    /// many.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.list.iter()
     }
@@ -93,7 +100,7 @@ impl Problems {
     }
 }
 
-/// `file:line:column: message`, then the line with the place marked; a paragraph each.
+/// `file:line:column: message`, then the line with the place marked; one paragraph each.
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.list.iter().enumerate() {
@@ -120,10 +127,10 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// The line, and below it a mark.
+/// The line, with a mark below it.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Of a very long line, what stands around the place.
+        // Of a very long line, the part around the place.
         let skipped = self.column.saturating_sub(MAX_BEFORE);
         let text = masked(&self.text);
         let shown: String = text.chars().skip(skipped).take(MAX_SHOWN).map(visible).collect();
@@ -136,7 +143,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Without the user and the password of an address, which may stand in any field that is wrong.
+/// Without the user and the password of an address, which may appear in any field that is wrong.
 fn masked(line: &str) -> String {
     let mut shown = String::with_capacity(line.len());
     let mut rest = line;
@@ -193,7 +200,7 @@ impl<'s> Report<'s> {
         }
     }
 
-    /// About a name that is none of those known.
+    /// Reports a name that is not one of those known.
     pub(crate) fn unknown(&mut self, at: &Range<usize>, what: &str, name: &str, known: &[&str]) {
         let list = known.join(", ");
         let hint = nearest(name, known.iter().copied())
@@ -219,7 +226,7 @@ impl<'s> Report<'s> {
     }
 }
 
-/// Enough of somebody's text to recognise it by.
+/// Enough of a text to recognise it by.
 pub(crate) fn brief(text: &str) -> String {
     match text.char_indices().nth(MAX_BRIEF) {
         None => text.to_owned(),

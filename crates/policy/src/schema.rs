@@ -1,10 +1,10 @@
-//! The JSON Schema of a configuration, for editors that complete and check while one types.
+//! The JSON Schema of a configuration, for editors that complete and check as you type.
 
 use schemars::generate::SchemaSettings;
 
 use crate::file::File;
 
-/// The schema, as it is checked in beside the examples.
+/// The schema, as it is checked in at `schema/policies.schema.json`.
 pub fn json_schema() -> String {
     let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<File>();
     let mut text = format!("{:#}", schema.to_value());
@@ -20,7 +20,7 @@ mod tests {
     use crate::file::{AccessLogFile, ApiKeyFile, CostFields, DeniedFile, GatewayFile};
     use crate::file::{HeaderRulesFile, HealthFile, JwtFile, RouteFile, TimeoutsFile};
 
-    /// What the schema offers is what is read, and nothing else.
+    /// The schema offers exactly what is read, and nothing else.
     #[test]
     fn the_schema_knows_the_fields_that_are_read() {
         let schema: serde_json::Value = serde_json::from_str(&json_schema()).unwrap();

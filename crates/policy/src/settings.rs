@@ -3,29 +3,29 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use tidegate_core::Span;
+use tidegate_core::{KeyTemplate, Span};
 
 use crate::normalise::Network;
 
-/// Whether a policy is obeyed.
+/// Whether a policy is enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// A denial is a denial.
+    /// Denials are enforced.
     #[default]
     Enforce,
-    /// Counted and shown, never obeyed.
+    /// Counted and shown, never enforced.
     Shadow,
     /// As if it were not there.
     Off,
 }
 
-/// What to do when the store does not answer.
+/// What to do if the store does not answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnStoreError {
     /// An embedded store takes over until the store answers again, with this instance's share of
-    /// each limit, and from where the store was last seen.
+    /// each limit, starting from where the store was last seen.
     #[default]
     Local,
     /// Everything is allowed.
@@ -40,10 +40,10 @@ pub enum OnStoreError {
 pub enum Precision {
     /// Every decision asks the store.
     Exact,
-    /// A denial is remembered until it ends; exact too.
+    /// A denial is remembered until it ends. Exact too.
     #[default]
     CachedDeny,
-    /// A node takes some of the quota at a time.
+    /// Each node takes some of the quota at a time.
     Leased {
         /// How far all nodes together may overshoot, in thousandths of the limit.
         max_over_permille: u16,
@@ -51,12 +51,14 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// What all nodes together may overshoot by: a lease is a part of a limit.
+    /// How far all nodes together may overshoot: a lease is a part of a limit.
     pub const MAX_OVER_PERMILLE: RangeInclusive<u16> = 1..=500;
+    /// The smallest limit to lease, for each instance: a lease of less would be all of it.
+    pub const MIN_LEASED: u64 = 20;
 }
 
-/// `X-RateLimit-Limit`, `-Remaining` and `-Reset`: what the last one counts. Clients of one unit
-/// misread the other, so nobody gets it without saying which.
+/// `X-RateLimit-Limit`, `-Remaining` and `-Reset`: what the last one counts. Clients that expect
+/// one unit misread another, so nobody gets the headers without saying which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LegacyHeaders {
@@ -68,26 +70,11 @@ pub enum LegacyHeaders {
     EpochSeconds,
 }
 
-/// A template for the keys of a store that is shared with another limiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyFormat(pub(crate) String);
-
-impl KeyFormat {
-    /// What may stand in braces.
-    pub const PLACEHOLDERS: &'static [&'static str] =
-        &["entity", "limit", "window_index", "window_start", "window_start_ms"];
-
-    /// As it was written.
-    pub fn template(&self) -> &str {
-        &self.0
-    }
-}
-
 /// What a configuration says besides its policies.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     pub(crate) store: Option<String>,
-    pub(crate) key_format: Option<KeyFormat>,
+    pub(crate) key_format: Option<KeyTemplate>,
     pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) legacy_headers: Option<LegacyHeaders>,
     pub(crate) is_rlaas: bool,
@@ -100,16 +87,16 @@ impl Settings {
     }
 
     /// The template of keys in a store.
-    pub const fn key_format(&self) -> Option<&KeyFormat> {
+    pub const fn key_format(&self) -> Option<&KeyTemplate> {
         self.key_format.as_ref()
     }
 
-    /// Whose `X-Forwarded-For` is believed.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub fn trusted_proxies(&self) -> &[Network] {
         &self.trusted_proxies
     }
 
-    /// Whether answers carry `X-RateLimit-*` too, and in which unit.
+    /// Whether responses carry `X-RateLimit-*` too, and in which unit.
     pub const fn legacy_headers(&self) -> Option<LegacyHeaders> {
         self.legacy_headers
     }
@@ -127,7 +114,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// How long to wait for the store unless said: half of what Envoy waits for us.
+/// How long to wait for the store by default: half of what Envoy waits for us.
 pub(crate) const DEFAULT_DEADLINE: Span = Span::from_millis(10);
 
 macro_rules! names {

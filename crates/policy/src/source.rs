@@ -10,14 +10,14 @@ use crate::problem::{Place, Problem, Problems};
 /// A configuration as it was found: a name for messages, and the text.
 ///
 /// ```
-/// use tidegate_policy::Source;
+/// use tidegate::config::Source;
 ///
 /// let source = Source::new("limits.yaml", "policies: []")?;
 /// assert_eq!(source.name(), "limits.yaml");
 ///
 /// let problems = Source::from_bytes("limits.yaml", b"policies: \xff").unwrap_err();
 /// assert!(problems.to_string().starts_with("limits.yaml:1:11: byte 0xff is not UTF-8"));
-/// # Ok::<(), tidegate_policy::Problems>(())
+/// # Ok::<(), tidegate::config::Problems>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -54,7 +54,7 @@ impl Source {
         if bytes.len() > Self::MAX_BYTES {
             return Err(Problems::single(name, too_large()));
         }
-        // Some editors write a mark of the byte order.
+        // Some editors write a byte order mark.
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         match std::str::from_utf8(bytes) {
             Ok(text) => Self::new(name, text),
@@ -82,12 +82,12 @@ impl Source {
         }
     }
 
-    /// What messages call it.
+    /// The name that messages use for it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// All of it.
+    /// The whole text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -127,7 +127,7 @@ fn too_large() -> Problem {
     Problem::new(format!("is too large: expected at most {} MiB", Source::MAX_BYTES >> 20))
 }
 
-/// No configuration has them, and they would garble the terminal that shows an error.
+/// No configuration needs these, and they would garble the terminal that shows an error.
 fn is_forbidden(byte: u8) -> bool {
     (byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t')) || byte == 0x7f
 }
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(place("ab\ncd", 0..2), (1, 1, "ab".to_owned(), 2));
         assert_eq!(place("ab\r\ncd: x", 4..6), (2, 1, "cd: x".to_owned(), 2));
         assert_eq!(place("é: ü", 4..6), (1, 4, "é: ü".to_owned(), 1));
-        // What goes on over several lines is shown up to the end of the first.
+        // A range over several lines is shown up to the end of the first.
         assert_eq!(place("ab\ncd\nef", 3..8), (2, 1, "cd".to_owned(), 2));
         assert_eq!(place("ab", 99..120), (1, 3, "ab".to_owned(), 0));
         // In the middle of a character.

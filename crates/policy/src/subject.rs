@@ -1,4 +1,4 @@
-//! Who asks: the attributes of a request that make its key.
+//! The caller: the attributes of a request that make up its key.
 
 use crate::attributes::Resolved;
 use crate::key::Key;
@@ -19,7 +19,7 @@ impl KeyPart {
     }
 }
 
-/// The parts of a request that make its key, in their forms.
+/// The parts of a request that make up its key, in their forms.
 pub(crate) struct Subject<'a, 'r> {
     pub(crate) key: &'a [KeyPart],
     pub(crate) request: &'a Resolved<'r>,

@@ -47,6 +47,23 @@ fn charged(plan: &Plan, request: &impl Attributes) -> Vec<u64> {
 }
 
 #[test]
+fn an_override_that_does_not_suit_the_key_format_is_left_out_and_the_file_stays() {
+    let file = format!("key_format: 'k:{{entity}}:{{limit}}:{{window_start}}'{FILE}");
+    let changes = [
+        other("api", "user=1", &["5/minute burst 2"]),
+        other("api", "user=2", &["5/minute", "6/minute"]),
+        other("api", "user=3", &["5/minute", "50/hour"]),
+    ];
+    let Amended { plan, refused } = amended(&file, &changes);
+    let places: Vec<_> = refused.iter().map(|(place, _)| *place).collect();
+    assert_eq!(places, [0, 1]);
+    let said = refused[1].1.to_string();
+    assert!(said.contains("two limits of 1m would share one key"), "{said}");
+    assert_eq!(charged(&plan, &[("user", "2")]), [10]);
+    assert_eq!(charged(&plan, &[("user", "3")]), [5, 50]);
+}
+
+#[test]
 fn an_override_comes_before_tiers_and_before_those_of_the_file() {
     let changes = [
         other("api", "user=42", &["500/minute", "9000/hour"]),

@@ -1,8 +1,8 @@
 //! Files that are refused, and what is said about them.
 //!
 //! `tests/bad` has a file for each kind of mistake, and beside it the message.
-//! `TIDEGATE_BLESS=1 cargo test -p tidegate-policy --test bad_files` writes the messages anew; read the
-//! difference before you commit it.
+//! `TIDEGATE_BLESS=1 cargo test -p tidegate-policy --test bad_files` rewrites the messages; read
+//! the diff before you commit it.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -82,7 +82,7 @@ fn bombs_and_rubbish_are_refused_quickly() {
     assert!(said.contains(" more"), "{}", &said[said.len() - 200..]);
 }
 
-/// Text made of what configurations are made of, so that much of it gets far.
+/// Text made of the things configurations are made of, so that much of it gets far.
 fn almost_a_file() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
         "policies",

@@ -1,4 +1,4 @@
-//! Envoy's descriptors, by policies of ours and with limits of their own.
+//! Envoy's descriptors, under our own policies and with limits of their own.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 

@@ -52,7 +52,7 @@ fn a_gateway_limits_by_user_address_key_endpoint_and_all_together() {
     assert_eq!(gate.admitted(&user("/api/users/1")), 60);
     assert!(!gate.allows(&user("/api/users/2")), "the same endpoint");
     assert_eq!(gate.admitted(&user("/api/orders/1/items")), 60);
-    // No request that was refused has been charged to what all share.
+    // No refused request has been charged to what all share.
     let passed = 600 + 600 + 100 + 300 + 60 + 40 + 60 + 60;
     assert_eq!(gate.admitted(&[]), 5_000 - passed);
 }
@@ -86,7 +86,7 @@ fn accounts_have_5_resets_an_hour_and_logins_are_counted_exactly() {
 
     let login = |ip| [("path", "/login/"), ("method", "POST"), ("ip", ip), ("email", "eve@x.org")];
     assert_eq!(gate.admitted(&login("203.0.113.9")), 5);
-    // Watched, not obeyed: another address may try the same account.
+    // Observed, not enforced: another address may try the same account.
     assert_eq!(gate.admitted(&login("203.0.113.10")), 5);
     assert_eq!(gate.admitted(&login("203.0.113.11")), 5);
     let policy = gate.plan.policy("login-by-ip").unwrap();
@@ -129,9 +129,10 @@ fn tenants_have_policies_of_their_own() {
 fn keys_can_be_readable() {
     let gate = Gate::new("keys.yaml");
     let format = gate.plan.settings().key_format().unwrap();
-    assert_eq!(format.template(), "gateway:{entity}:{limit}:{window_start}");
+    assert_eq!(format.as_str(), "gateway:{entity}:{limit}:{window_start}");
     let own = gate.plan.policy("exports").unwrap().key_format().unwrap();
-    assert_eq!(own.template(), "gateway:{entity}:export:{window_start_ms}");
+    assert_eq!(own.as_str(), "gateway:{entity}:export:{window_start_ms}");
+    assert!(gate.plan.policy("search").unwrap().key_format().is_none());
     assert_eq!(gate.admitted(&[("user", "1")]), 100);
 }
 

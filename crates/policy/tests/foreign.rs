@@ -84,7 +84,7 @@ fn descriptors_match_as_in_the_reference_server() {
         (&[("message_type", "marketing"), ("to_number", "2061111111")], "Unlimited"),
         (&[("to_number", "1"), ("message_type", "marketing")], "NoLimit"),
         (&[("message_type", "alerts"), ("to_number", "1")], "NoLimit"),
-        // The first wildcard that fits.
+        // The first wildcard that matches.
         (&[("path", "/api/v1/x")], "7/1m"),
         (&[("path", "/api/v2")], "8/1m"),
         (&[("path", "/")], "NoLimit"),
@@ -149,7 +149,7 @@ fn an_imported_envoy_file_decides_alike() {
         let expected = met(&theirs, "edge", entries);
         assert_eq!(expected.len(), count, "{entries:?}");
         assert_eq!(met(&ours, "edge", entries), expected, "{entries:?}\n{text}");
-        // Whoever asks for another domain is nobody's there, and nobody's here.
+        // A request for another domain matches nothing there, and nothing here.
         assert_eq!(met(&theirs, "other", entries), [], "{entries:?}");
         assert_eq!(met(&ours, "other", entries), [], "{entries:?}\n{text}");
     }
@@ -195,7 +195,7 @@ fn rlaas_files_work_as_they_are() {
         for plan in [theirs, plan(&text)] {
             let owed = plan.charges(&[("userId", "42")], Cost::ONE);
             assert_eq!(owed.charges()[0].rule().limit.to_string(), shown);
-            assert_eq!(owed.policy(0).unwrap().key_format().unwrap().template(), format);
+            assert_eq!(owed.policy(0).unwrap().key_format().unwrap().as_str(), format);
         }
     }
 }

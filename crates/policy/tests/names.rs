@@ -1,4 +1,4 @@
-//! What callers are called where a store shows their names to others.
+//! What callers are called when a store shows their names to others.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
@@ -53,6 +53,44 @@ fn different_callers_never_have_one_name() {
     assert_ne!(both(b"1:2", b"3"), both(b"1", b"2:3"));
     let user = |name: &[u8]| entity("[user]", &[("user", name)]);
     assert_ne!(user(b"\xff"), user(b"\xfe"));
+}
+
+#[test]
+fn a_policy_can_keep_out_of_the_files_template() {
+    let plan = plan(
+        "
+key_format: 'k:{entity}:{limit}:{window_start}'
+policies:
+  - { name: shared, key: [user], limits: [5/minute] }
+  - { name: bucket, key: [user], limits: [5/minute burst 2], key_format: none }
+",
+    );
+    assert!(plan.policy("shared").unwrap().key_format().is_some());
+    assert!(plan.policy("bucket").unwrap().key_format().is_none());
+    let shared = ("bob".to_owned(), "k:{entity}:{limit}:{window_start}".to_owned());
+    // Names of the store's own, whatever it was told.
+    let own = ("-".to_owned(), String::new());
+    assert_eq!(names(&plan, &[("user", "bob")][..]), [shared, own]);
+    let owed = plan.charges_of("bucket", &[("user", "bob")], Cost::ONE).unwrap();
+    assert!(!owed.is_named());
+}
+
+#[test]
+fn what_never_passes_suits_every_template() {
+    let plan = plan(
+        "
+key_format: 'l:{entity}'
+policies:
+  - name: log
+    key: [user]
+    limits: [{ quota: 5, per: 1m, algorithm: sliding-log }]
+    overrides:
+      'user=eve': [0/second]
+      'user=mallory': [{ quota: 0, per: 1m, algorithm: token-bucket }]
+",
+    );
+    let format = |user| names(&plan, &[("user", user)][..]).remove(0).1;
+    assert_eq!(["bob", "eve", "mallory"].map(format), ["l:{entity}", "", ""]);
 }
 
 #[test]

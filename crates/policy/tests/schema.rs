@@ -1,4 +1,4 @@
-//! The schema that is checked in is the one that the types describe.
+//! The checked-in schema is the one that the types describe.
 
 #[test]
 fn the_schema_is_fresh() {

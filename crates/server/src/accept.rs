@@ -1,6 +1,6 @@
-//! The accept loop: takes connections in, never dies of an error, and lets go of them gently.
+//! The accept loop: accepts connections, never dies of an error, and closes them gracefully.
 //!
-//! Transports of other crates use it too.
+//! Transports in other crates use it too.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
@@ -20,9 +20,9 @@ use crate::{Config, Listener, Stream};
 pub type Closing = watch::Receiver<bool>;
 
 /// Hands each connection to `connect` until `shutdown` resolves and the delay after it is over;
-/// then waits for those that are open, for as long as the drain may take, and drops the rest.
+/// then waits for open connections, for as long as the drain may take, and drops the rest.
 ///
-/// Every transport is served by this loop, whatever its connections come over.
+/// Every transport is served by this loop, whatever its connections run over.
 pub async fn run<F>(
     listener: impl Into<Listener>,
     config: &Config,
@@ -33,7 +33,7 @@ pub async fn run<F>(
 {
     let listener = listener.into();
     let mut crowd = Crowd::new(&listener, config, connect);
-    // Somebody for whom there was no room when they came.
+    // A client for whom there was no room on arrival.
     let (mut waiting, room) = (None, Arc::clone(&crowd.room));
     let mut shutdown = pin!(async {
         shutdown.await;
@@ -42,7 +42,7 @@ pub async fn run<F>(
     loop {
         tokio::select! {
             () = &mut shutdown => break,
-            // Makes room, and is the moment to retry after an accept failed for want of it.
+            // Makes room, and is the moment to retry after an accept failed for lack of it.
             () = crowd.changes() => {}
             plain = accept(&listener), if waiting.is_none() => waiting = crowd.let_in(plain),
             seat = Arc::clone(&room).acquire_owned(), if waiting.is_some() => {
@@ -54,17 +54,17 @@ pub async fn run<F>(
         }
     }
     crowd.let_in_who_waits(&listener, waiting).await;
-    // In this order: whoever finds the door closed knows that those inside were told.
+    // In this order: anyone who finds the listener closed knows that open connections were told.
     crowd.close.send_replace(true);
     drop(listener);
     crowd.drain(config.drain_timeout).await;
 }
 
-/// Those who are connected, and those who are about to be.
+/// Open connections, and those that are about to be.
 struct Crowd<C> {
     room: Arc<Semaphore>,
     tls: Option<(Arc<crate::Tls>, Duration)>,
-    /// A client that is slow here keeps nobody else from being accepted.
+    /// A slow client here keeps nobody else from being accepted.
     handshakes: JoinSet<Option<(Stream, OwnedSemaphorePermit)>>,
     connections: JoinSet<()>,
     connect: C,
@@ -88,7 +88,7 @@ where
         }
     }
 
-    /// Takes a client in, or hands it back when there is no room.
+    /// Admits a client, or hands it back if there is no room.
     fn let_in(&mut self, plain: Plain) -> Option<Plain> {
         match Arc::clone(&self.room).try_acquire_owned() {
             Ok(seat) => {
@@ -118,8 +118,8 @@ where
         });
     }
 
-    /// Waits until somebody has left, or is known well enough to begin. For ever, if nobody is
-    /// there.
+    /// Waits until a connection has ended, or has completed its handshake. Forever, if there is
+    /// none.
     async fn changes(&mut self) {
         tokio::select! {
             Some(_) = self.connections.join_next() => {}
@@ -132,7 +132,7 @@ where
         }
     }
 
-    /// Takes in those who came before the door closed: the system has answered them already.
+    /// Admits clients that came before the listener closed: the system has answered them already.
     async fn let_in_who_waits(&mut self, listener: &Listener, mut waiting: Option<Plain>) {
         // Lets the runtime see who has come.
         yield_now().await;
@@ -166,7 +166,7 @@ async fn accept(listener: &Listener) -> Plain {
         match poll_fn(|cx| listener.poll_accept(cx)).await {
             Ok(plain) => return plain,
             Err(error) if is_the_clients(&error) => {}
-            // Out of file descriptors or memory. At once it would fail again, and spin.
+            // Out of file descriptors or memory. Retrying immediately would fail again, and spin.
             Err(_) => sleep(PAUSE).await,
         }
     }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A place to listen: `host:port`, or `unix:/path`. Port 0 stands for any that is free.
+/// A place to listen: `host:port`, or `unix:/path`. Port 0 picks a free one.
 ///
 /// ```
 /// use tidegate_server::Address;
@@ -46,7 +46,7 @@ impl FromStr for Address {
 }
 
 impl Address {
-    /// Every address that the name stands for.
+    /// Every address that the name resolves to.
     pub(crate) fn lookup(&self) -> Result<Vec<std::net::SocketAddr>, OpenError> {
         let Self::Tcp(name) = self else { return Ok(Vec::new()) };
         match name.to_socket_addrs() {
@@ -72,11 +72,11 @@ impl fmt::Display for Address {
     }
 }
 
-/// Why nobody can listen there.
+/// Why it is not possible to listen there.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// It makes no sense.
+    /// It is not a valid address.
     #[error(
         "{0:?} is not an address: expected host:port, such as 127.0.0.1:8080, or unix:/path/of.sock"
     )]
@@ -91,7 +91,7 @@ pub enum OpenError {
     },
 }
 
-/// What to look at.
+/// What to check.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::AddrInUse => "; expected an address on which nobody listens",

@@ -1,5 +1,5 @@
-//! Changes that operators make while the server runs. They are kept on the store's board, so that
-//! every instance sees them, and each makes its plan of the file and of them.
+//! Changes that operators make at run time. They are kept on the store's board, so that every
+//! instance sees them, and each instance builds its plan from the file and these changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,13 @@ pub(crate) struct Posted {
     pub(crate) problem: Option<String>,
 }
 
-/// What the plan is made of.
+/// What the current plan was built from.
 #[derive(Debug, Default)]
 pub(crate) struct Making {
     /// `None` for a plan that came without its text.
     pub(crate) source: Option<Source>,
     pub(crate) posted: Vec<Posted>,
-    /// Of the board.
+    /// The board's version.
     version: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ enum Note {
         policy: String,
         mode: String,
     },
-    /// Denials that are remembered may be over: somebody has given something back.
+    /// Remembered denials may be out of date: somebody has given something back.
     Forget,
 }
 
@@ -84,8 +84,8 @@ impl Note {
     }
 }
 
-/// There is one override for a key and one mode for a policy. Lengths keep what is between the
-/// slashes apart, whatever it is.
+/// There is one override per key and one mode per policy. Lengths keep the parts between the
+/// slashes unambiguous, whatever they contain.
 pub(crate) fn name_of(amendment: &Amendment) -> String {
     match amendment {
         Amendment::Override { policy, key, .. } => {
@@ -96,12 +96,14 @@ pub(crate) fn name_of(amendment: &Amendment) -> String {
 }
 
 impl<S: Store> App<S> {
-    /// Decides by this text from now on, with the changes that are in effect; or says everything
+    /// Decides by this text from now on, with the changes that are in effect; or reports everything
     /// that is wrong with it, and goes on as before.
     pub fn reload(&self, source: &Source) -> Result<(), Problems> {
         let mut making = self.making().lock();
-        let plan = self.make(source, &mut making.posted)?;
-        making.source = Some(source.clone());
+        let mut posted = making.posted.clone();
+        let plan = self.make(source, &mut posted)?;
+        self.followers().prepare(&plan).map_err(|why| Problems::of(source, why))?;
+        (making.source, making.posted) = (Some(source.clone()), posted);
         self.decide_by(plan);
         Ok(())
     }
@@ -133,7 +135,7 @@ impl<S: Store> App<S> {
         self.limiter().forget_denials();
     }
 
-    /// Ends what is over, whether or not the store answers.
+    /// Ends what has expired, whether or not the store answers.
     fn end_what_is_over(&self) {
         let now = self.metrics().now();
         let mut making = self.making().lock();
@@ -146,7 +148,7 @@ impl<S: Store> App<S> {
 
     fn remake(&self, making: &mut Making) {
         let Some(source) = making.source.clone() else { return };
-        // The file was good when it came, and a change that does not fit is left out.
+        // The file was valid when it came, and a change that does not fit is left out.
         if let Ok(plan) = self.make(&source, &mut making.posted) {
             self.decide_by(plan);
         }
@@ -171,8 +173,8 @@ impl<S: Store> App<S> {
 }
 
 impl<S: Store + Board + 'static> App<S> {
-    /// Looks at the board once and obeys it. To be called before the first request, so that a
-    /// restart forgets nothing; and by whoever has just changed it.
+    /// Looks at the board once and applies it. Call it before the first request, so that a restart
+    /// forgets nothing, and after changing the board.
     pub async fn catch_up(self: &Arc<Self>) -> Result<(), StoreError> {
         let _turn = self.turn().lock().await;
         let known = self.making().lock().version;
@@ -184,7 +186,7 @@ impl<S: Store + Board + 'static> App<S> {
         Ok(())
     }
 
-    /// Follows the board for ever, and does what has to be done from time to time.
+    /// Follows the board forever, and does periodic housekeeping.
     pub async fn follow_board(self: Arc<Self>) {
         let (mut said, mut rounds) = (None, 0_u32);
         loop {
@@ -208,7 +210,7 @@ impl<S: Store + Board + 'static> App<S> {
         }
     }
 
-    /// Puts a change on the board, and obeys it.
+    /// Puts a change on the board, and applies it.
     pub(crate) async fn post(
         self: &Arc<Self>,
         amendment: &Amendment,
@@ -219,7 +221,7 @@ impl<S: Store + Board + 'static> App<S> {
         self.catch_up().await
     }
 
-    /// Takes one down; false when there was none.
+    /// Takes a change down; false if there was none.
     pub(crate) async fn take_down(
         self: &Arc<Self>,
         amendment: &Amendment,
@@ -229,7 +231,7 @@ impl<S: Store + Board + 'static> App<S> {
         Ok(was_there)
     }
 
-    /// Lets every instance forget the denials that it remembers.
+    /// Tells every instance to forget the denials that it remembers.
     pub(crate) async fn tell_to_forget(self: &Arc<Self>) -> Result<(), StoreError> {
         let text = Note::Forget.text();
         self.limiter().store().post("forget", &text, FORGET_LASTS).await?;
@@ -247,5 +249,5 @@ const NO_SOURCE: &str = "this server was given a plan and not a file: nothing ca
 /// So that all instances obey within a second.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 const ROUNDS_A_MINUTE: u32 = 200;
-/// Long enough to be seen by whoever looks every 300 ms.
+/// Long enough to be seen by an instance that looks every 300 ms.
 const FORGET_LASTS: Span = Span::from_secs(30);

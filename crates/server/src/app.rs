@@ -1,4 +1,4 @@
-//! What the transports share: the limiter, and how it stands with its configuration.
+//! What the transports share: the limiter, and the state of its configuration.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,11 +13,12 @@ use tidegate::{
 use tidegate_http::Answer;
 
 use crate::amendments::Making;
+use crate::followers::Followers;
 use crate::metrics::{self, MetricSource, Metrics};
 use crate::trace::{self, Asked, Span as TraceSpan, TraceParent, Tracer};
 use crate::transport::resp::RedisClients;
 
-/// A limiter, what is counted about it, whether the server is stopping, and what became of the last
+/// A limiter, the counts about it, whether the server is stopping, and what became of the last
 /// reload.
 #[derive(Debug)]
 pub struct App<S = MemoryStore> {
@@ -33,6 +34,7 @@ pub struct App<S = MemoryStore> {
     shows_keys: bool,
     draining: AtomicBool,
     reloads: Reloads,
+    followers: Followers,
     redis_clients: RedisClients,
 }
 
@@ -63,6 +65,7 @@ impl<S: Store> App<S> {
             shows_keys: false,
             draining: AtomicBool::new(false),
             reloads: Reloads::default(),
+            followers: Followers::default(),
             redis_clients: RedisClients::new(),
         }
     }
@@ -73,7 +76,7 @@ impl<S: Store> App<S> {
         Self::load(&source, store)
     }
 
-    /// Serves what a user wrote, or says everything that is wrong with it.
+    /// Serves what a user wrote, or reports everything that is wrong with it.
     pub fn load(source: &Source, store: S) -> Result<Self, Problems> {
         Ok(Self::with(PlanLimiter::load(source, store)?, Some(source.clone())))
     }
@@ -84,12 +87,12 @@ impl<S: Store> App<S> {
         Self { limiter: self.limiter.expected_nodes(nodes), ..self }
     }
 
-    /// Keeps the text of the most frequent keys, and shows it to operators. Only fingerprints are
-    /// kept unless said.
+    /// Keeps the text of the most frequent keys, and shows it to operators. By default only
+    /// fingerprints are kept.
     #[must_use]
     pub fn showing_keys(self) -> Self {
         let app = Self { shows_keys: true, ..self };
-        // Made anew from the same text, which was good.
+        // Rebuilt from the same text, which was valid.
         let source = app.making.lock().source.clone();
         if let Some(source) = source {
             let _ = app.reload(&source);
@@ -103,7 +106,7 @@ impl<S: Store> App<S> {
         Self { tracer: Some(tracer), ..self }
     }
 
-    /// Who traces requests, if anybody does.
+    /// What traces requests, if anything does.
     pub const fn tracer(&self) -> Option<&Tracer> {
         self.tracer.as_ref()
     }
@@ -117,29 +120,29 @@ impl<S: Store> App<S> {
         self.tracer.as_ref()?.begin(name, TraceParent::of(headers))
     }
 
-    /// Its end, if there is one.
+    /// Ends it, if there is one.
     pub(crate) fn end_span(&self, span: Option<Box<TraceSpan>>) {
         if let (Some(span), Some(tracer)) = (span, &self.tracer) {
             tracer.end(span);
         }
     }
 
-    /// Who decides.
+    /// The limiter that decides.
     pub const fn limiter(&self) -> &PlanLimiter<S> {
         &self.limiter
     }
 
-    /// Decides what is owed. Every transport asks here, so that all decisions are seen.
+    /// Decides what is owed. Every transport asks here, so that all decisions are counted.
     pub async fn settle(&self, owed: &Owed<'_>) -> Decision {
-        // Not in a `match`, where the decision would have its place in the future.
+        // Not in a `match`, where the decision would take up space in the future.
         if let Some(decision) = self.settle_at_once(owed) {
             return decision;
         }
         self.settle_later(owed).await
     }
 
-    /// The same where nothing is waited for and nobody traces. `None` where that cannot be: then
-    /// nothing was asked.
+    /// The same if there is no need to wait and nothing is traced. `None` if that is not possible:
+    /// then nothing was asked.
     pub(crate) fn settle_at_once(&self, owed: &Owed<'_>) -> Option<Decision> {
         if self.tracer.is_some() {
             return None;
@@ -150,7 +153,7 @@ impl<S: Store> App<S> {
         Some(decision)
     }
 
-    /// The same where it was seen that something has to be waited for.
+    /// The same, once it is known that waiting is necessary.
     pub(crate) async fn settle_later(&self, owed: &Owed<'_>) -> Decision {
         let (watch, asked) = (self.metrics.begin(), self.asked());
         let decision = self.limiter.settle(owed).await;
@@ -159,8 +162,8 @@ impl<S: Store> App<S> {
         decision
     }
 
-    /// Whether anything is left of what is owed to: for charges that cost nothing, and are seen as
-    /// looks.
+    /// Whether anything is left of what is owed: for charges that cost nothing, which are counted
+    /// as peeks.
     pub async fn peek(&self, owed: &Owed<'_>) -> Decision {
         let (watch, asked) = (self.metrics.begin(), self.asked());
         let decision = self.limiter.peek(owed).await;
@@ -169,7 +172,7 @@ impl<S: Store> App<S> {
         decision
     }
 
-    /// All that is counted, as Prometheus reads it.
+    /// Everything that is counted, in Prometheus format.
     pub async fn metrics_page(&self) -> String {
         metrics::page(self).await
     }
@@ -190,6 +193,10 @@ impl<S: Store> App<S> {
         self.limiter.replace(plan);
     }
 
+    pub(crate) const fn followers(&self) -> &Followers {
+        &self.followers
+    }
+
     pub(crate) const fn metrics(&self) -> &Metrics {
         &self.metrics
     }
@@ -202,8 +209,7 @@ impl<S: Store> App<S> {
         &self.making
     }
 
-    /// What the store holds, as it was a moment ago: whoever asks often does not ask the store
-    /// often.
+    /// What the store held a moment ago: asking often does not ask the store often.
     pub(crate) async fn usage(&self) -> Usage {
         let now = self.metrics.now();
         let (at, known) = *self.usage.lock();
@@ -215,8 +221,8 @@ impl<S: Store> App<S> {
         usage
     }
 
-    /// Decides by a limit that came with the request. Without the store it is this instance's share
-    /// of it that counts.
+    /// Decides by a limit that came with the request. Without the store, this instance's share of
+    /// it counts.
     pub async fn settle_ad_hoc(&self, asked: &AdHoc, cost: Cost) -> Decision {
         if let Some(decision) = self.settle_ad_hoc_at_once(asked, cost) {
             return decision;
@@ -224,8 +230,8 @@ impl<S: Store> App<S> {
         self.settle_ad_hoc_later(asked, cost).await
     }
 
-    /// The same where nothing is waited for and nobody traces. `None` where that cannot be: then
-    /// nothing was asked.
+    /// The same if there is no need to wait and nothing is traced. `None` if that is not possible:
+    /// then nothing was asked.
     pub(crate) fn settle_ad_hoc_at_once(&self, asked: &AdHoc, cost: Cost) -> Option<Decision> {
         if self.tracer.is_some() {
             return None;
@@ -248,7 +254,7 @@ impl<S: Store> App<S> {
     }
 
     /// For the span of the request at hand, if it has one.
-    fn asked(&self) -> Option<Asked> {
+    pub(crate) fn asked(&self) -> Option<Asked> {
         self.tracer.as_ref().and_then(|_| trace::asked())
     }
 
@@ -274,12 +280,12 @@ impl<S: Store> App<S> {
         (count(&self.reloads.done), count(&self.reloads.refused))
     }
 
-    /// What is wrong with the configuration that would be in use if it were right.
+    /// What is wrong with the configuration that would otherwise be in use.
     pub fn reload_problem(&self) -> Option<String> {
         self.reloads.problem.lock().clone()
     }
 
-    /// Those of all workers.
+    /// The counts of all workers.
     pub(crate) const fn redis_clients(&self) -> &RedisClients {
         &self.redis_clients
     }
@@ -293,7 +299,7 @@ impl<S: Store> App<S> {
     }
 }
 
-fn trace(asked: Option<Asked>, owed: &Owed<'_>, decision: &Decision) {
+pub(crate) fn trace(asked: Option<Asked>, owed: &Owed<'_>, decision: &Decision) {
     if let Some(asked) = asked {
         let answer = Answer::of_owed(owed, decision);
         asked.decided(answer.policy(), answer.reason(), decision);

@@ -1,37 +1,36 @@
-//! What a listener puts up with.
+//! The bounds of a listener.
 
 use std::time::Duration;
 
 use crate::resp::Password;
 
-/// The bounds of one listener, on all workers together. A client can exhaust none of them for
-/// others.
+/// The bounds of one listener, across all workers. No client can exhaust them for others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Connections at a time; 10,000 unless said. Others wait to be accepted.
+    /// Connections at a time. Defaults to 10,000. Others wait to be accepted.
     pub max_connections: usize,
     /// From a request's first byte, or from the connection, to the end of its head; for a TLS
-    /// handshake too. 5 seconds unless said.
+    /// handshake too. Defaults to 5 seconds.
     pub header_timeout: Duration,
-    /// From the end of a request's head to the end of its body; 5 seconds unless said.
+    /// From the end of a request's head to the end of its body. Defaults to 5 seconds.
     pub body_timeout: Duration,
-    /// How long a connection may stay silent between requests; a minute unless said.
+    /// How long a connection may stay silent between requests. Defaults to a minute.
     pub idle_timeout: Duration,
-    /// The largest head in bytes; 16 KiB unless said.
+    /// The largest head in bytes. Defaults to 16 KiB.
     pub max_head: usize,
-    /// The largest body in bytes; 64 KiB unless said.
+    /// The largest body in bytes. Defaults to 64 KiB.
     pub max_body: usize,
-    /// The most requests at a time on one HTTP/2 connection; 200 unless said.
+    /// The most requests at a time on one HTTP/2 connection. Defaults to 200.
     pub max_streams: u32,
-    /// gRPC: whether each descriptor of a request is charged by itself, also when another one is
-    /// over its limit, as envoyproxy/ratelimit does; all or none are unless said.
+    /// gRPC: whether each descriptor of a request is charged on its own, even if another one is
+    /// over its limit, as envoyproxy/ratelimit does. By default all are charged or none.
     pub charge_each: bool,
     /// How long to go on as before once told to stop, with `/readyz` failing, so that a load
-    /// balancer can turn away; not at all unless said.
+    /// balancer can turn away. Defaults to zero.
     pub drain_delay: Duration,
-    /// How long requests in flight may then take; 10 seconds unless said.
+    /// How long requests in flight may take after that. Defaults to 10 seconds.
     pub drain_timeout: Duration,
-    /// What Redis clients must know; nothing unless said.
+    /// The password that Redis clients must send. Defaults to none.
     pub resp_password: Option<Password>,
 }
 

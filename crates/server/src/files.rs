@@ -8,11 +8,11 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-/// Looks at `subject` for ever: now, when one of its files changes, when `wake` is notified, and
-/// from time to time even so, since not every file system tells.
+/// Looks at `subject` forever: now, when one of its files changes, when `wake` is notified, and
+/// from time to time regardless, since not every file system reports changes.
 ///
-/// Watches directories and not the files themselves: editors replace files, and Kubernetes swaps a
-/// link beside them. Looking may read files, and is kept off the runtime's own thread.
+/// Watches directories rather than the files themselves: editors replace files, and Kubernetes
+/// swaps a link beside them. Looking may read files, and is kept off the runtime's own thread.
 pub(crate) async fn follow<T: Send + 'static>(
     mut subject: T,
     paths: Vec<PathBuf>,
@@ -21,10 +21,10 @@ pub(crate) async fn follow<T: Send + 'static>(
 ) {
     let mut watch = Watch::new(&wake);
     loop {
-        // Watch first, then look: what changes in between wakes us up.
+        // Watch first, then look: a change in between wakes us up.
         watch.cover(&paths);
         let look = look.clone();
-        // The runtime is going down when this fails.
+        // This fails when the runtime is shutting down.
         let Ok(seen) = tokio::task::spawn_blocking(move || look(subject)).await else { return };
         subject = seen;
         let _ = timeout(LOOK_ANYWAY, wake.notified()).await;
@@ -33,7 +33,7 @@ pub(crate) async fn follow<T: Send + 'static>(
     }
 }
 
-/// Watches the directories in which a change may show.
+/// Watches the directories in which a change may show up.
 struct Watch {
     watcher: Option<RecommendedWatcher>,
     covered: Vec<PathBuf>,
@@ -42,7 +42,7 @@ struct Watch {
 impl Watch {
     fn new(wake: &Arc<Notify>) -> Self {
         let wake = Arc::clone(wake);
-        // Where nothing can be watched, looking anyway has to do.
+        // If nothing can be watched, looking periodically has to do.
         let watcher = notify::recommended_watcher(move |_| wake.notify_one()).ok();
         Self { watcher, covered: Vec::new() }
     }
@@ -51,7 +51,8 @@ impl Watch {
     fn cover(&mut self, paths: &[PathBuf]) {
         let led_to = paths.iter().filter_map(|path| path.canonicalize().ok());
         let directories = paths.iter().cloned().chain(led_to).filter_map(|path| directory(&path));
-        // By its one name: watched under two, a directory is lost with the first that goes.
+        // By its canonical name: watched under two names, a directory is lost with the first that
+        // goes.
         let by_name = |directory: PathBuf| directory.canonicalize().unwrap_or(directory);
         let mut wanted: Vec<_> = directories.map(by_name).collect();
         wanted.sort_unstable();

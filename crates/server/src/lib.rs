@@ -1,8 +1,8 @@
-//! The server: one limiter behind doors that other programs knock on.
+//! The server: one limiter behind several listeners.
 //!
-//! [`Server`] opens doors and runs them on one worker for each core. [`serve`] is one of them
-//! alone: it takes a listener and a future that ends it, so a test can use port 0 and a program
-//! its signals. Requests become decisions in [`App`]; everything about bytes stays in the
+//! [`Server`] opens listeners and runs them on one worker per core. [`serve`] runs a single HTTP
+//! listener: it takes a listener and a future that ends it, so that a test can use port 0 and a
+//! program its signals. Requests become decisions in [`App`]; everything about bytes stays in the
 //! transports.
 //!
 //! ```
@@ -20,13 +20,18 @@
 //! # }
 //! ```
 
+// What is to be said goes through `log`: anything else among its lines is no JSON.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod accept;
 mod address;
 pub mod admin;
 mod amendments;
 mod app;
+mod attempt;
 mod config;
 mod files;
+mod followers;
 pub mod framing;
 mod limit_names;
 mod listener;
@@ -44,7 +49,9 @@ mod worker;
 
 pub use address::{Address, OpenError};
 pub use app::App;
+pub use attempt::Attempt;
 pub use config::Config;
+pub use followers::Follower;
 pub use listener::{Listener, Place};
 pub use metrics::{MetricFamily, MetricSource};
 pub use per_worker::PerWorker;

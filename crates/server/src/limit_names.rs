@@ -2,8 +2,8 @@
 
 use tidegate::Rule;
 
-/// A name for each: its rate, with the algorithm behind it where another limit has the same rate.
-/// No two are alike, since Prometheus takes no page with a series that is there twice.
+/// A name for each: its rate, followed by the algorithm if another limit has the same rate. No two
+/// are alike, since Prometheus rejects a page with a duplicate series.
 pub(crate) fn limit_names(rules: &[Rule]) -> Vec<String> {
     let rates: Vec<String> = rules.iter().map(|rule| rule.limit.rate()).collect();
     let names = rules.iter().zip(&rates).map(|(rule, rate)| {
@@ -13,7 +13,7 @@ pub(crate) fn limit_names(rules: &[Rule]) -> Vec<String> {
     numbered(&names.collect::<Vec<_>>())
 }
 
-/// Nothing forbids a file to say the same limit twice.
+/// Nothing stops a file from listing the same limit twice.
 fn numbered(names: &[String]) -> Vec<String> {
     let numbered = names.iter().enumerate().map(|(index, name)| {
         let earlier = names.iter().take(index).filter(|other| *other == name).count();

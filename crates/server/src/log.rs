@@ -1,7 +1,7 @@
-//! What the server says on standard error: one line an event, as text or as JSON.
+//! What the server logs on standard error: one line per event, as text or as JSON.
 //!
-//! Events are few: starts, reloads, the store lost and regained, what operators do. Requests are
-//! counted and not logged, and no event has a key in clear.
+//! Events are few: starts, reloads, the store lost and regained, operator actions. Requests are
+//! counted, not logged, and no event contains a key in clear.
 
 use std::io::Write as _;
 use std::str::FromStr;
@@ -12,17 +12,17 @@ use std::thread;
 use serde_json::{Map, Value};
 use tidegate::{Clock as _, SystemClock, Timestamp};
 
-/// How lines look.
+/// The format of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// For programs: an object a line, with `time`, `level`, `event` and `message`.
+    /// For programs: one object per line, with `time`, `level`, `event` and `message`.
     Json,
 }
 
-/// How much it matters.
+/// How important it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Good to know.
@@ -43,12 +43,12 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Chooses the format, once and for all; text unless chosen.
+/// Chooses the format, once and for all. Defaults to text.
 pub fn choose(format: LogFormat) {
     let _ = FORMAT.set(format);
 }
 
-/// Says something. `event` is a name that does not change, `message` is for people.
+/// Logs an event. `event` is a stable name, `message` is for people.
 ///
 /// ```
 /// use tidegate_server::log::{self, Level};
@@ -64,13 +64,14 @@ pub fn say(level: Level, event: &str, message: &str, fields: &[(&str, &str)]) {
     let _ = WRITER.get_or_init(writer).try_send(line);
 }
 
-/// Writes what is said, and lets nobody wait: a pipe that nobody empties must not stop the server.
+/// Writes log lines without making anyone wait: a pipe that nobody empties must not stop the
+/// server.
 fn writer() -> SyncSender<String> {
     let (sender, lines) = sync_channel::<String>(MAX_WAITING);
-    // Without the thread nothing is said, and everything else goes on.
+    // Without the thread nothing is logged, and everything else goes on.
     let _ = thread::Builder::new().name("log".to_owned()).spawn(move || {
         for line in lines {
-            // Nobody may be there to read it, and then there is nobody to tell that.
+            // There may be nobody to read it, and then nobody to tell.
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
     });
@@ -79,10 +80,10 @@ fn writer() -> SyncSender<String> {
 
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 static WRITER: OnceLock<SyncSender<String>> = OnceLock::new();
-/// What nobody reads for so long is old news.
+/// Lines that nobody reads for so long are old news.
 const MAX_WAITING: usize = 64;
 
-/// A message may have several lines, and shows no other control characters: it may quote somebody.
+/// A message may have several lines, but no other control characters: it may quote somebody.
 fn as_text(message: &str) -> String {
     let mut line: String =
         message.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
@@ -111,7 +112,7 @@ fn as_json(
 fn rfc3339(now: Timestamp) -> String {
     let millis = now.as_micros() / 1_000;
     let (days, of_day) = (millis / 86_400_000, millis % 86_400_000);
-    // In a calendar whose years begin in March the leap day comes last.
+    // In a calendar whose years begin in March, the leap day comes last.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =

@@ -4,8 +4,8 @@ use tidegate::{Board, Charge, Notices, Span, Store, StoreError, Usage, Verdicts}
 
 use crate::worker;
 
-/// Many stores that keep their counters in one place, such as connections to one Redis: each
-/// worker has its own, and everybody else shares the first.
+/// Several stores that keep their counters in one place, such as connections to one Redis: each
+/// worker has its own, and all other threads share the first.
 ///
 /// ```
 /// use tidegate_server::PerWorker;
@@ -21,12 +21,12 @@ pub struct PerWorker<S> {
 }
 
 impl<S> PerWorker<S> {
-    /// One for each worker, and one for everybody else.
+    /// One for each worker, and one for all other threads.
     pub fn new(workers: usize, make: impl Fn() -> S) -> Self {
         Self { others: make(), workers: (0..workers).map(|_| make()).collect() }
     }
 
-    /// The one of whoever asks.
+    /// The one that belongs to the calling thread.
     pub fn own(&self) -> &S {
         worker::current().and_then(|number| self.workers.get(number)).unwrap_or(&self.others)
     }
@@ -58,7 +58,7 @@ impl<S: Store> Store for PerWorker<S> {
         self.each().for_each(|store| store.set_deadline(longest));
     }
 
-    /// For all of them: one that is not asked is worth to be known.
+    /// For all of them: one that is not being asked is worth knowing about.
     fn is_available(&self) -> bool {
         self.each().all(Store::is_available)
     }

@@ -1,4 +1,5 @@
-//! Follows a configuration file: a good change takes effect at once, a bad one changes nothing.
+//! Follows a configuration file: a valid change takes effect at once, an invalid one changes
+//! nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,24 +18,23 @@ use crate::{App, files};
 pub struct Reloader<S> {
     app: Arc<App<S>>,
     path: PathBuf,
-    /// What was tried last, good or bad: the same text is not tried again.
+    /// What was tried last, valid or not: the same text is not tried again.
     last: Option<String>,
-    /// What was wrong with it.
-    refused: Option<Problems>,
+    is_refused: bool,
     request: ReloadRequest,
 }
 
-/// Asks for a file to be read again, on behalf of a signal or an operator. Whoever asks is told what
-/// is wrong with the file, also when that was said before.
+/// Asks for a file to be read again, on behalf of a signal or an operator. Anyone who asks is told
+/// what is wrong with the file, even if that was reported before.
 #[derive(Clone, Debug, Default)]
 pub struct ReloadRequest(Arc<Asking>);
 
 #[derive(Debug, Default)]
 struct Asking {
-    /// Also when a file changes, which is no request.
+    /// Also notified when a file changes, which is not a request.
     wake: Arc<Notify>,
     is_asked: AtomicBool,
-    /// How often it was answered.
+    /// How often a request was answered.
     answered: watch::Sender<u64>,
 }
 
@@ -45,7 +45,7 @@ impl ReloadRequest {
         self.0.wake.notify_one();
     }
 
-    /// Asks, and waits until the file was read. False when that takes too long.
+    /// Asks, and waits until the file has been read. False if that takes too long.
     pub async fn ask_and_wait(&self) -> bool {
         let mut answered = self.0.answered.subscribe();
         self.ask();
@@ -65,11 +65,11 @@ impl ReloadRequest {
 /// What a reload did.
 #[derive(Debug)]
 pub enum Reloaded {
-    /// The file says what it said before.
+    /// The file says the same as before.
     Unchanged,
     /// It took effect.
     Changed,
-    /// It is wrong, and the plan before it stays.
+    /// It is wrong, and the previous plan stays.
     Refused(Problems),
 }
 
@@ -77,7 +77,7 @@ impl<S: Store + 'static> Reloader<S> {
     /// For a file whose present text, `loaded`, is in effect already.
     pub fn new(app: Arc<App<S>>, path: impl Into<PathBuf>, loaded: &Source) -> Self {
         let last = Some(loaded.text().to_owned());
-        Self { app, path: path.into(), last, refused: None, request: ReloadRequest::default() }
+        Self { app, path: path.into(), last, is_refused: false, request: ReloadRequest::default() }
     }
 
     /// Asks [`follow`](Self::follow) for a reload.
@@ -85,17 +85,15 @@ impl<S: Store + 'static> Reloader<S> {
         self.request.clone()
     }
 
-    /// Reads the file and, if it is good and new, decides by it from now on. What is still wrong
-    /// with it is said again only to those who have asked.
+    /// Reads the file and, if it is valid and new, decides by it from now on. A problem that
+    /// persists is reported again only to those who asked.
     pub fn reload(&mut self) -> Reloaded {
         let is_asked = self.request.take();
-        let reloaded = match (self.look(), &self.refused) {
-            (Reloaded::Unchanged, Some(problems)) if is_asked => {
-                self.app.reloaded(Err(problems));
-                Reloaded::Refused(problems.clone())
-            }
-            (reloaded, _) => reloaded,
-        };
+        if is_asked && self.is_refused {
+            // The same text may be good by now: a file that it names may have come.
+            self.last = None;
+        }
+        let reloaded = self.look();
         if is_asked {
             self.request.answer();
         }
@@ -106,8 +104,8 @@ impl<S: Store + 'static> Reloader<S> {
         let reloaded = self.try_file();
         match &reloaded {
             Reloaded::Unchanged => {}
-            Reloaded::Changed => self.refused = None,
-            Reloaded::Refused(problems) => self.refused = Some(problems.clone()),
+            Reloaded::Changed => self.is_refused = false,
+            Reloaded::Refused(_) => self.is_refused = true,
         }
         reloaded
     }
@@ -119,7 +117,8 @@ impl<S: Store + 'static> Reloader<S> {
             }
             Ok(source) => source,
             Err(problems) => {
-                // Not even text. Remembered by what is said about it, to be said once.
+                // Not even text. Remembered by what is reported about it, so that it is reported
+                // once.
                 let said = problems.to_string();
                 if self.last.as_ref() == Some(&said) {
                     return Reloaded::Unchanged;
@@ -143,7 +142,7 @@ impl<S: Store + 'static> Reloader<S> {
         }
     }
 
-    /// Follows the file for ever, and tells `report` about every change.
+    /// Follows the file forever, and tells `report` about every change.
     pub async fn follow(self, report: impl Fn(&Reloaded) + Send + Sync + 'static) {
         let (paths, wake) = (vec![self.path.clone()], Arc::clone(&self.request.0.wake));
         let report = Arc::new(report);
@@ -158,5 +157,5 @@ impl<S: Store + 'static> Reloader<S> {
     }
 }
 
-/// More than a large file takes.
+/// Longer than a large file takes.
 const PATIENCE: Duration = Duration::from_secs(5);

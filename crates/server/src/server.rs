@@ -1,4 +1,4 @@
-//! The whole server: doors, the workers behind them, and one way out for all.
+//! The whole server: listeners, the workers behind them, and one way to shut down.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ use crate::transport::{grpc, http, resp};
 use crate::worker::{Work, Worker, Workers};
 use crate::{Address, App, Config, Listener, OpenError, Place, Tls};
 
-/// Doors on one limiter, each open on every worker.
+/// Listeners on one limiter, each open on every worker.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -42,7 +42,7 @@ pub struct Server<S> {
     doors: Vec<Door<S>>,
 }
 
-/// What is spoken at a door.
+/// The protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transport {
@@ -55,7 +55,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// How a URL of such a door begins.
+    /// The URL scheme of such a listener.
     pub const fn scheme(self, is_tls: bool) -> &'static str {
         match (self, is_tls) {
             (Self::Http, false) => "http",
@@ -68,9 +68,9 @@ impl Transport {
     }
 }
 
-/// A transport of another crate, such as the gateway.
+/// A transport in another crate, such as the gateway.
 pub trait Guest<S>: fmt::Debug + Send + Sync {
-    /// One worker's part at a door, until `shutdown` resolves and the drain after it is over.
+    /// One worker's part of a listener, until `shutdown` resolves and the drain after it is over.
     fn serve(
         &self,
         listener: Listener,
@@ -83,14 +83,14 @@ pub trait Guest<S>: fmt::Debug + Send + Sync {
 /// Resolves when a server is to stop.
 pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Who speaks at a door.
+/// What answers at a listener.
 #[derive(Debug)]
 enum Speaker<S> {
     Own(Transport),
     Guest(Arc<dyn Guest<S>>),
 }
 
-/// An address, and what is spoken there.
+/// An address, and the protocol spoken there.
 #[derive(Debug)]
 struct Door<S> {
     speaker: Speaker<S>,
@@ -101,13 +101,13 @@ struct Door<S> {
 }
 
 impl<S: Store + 'static> Server<S> {
-    /// A server without doors.
+    /// A server without listeners.
     pub const fn new(app: Arc<App<S>>, config: Config, workers: NonZeroUsize) -> Self {
         Self { app, config, workers, doors: Vec::new() }
     }
 
-    /// Listens at an address from now on. Whoever connects waits until the server runs. Returns
-    /// where it listens, which says the port where any would do.
+    /// Listens at an address from now on. Clients that connect wait until the server runs. Returns
+    /// where it listens, including the port that was picked for port 0.
     pub fn open(
         &mut self,
         transport: Transport,
@@ -117,7 +117,7 @@ impl<S: Store + 'static> Server<S> {
         self.open_door(Speaker::Own(transport), address, tls)
     }
 
-    /// The same for a transport of another crate.
+    /// The same for a transport in another crate.
     pub fn open_for(
         &mut self,
         guest: Arc<dyn Guest<S>>,
@@ -140,8 +140,8 @@ impl<S: Store + 'static> Server<S> {
         Ok(place)
     }
 
-    /// Serves at all doors until `shutdown` resolves. Then nobody is sent here any more, requests
-    /// in flight are answered, and it returns; all doors together.
+    /// Serves all listeners until `shutdown` resolves. Then nobody is sent here any more, requests
+    /// in flight are answered, and it returns; all listeners together.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let (stop, stopped) = watch::channel(false);
         let mut workers = Vec::with_capacity(self.workers.get());
@@ -168,7 +168,7 @@ impl<S: Store + 'static> Server<S> {
         }
     }
 
-    /// One worker's part at every door. To be called on its runtime.
+    /// One worker's part of every listener. To be called on its runtime.
     fn work(&mut self, stopped: &watch::Receiver<bool>) -> io::Result<Work> {
         let mut serving: Vec<Work> = Vec::with_capacity(self.doors.len());
         for door in &mut self.doors {
@@ -194,7 +194,7 @@ impl<S: Store + 'static> Server<S> {
     }
 }
 
-/// One door of one worker. A new transport is one more arm.
+/// One listener of one worker. A new transport is one more arm.
 async fn serve<S: Store + 'static>(
     transport: Transport,
     listener: Listener,

@@ -1,4 +1,4 @@
-//! A connection, whatever it came over.
+//! A connection, whatever it runs over.
 
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
@@ -85,7 +85,7 @@ impl Plain {
     }
 }
 
-/// Does the same with whatever is inside.
+/// Does the same with whichever variant is inside.
 macro_rules! inside {
     ($self:ident, $kind:ident { $($variant:ident),+ }, $stream:ident => $call:expr) => {
         match $self {

@@ -18,7 +18,8 @@ pub(crate) fn current() -> Option<usize> {
     CURRENT.get()
 }
 
-/// A worker that is ready and has not begun: what is to belong to its runtime can be made now.
+/// A worker that is ready and has not started: anything that is to belong to its runtime can be
+/// created now.
 pub(crate) struct Worker {
     runtime: Runtime,
 }
@@ -31,14 +32,14 @@ impl Worker {
         Ok(Self { runtime: Builder::new_current_thread().enable_all().build()? })
     }
 
-    /// Makes something that belongs to the worker's runtime, such as a listener.
+    /// Creates something that belongs to the worker's runtime, such as a listener.
     pub(crate) fn within<T>(&self, make: impl FnOnce() -> T) -> T {
         let _entered = self.runtime.enter();
         make()
     }
 }
 
-/// Workers at work.
+/// Workers that are running.
 pub(crate) struct Workers {
     threads: Vec<JoinHandle<()>>,
     /// Open as long as one of them works.
@@ -46,7 +47,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Sends each of them to its work, by number.
+    /// Starts each of them on its work, by number.
     pub(crate) fn start(workers: Vec<(Worker, Work)>) -> io::Result<Self> {
         let (working, at_work) = mpsc::channel(1);
         let mut threads = Vec::with_capacity(workers.len());
@@ -62,7 +63,7 @@ impl Workers {
         Ok(Self { threads, at_work })
     }
 
-    /// Waits until all of them are done. Says whether all ended as they should.
+    /// Waits until all of them are done. Returns whether all ended as they should.
     pub(crate) async fn finished(mut self) -> bool {
         // Nobody sends anything: this ends when the last worker does, however it ends.
         while self.at_work.recv().await.is_some() {}

@@ -20,7 +20,7 @@ async fn an_allowed_request_is_told_everything() {
     assert_eq!(reply.header("ratelimit-policy"), Some(r#""demo";q=10;w=60"#));
     assert_eq!(reply.header("ratelimit"), Some(r#""demo";r=9;t=120"#));
     assert_eq!(reply.header("retry-after"), None);
-    // A unit counts until it has faded altogether, at the end of the next window.
+    // A unit counts until it has faded completely, at the end of the next window.
     assert_eq!(
         reply.json(),
         json!({
@@ -160,7 +160,7 @@ async fn a_policy_that_only_watches_is_named() {
     }
 }
 
-/// A policy whose key is not one attribute can be asked by itself, too.
+/// A policy whose key is not one attribute can be asked on its own, too.
 #[tokio::test]
 async fn one_policy_is_asked_by_attributes() {
     let server = Server::of(

@@ -1,4 +1,4 @@
-//! Programs that others wrote, against a real server: curl, and schemathesis by our own document.
+//! Third-party programs against a real server: curl, and schemathesis with our own document.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -33,8 +33,8 @@ async fn curl_as_in_the_readme() {
     assert!(answer.contains(r#""member":"checks[1]""#), "{answer}");
 }
 
-/// The methods that OpenAPI can name. Proxies ask with whatever method a client has used, so `/v1/authz`
-/// answers others too (`QUERY`, say), which no document can tell.
+/// The methods that OpenAPI can name. Proxies ask with whatever method a client has used, so
+/// `/v1/authz` answers others too (`QUERY`, say), which no document can express.
 const METHODS: &str = r#"
 [phases.coverage]
 unexpected-methods = ["DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"]

@@ -21,7 +21,7 @@ async fn a_slow_head_is_cut_off_while_others_are_served() {
     let (mut late, mut good) = (server.connect().await, server.connect().await);
     slow.send("POST /v1/check HTTP/1.1\r\nhost:").await;
     assert_eq!(good.check(ALICE).await.status, 200);
-    // Late is one that has been answered and then begins a head that it does not end.
+    // A late client has been answered and then begins a head that it does not finish.
     assert_eq!(late.check(ALICE).await.status, 200);
     late.send("POST /v1").await;
 

@@ -1,4 +1,4 @@
-//! What is under deploy/ is about metrics that exist, and the rules do what they say.
+//! What is in deploy/ refers to metrics that exist, and the rules do what they say.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
@@ -19,7 +19,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(deploy(path)).unwrap()
 }
 
-/// A store in memory that knows all that any store knows.
+/// An in-memory store that knows everything that any store knows.
 struct Knowing(MemoryStore);
 
 impl Store for Knowing {
@@ -41,7 +41,7 @@ impl Store for Knowing {
     }
 }
 
-/// The names of all samples there are.
+/// The names of all samples.
 async fn samples() -> BTreeSet<String> {
     let text = "policies: [{ name: a, key: [user], limits: [1/s] }]";
     let source = Source::new("limits.yaml", text).unwrap();
@@ -52,7 +52,7 @@ async fn samples() -> BTreeSet<String> {
     names.collect()
 }
 
-/// Words of an expression that are names of metrics of ours.
+/// Words of an expression that are names of our metrics.
 fn metrics_in(expression: &str) -> Vec<String> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':');
     let words = expression.split(|c| !is_part(c));

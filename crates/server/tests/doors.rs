@@ -1,4 +1,4 @@
-//! A server with several workers, and doors of every kind.
+//! A server with several workers, and listeners of every kind.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
@@ -92,7 +92,7 @@ async fn workers_have_one_cap_together() {
         client.check(ALICE).await;
         seated.push(client);
     }
-    // Whichever worker they come to.
+    // Whichever worker they get.
     let mut waiting = Vec::new();
     for _ in 0..8 {
         let mut client = running.connect(0).await;
@@ -125,8 +125,8 @@ async fn all_doors_close_together_and_finish_what_has_begun() {
     soon(ended).await.unwrap().unwrap();
 }
 
-/// One worker, because its door is one socket: with several, the first of them to close may refuse
-/// a client while the second still knows nothing.
+/// One worker, because its listener is one socket: with several, the first of them to close may
+/// refuse a client while the second still knows nothing.
 #[tokio::test]
 async fn who_finds_the_door_closed_knows_that_those_inside_were_told() {
     let running = Running::with_workers(1, &["127.0.0.1:0"], Config::default());
@@ -143,7 +143,7 @@ async fn who_finds_the_door_closed_knows_that_those_inside_were_told() {
     soon(ended).await.unwrap().unwrap();
 }
 
-/// Clients at every door that have sent all of a request but its end; and the end.
+/// Clients at every listener that have sent all of a request except its end; and the end.
 async fn who_have_begun(running: &Running, count: usize) -> (Vec<Client>, String) {
     let request = post(ALICE);
     let (begun, rest) = request.split_at(request.len() - 5);

@@ -41,7 +41,7 @@ const BODIES: [&str; 16] = [
     "",
 ];
 
-/// What hyper reads on a connection, it reads to the end.
+/// Once hyper reads a connection, it reads it to the end.
 async fn by_hyper(server: &Server) -> Client {
     let mut client = server.connect().await;
     assert_eq!(client.get("/healthz").await.status, 200);
@@ -74,7 +74,7 @@ async fn a_check_is_answered_wherever_it_is_cut() {
         async move {
             let mut client = server.connect().await;
             client.send(&text[..cut]).await;
-            // Some of it longer than the rest is waited for.
+            // Sometimes for longer than the rest is waited for.
             if cut % 2 == 0 {
                 tokio::time::sleep(Duration::from_millis(60)).await;
             }
@@ -82,7 +82,7 @@ async fn a_check_is_answered_wherever_it_is_cut() {
             for _ in 0..2 {
                 assert_eq!(client.reply().await.status, 200, "{cut}");
             }
-            // Whoever reads it by now goes on to do so.
+            // Whichever of the two reads it by now goes on to do so.
             assert_eq!(client.check(ALICE).await.status, 200, "{cut}");
         }
     });
@@ -136,7 +136,7 @@ async fn a_stopping_server_answers_what_has_come_and_says_that_it_is_the_last() 
     let mut client = server.connect().await;
     assert_eq!(client.check(ALICE).await.status, 200);
     server.stop();
-    // Until word has come to the connection.
+    // Until word has reached the connection.
     let last = loop {
         let reply = client.check(ALICE).await;
         if reply.header("connection").is_some() {
@@ -217,7 +217,8 @@ async fn who_has_said_all_hears_all() {
 const PATIENT: &str =
     "policies: [{ name: demo, key: [key], limits: [10/minute], store_deadline: 5s }]";
 
-/// A server whose store answers the first request at once, and each other one when it may.
+/// A server whose store answers the first request at once, and each later one when it is allowed
+/// to.
 async fn slow() -> (Server, Arc<Semaphore>) {
     let may = Arc::new(Semaphore::new(1));
     let permits = Arc::clone(&may);

@@ -1,7 +1,7 @@
-//! Bodies that nobody meant: questions with parts lost, doubled, swapped and overwritten.
+//! Bodies that nobody intended: questions with parts lost, doubled, swapped and overwritten.
 //!
-//! A short run with a fixed beginning; `TIDEGATE_FUZZ_SECONDS=600` goes on for that long, from a
-//! beginning that it prints.
+//! A short run with a fixed seed; `TIDEGATE_FUZZ_SECONDS=600` goes on for that long, from a seed
+//! that it prints.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

@@ -13,7 +13,7 @@ use tidegate_server::Config;
 
 const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
 
-/// How many of `wanted` sockets can be had, with both ends of each in this process.
+/// How many of `wanted` sockets are available, with both ends of each in this process.
 fn sockets(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
@@ -152,7 +152,7 @@ async fn a_client_that_reads_nothing_is_cut_off() {
     let config = Config { idle_timeout: Duration::from_secs(1), ..Config::default() };
     let server = Server::with(config).await;
     let mut deaf = server.connect().await;
-    // Far more answers than any buffer on the way can hold.
+    // Far more answers than any buffer along the way can hold.
     let requests = post(ALICE).repeat(1_000);
     let mut is_open = true;
     for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! HTTP/2 on the same port: clients that speak it well, and those that abuse it.
+//! HTTP/2 on the same port: clients that speak it well, and clients that abuse it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
@@ -27,7 +27,7 @@ const ENHANCE_YOUR_CALM: u8 = 11;
 /// `GET /healthz`: two fields of the static table, and a path that is spelled out.
 const GET_HEALTH: &[u8] = b"\x82\x86\x04\x08/healthz\x01\x04test";
 
-/// A client that says frames as it likes.
+/// A client that sends frames as it likes.
 struct Frames(Client);
 
 impl Frames {
@@ -43,7 +43,7 @@ impl Frames {
         self.0.try_send_bytes(bytes).await;
     }
 
-    /// The next frame of this kind, with its flags; others are passed over.
+    /// The next frame of this kind, with its flags; others are skipped.
     async fn next(&mut self, wanted: u8) -> Vec<u8> {
         loop {
             let head = self.0.bytes(9).await;
@@ -55,7 +55,7 @@ impl Frames {
         }
     }
 
-    /// Waits until the server has seen all that was sent: it answers a ping in its turn.
+    /// Waits until the server has seen everything that was sent: it answers a ping in turn.
     async fn is_heard(&mut self) {
         self.send(&frame(PING, 0, 0, b"12345678")).await;
         assert_eq!(self.next(PING).await, b"12345678");
@@ -138,7 +138,7 @@ async fn a_head_that_comes_in_part_has_no_longer_than_one_of_http1() {
 async fn a_stopping_server_says_so_and_answers_what_has_begun() {
     let mut server = Server::start().await;
     let mut client = Frames::connect(&server).await;
-    // A head without an end, so that the request is under way.
+    // A head without an end, so that the request is in progress.
     client.send(&frame(HEADERS, END_HEADERS, 1, b"\x83\x86\x04\x09/v1/check\x01\x04test")).await;
     client.is_heard().await;
     server.stop();

@@ -19,14 +19,14 @@ fn app<S: Store>(text: &str, store: S) -> Arc<App<S>> {
     Arc::new(App::load(&source, store).unwrap())
 }
 
-/// Asks for a user, and says whether it may.
+/// Asks for a user, and returns whether it may.
 async fn ask<S: Store>(app: &App<S>, user: &str, cost: u64) -> bool {
     let plan = app.limiter().plan();
     let owed = plan.charges(&[("user", user)], Cost::new(cost).unwrap());
     app.settle(&owed).await.is_allowed()
 }
 
-/// The value of a sample, by all that stands before it.
+/// The value of a sample, by everything that stands before it.
 fn value(page: &str, sample: &str) -> Option<u64> {
     let line = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     line.map(|value| value.parse().unwrap())
@@ -56,7 +56,7 @@ async fn each_policy_counts_what_it_says_itself() {
     assert_eq!(decisions(&page, "a", "allowed", "store"), Some(2));
     assert_eq!(decisions(&page, "a", "denied", "store"), Some(3));
     assert_eq!(decisions(&page, "a", "peeked", "store"), Some(1));
-    // Two were taken along; nothing is charged for what another policy denies.
+    // Two were counted along; nothing is charged for what another policy denies.
     assert_eq!(decisions(&page, "b", "allowed", "store"), Some(5));
     assert_eq!(decisions(&page, "other", "allowed", "store"), Some(0));
     assert_eq!(decisions(&page, "other", "peeked", "store"), None);
@@ -109,7 +109,7 @@ async fn a_reload_keeps_the_counts_of_policies_that_stay() {
     assert_eq!(decisions(&page, "c", "allowed", "store"), Some(1));
 }
 
-/// A store at the other end of a wire that is cut.
+/// A remote store whose connection is cut.
 #[derive(Debug)]
 struct Away;
 
@@ -161,7 +161,7 @@ async fn a_store_that_fails_is_counted_and_so_is_who_stands_in() {
     assert_eq!(value(&page, "tidegate_keys"), None, "nobody knows");
 }
 
-/// While the store is away, who did not deny is neither named nor counted for it.
+/// While the store is unavailable, a policy that did not deny is neither named nor counted for it.
 #[tokio::test]
 async fn each_policy_answers_for_itself_while_the_store_is_away() {
     let text = "policies:
@@ -209,7 +209,7 @@ async fn about_one_decision_in_sixteen_is_timed() {
 async fn after_a_million_keys_the_page_is_as_long_as_before() {
     let store = MemoryStore::builder().max_keys(100_000).build();
     let app = app("policies: [{ name: a, key: [user], limits: [1/hour] }]", store);
-    // All kinds of outcomes are there before.
+    // All kinds of outcomes are there from before.
     for cost in [1, 1, 0] {
         ask(&app, "alice", cost).await;
     }
@@ -231,7 +231,7 @@ async fn after_a_million_keys_the_page_is_as_long_as_before() {
 
 #[tokio::test]
 async fn who_comes_back_too_early_is_counted() {
-    // By a real clock: the counter is of what clients do, not of what a limit decides.
+    // With a real clock: the counter is about what clients do, not about what a limit decides.
     let app = app("policies: [{ name: a, key: [user], limits: [1/hour] }]", MemoryStore::new());
     let early = async || {
         let page = app.metrics_page().await;

@@ -1,4 +1,4 @@
-//! Paths and methods: what there is besides checks, and what is said of what there is not.
+//! Paths and methods: what there is besides checks, and what is said about what there is not.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -101,7 +101,7 @@ async fn the_document_describes_what_is_answered() {
     assert_eq!(keys(&denied), members("QuotaExceededProblem"));
     let refused = client.check(r#"{"policy": "none", "key": "a"}"#).await.json();
     assert_eq!(keys(&refused), members("RefusedProblem"));
-    // Every path of the document is one.
+    // Every path in the document exists.
     for path in keys(&document["paths"]) {
         assert_ne!(client.ask("OPTIONS", &path, "").await.status, 404, "{path}");
     }

@@ -204,7 +204,7 @@ async fn a_cost_that_an_attribute_gives_is_refused_unless_it_is_a_number() {
         assert_eq!(reply.json()["member"], "attributes.header:x-tokens");
         let detail = format!("`attributes.header:x-tokens` {}", said(value));
         assert_eq!(reply.json()["detail"], detail);
-        // The others of a batch are decided.
+        // The others in a batch are decided.
         let batch = json!({ "checks": [check, { "attributes": { "user": "a" }, "cost": 0 }] });
         let reply = client.post("/v1/check/batch", &batch.to_string()).await.json();
         assert_eq!(reply["results"][0]["member"], "checks[0].attributes.header:x-tokens");

@@ -149,7 +149,7 @@ async fn without_a_certificate_nobody_is_let_in_where_one_is_wanted() {
     assert!(tls.wants_certificates());
     let address = start(Arc::new(tls)).await;
     for identity in [None, Some(identity(stranger.sign("mallory")))] {
-        // The server's refusal comes after what the client holds for the end of the handshake.
+        // The server's refusal comes after what the client takes for the end of the handshake.
         if let Ok(stream) = connect(address, &authority, identity).await {
             let mut client = Client::over(stream);
             client.try_send("GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").await;
@@ -192,7 +192,7 @@ async fn a_new_certificate_is_used_and_a_bad_one_is_not() {
     std::fs::remove_file(authority.file("server.key")).unwrap();
     assert!(matches!(tls.reload(), TlsReloaded::Refused(_)));
     assert!(matches!(tls.reload(), TlsReloaded::Unchanged));
-    // Who was there before notices nothing.
+    // Open connections notice nothing.
     assert_eq!(Client::over(open).get("/healthz").await.status, 200);
 }
 
@@ -207,11 +207,11 @@ async fn a_certificate_is_followed() {
     let follow = tokio::spawn(follow);
     let issued = [authority.sign("two"), authority.sign("three")];
     for (certificate, key) in issued {
-        // As certbot does: the files are replaced, one after the other.
+        // The way certbot does it: the files are replaced, one after the other.
         replace(&authority.file("server.key"), &key.serialize_pem());
         replace(&authority.file("server.crt"), &certificate.pem());
         tls.wake().notify_one();
-        // The key alone may be seen first, and refused.
+        // The key may be seen first on its own, and refused.
         while !soon(news.recv()).await.unwrap() {}
     }
     follow.abort();
@@ -249,7 +249,7 @@ async fn a_handshake_that_takes_for_ever_keeps_nobody_waiting() {
     }
     let mut client = Client::over(connect(address, &authority, None).await.unwrap());
     assert_eq!(client.get("/healthz").await.status, 200);
-    // Nobody waits for ever for the silent ones either.
+    // Nobody waits forever for the silent ones either.
     assert!(Client::over(silent.pop().unwrap()).is_closed().await);
 }
 

@@ -1,4 +1,4 @@
-//! Traces, as a collector gets them that is not ours.
+//! Traces, as received by a collector that is not ours.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -29,7 +29,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-/// What a collector was told. It refuses this many of the spans.
+/// What a collector received. It refuses this many of the spans.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<ExportTraceServiceRequest>>>, i64);
 
@@ -67,7 +67,7 @@ fn at(address: SocketAddr) -> Collector {
     format!("http://{address}").parse().unwrap()
 }
 
-/// A server whose requests are traced, and its three doors.
+/// A server whose requests are traced, and its three listeners.
 struct Traced {
     app: Arc<App<MemoryStore>>,
     http: SocketAddr,
@@ -95,7 +95,7 @@ impl Traced {
         Self { app, http, grpc, resp, exporter }
     }
 
-    /// The status of a request, with these lines for fields.
+    /// The status of a request, with these header lines.
     async fn post(&self, path: &str, fields: &str, body: &str) -> u16 {
         let mut client = Client::over(TcpStream::connect(self.http).await.unwrap());
         let length = body.len();
@@ -104,7 +104,7 @@ impl Traced {
         client.reply().await.status
     }
 
-    /// Brings everything to a collector, and returns the metrics that tell of it.
+    /// Delivers everything to a collector, and returns the metrics that report it.
     async fn export(self, collector: Collector) -> String {
         soon(self.exporter.run(collector, async {})).await;
         let page = self.app.metrics_page().await;
@@ -219,7 +219,7 @@ async fn every_door_is_traced_and_no_span_has_a_key() {
     assert!(!shown.contains("alice") && !shown.contains("203.0.113.9"), "{shown}");
 }
 
-/// Asks about an address, as a part of the caller's trace.
+/// Asks about an address, as part of the caller's trace.
 async fn call(address: SocketAddr) {
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut client, connection) = h2::client::handshake(stream).await.unwrap();

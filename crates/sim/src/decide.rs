@@ -6,8 +6,8 @@ use tidegate_core::{Fingerprint, for_each_algorithm};
 
 macro_rules! by_algorithm {
     ($($Name:ident $file:ident $name:literal,)*) => {
-        /// Tells `each` of every request whether it passes, and says how many bytes the key's state
-        /// takes in the end, together with what tells it apart.
+        /// Tells `each` whether every request passes, and returns how many bytes the key's state
+        /// takes in the end, including what identifies it.
         pub(crate) fn decide_all(
             limit: &Limit,
             times: &[Timestamp],

@@ -1,11 +1,11 @@
-//! Sees traffic before it comes: virtual time, traffic models, accuracy, log replay, plots.
+//! Shows traffic before it comes: virtual time, traffic models, accuracy, log replay, plots.
 //!
-//! Everything here drives the algorithms and stores that ship, never a model of them:
+//! Everything here drives the shipping algorithms and stores, never a model of them:
 //!
 //! - [`Simulation`]: synthetic traffic against limits, and the truth beside it.
 //! - [`Accuracy`]: how often an algorithm is wrong, over a large population.
 //! - [`Replay`]: what a configuration would have done to the requests of a log.
-//! - [`Suggest`]: the smallest limit that hurts no more of them than one tolerates.
+//! - [`Suggest`]: the smallest limit that denies no more of them than you tolerate.
 //! - [`report`]: findings as text, HTML, SVG and JSON.
 //!
 //! ```

@@ -1,9 +1,9 @@
-//! How far something is, for whoever wants to watch it.
+//! How far along something is, for anyone who wants to watch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counted up by those who work, and looked at by somebody else, at their own pace: so that work
-/// neither waits for a terminal nor reads a clock.
+/// Incremented by workers, and read by an observer at its own pace, so that work neither waits for
+/// a terminal nor reads a clock.
 ///
 /// ```
 /// use tidegate_sim::Progress;
@@ -20,12 +20,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// So much more will come.
+    /// This much more will come.
     pub fn expect(&self, more: u64) {
         self.total.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// So much more is done.
+    /// This much more is done.
     pub fn add(&self, more: u64) {
         self.done.fetch_add(more, Ordering::Relaxed);
     }
@@ -35,7 +35,7 @@ impl Progress {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// The share that is done, of what is expected; `None` where nobody knows.
+    /// The share of the expected work that is done; `None` if unknown.
     pub fn share(&self) -> Option<f64> {
         match self.total.load(Ordering::Relaxed) {
             0 => None,

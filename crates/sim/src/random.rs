@@ -1,6 +1,6 @@
 //! Numbers that look random and are the same in every run.
 
-/// Splitmix64. Our own, so that a library's new version does not change printed results.
+/// Splitmix64. Our own, so that a new version of a library does not change printed results.
 ///
 /// ```
 /// use tidegate_sim::Random;
@@ -30,18 +30,18 @@ impl Random {
         mixed(self.0)
     }
 
-    /// From 0 up to 1, which it never reaches.
+    /// From 0 up to but not including 1.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// From 0 up to `end`, which it never reaches; 0 where there is nothing.
+    /// From 0 up to but not including `end`; 0 if there is nothing.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
-    /// The wait for something that happens once in `mean`, on average, and remembers nothing.
+    /// The wait for a memoryless event that happens once in `mean`, on average.
     #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
         // One minus it is never zero.

@@ -191,7 +191,7 @@ fn generated_logs_say_the_same_in_every_format() {
         rows
     });
     let [common, json, csv] = logs;
-    // Of the common format, times are whole seconds, so equal ones may stand in another order.
+    // In the common format, times are whole seconds, so equal ones may come in another order.
     assert_eq!(common.len(), json.len());
     let by = |name: &str| WANTED.iter().position(|wanted| *wanted == name).unwrap();
     for (one, two) in json.iter().zip(&csv) {
@@ -205,7 +205,7 @@ fn generated_logs_say_the_same_in_every_format() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Nothing that a file may hold makes it more than malformed.
+    /// Whatever a file contains, the worst that happens is malformed lines.
     #[test]
     fn anything_can_be_read(bytes: Vec<u8>, start in 0..4_usize) {
         let start = ["", "{\"time\":1}\n", "time,ip\n", "1 - - [10/Oct/2000:13:55:36 -0700] \"GET / H\" 2 1\n"][start];

@@ -15,7 +15,7 @@ use tidegate_sim::{Court, MemoryCourt, Progress};
 use tidegate_testkit::Redis;
 use tokio::runtime::Runtime;
 
-/// Redis in the time of a log. It does not say that others share it: what they would be remembered
+/// Redis at the time of a log. It does not say that others share it: what they would be remembered
 /// by is a clock that runs by itself.
 struct InLogTime(RedisStore);
 

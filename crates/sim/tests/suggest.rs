@@ -22,7 +22,7 @@ fn replayed(log: &str, config: &str) -> [u64; 4] {
     [tally.requests, tally.denied, tally.keys.count(), tally.denied_keys.count()]
 }
 
-/// What is denied of them.
+/// The share of them that is denied.
 #[allow(clippy::float_arithmetic, reason = "a share is no decision")]
 fn share(of: Of, [requests, denied, keys, denied_keys]: [u64; 4]) -> f64 {
     match of {

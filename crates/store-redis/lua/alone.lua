@@ -1,4 +1,4 @@
--- A key of its own, and some requests for it that are all alike.
+-- A key of its own, and some identical requests for it.
 local function settle_alone(key, rule)
   local it, at, cost, rest = algorithm(rule[1]), now + (phases[key] or 0), rule[6], rule[7]
   local value, takes = found[key], cost > 0 or rest > 0

@@ -39,7 +39,7 @@ end
 
 local THREE = { [11] = '>I7I2I2', [15] = '>I7I4I4', [21] = '>I7I7I7' }
 
--- What `pack_three` made; nil when it did not make it.
+-- What `pack_three` made; nil if it did not make it.
 local function unpack_three(packed)
   local format = THREE[#packed]
   if format then return parse(format, packed) end

@@ -1,7 +1,7 @@
--- How a bucket is kept: as three numbers, see `token_bucket.lua`. Where the instant is short
--- enough, the four bits before it say to a multiple of what the time to live was rounded up: 256
--- microseconds, times 4 for each step; 0 if it was not. While the bucket is full before that, it
--- need not be renewed, which makes writes cheap.
+-- How a bucket is stored: as three numbers, see `token_bucket.lua`. If the instant is short enough,
+-- the four bits before it say to which multiple the time to live was rounded up: 256 microseconds,
+-- times 4 for each step; 0 if it was not. As long as the bucket is full before that, the time to
+-- live need not be renewed, which makes writes cheap.
 local BEFORE, HIGH = 16, 281474976710656
 local SHORT = { [11] = '>BI6I2I2', [15] = '>BI6I4I4' }
 
@@ -10,7 +10,7 @@ local function step(round)
 end
 
 -- By as much as leaves it within the period, and in proportion to the debt: most keys are seen
--- once, and ought not to stay.
+-- once, and should not linger.
 local function rounding(rule, debt)
   local _, bits = math.frexp(min(rule[3] - debt, 64 * debt))
   return max(0, min(15, floor((bits - 9) / 2)))

@@ -1,6 +1,6 @@
--- For tests: the time of all that is decided here, as the caller says. Keys must not expire by
--- another clock, so they do so in thousands of years; to the millisecond where it ought to be a
--- microsecond, so that a test can tell when.
+-- For tests: the time of everything that is decided here is given by the caller. Keys must not
+-- expire by another clock, so they do so in thousands of years; to the millisecond where it should
+-- be a microsecond, so that a test can tell when.
 local now = tonumber(ARGV[2])
 local FAR_AWAY = 1e15
 

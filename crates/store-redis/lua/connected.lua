@@ -7,7 +7,7 @@ local function settle_connected(count)
   local TOGETHER, GIVE_BACK = 0, -1
   -- Each key's value, rule, algorithm, own time, and state in three parts.
   local raw, rule, by, at, first, second, third = {}, {}, {}, {}, {}, {}, {}
-  -- Keys whose state is not what is stored, and those of them for which that matters.
+  -- Keys whose state is not what is stored, and those among them for which that matters.
   local stale, changed = {}, {}
 
   for key = count + 1, #KEYS do
@@ -32,7 +32,7 @@ local function settle_connected(count)
     if has_changed then stale[key] = true end
   end
 
-  -- Whether a cost fits. To look costs nothing, so it fits even where too much was taken.
+  -- Whether a cost fits. A peek costs nothing, so it fits even if too much was taken.
   local function probe(key, cost, rest)
     local it = by[key]
     if it.tell then tell(key, cost) end

@@ -1,9 +1,9 @@
 -- Fixed window. State: the window's end, the count in it, and the count that is stored there, unless
--- that is of another window.
--- Rule: kind, limit, window, scale, whether denied requests count, a cost and its rest, and by a
--- calendar the ends of this window and the next ones.
+-- that belongs to another window.
+-- Rule: kind, limit, window, scale, whether denied requests count, a cost and its remainder, and for
+-- a calendar the ends of this window and the next ones.
 --
--- Kept as one integer, index of the window * scale + count, which INCRBY adds to: no other write
+-- Stored as one integer, index of the window * scale + count, which INCRBY adds to: no other write
 -- is as cheap, and the time to live stays as it is. What does not fit is packed.
 local function fixed_window()
   local it = {}
@@ -21,7 +21,7 @@ local function fixed_window()
     if tag == 'w' then return finish, count end
   end
 
-  -- When the window that contains `now` is over. Calendars are the caller's to know.
+  -- When the window that contains `now` ends. The caller knows about calendars.
   local function end_of(rule, now)
     local window = rule[3]
     if #rule == 7 then return floor(now / window) * window + window end
@@ -33,7 +33,7 @@ local function fixed_window()
 
   local function up_to(rule, now, finish, count, stored)
     if finish <= now then return end_of(rule, now), 0 end
-    -- The clock went back before the window began: the count stays for a whole window.
+    -- The clock went back to before the window began: the count stays for a whole window.
     if finish > now + rule[3] then return now + rule[3], count end
     return finish, count, stored
   end

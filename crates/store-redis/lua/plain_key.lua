@@ -1,12 +1,12 @@
--- Keys that another limiter writes too. Redis's clock says which window it is, so their names are
+-- Keys that another limiter also writes. Redis's clock says which window it is, so their names are
 -- made here; and none is ever left without a time to live.
 --
--- ARGV[1] is packed: what to do, how long a key outlives its use, a text that no other call has,
+-- ARGV[1] is packed: what to do, how long a key outlives its use, a text that is unique to this call,
 -- and the charges.
 local packed = cmsgpack.unpack(ARGV[1])
 local verb, buffer, nonce = packed[1], packed[2], packed[3]
 
--- Whether a value was found that is no count.
+-- Whether a value was found that is not a count.
 local damaged = false
 
 -- A whole number in decimal, however large.
@@ -14,13 +14,13 @@ local function decimal(number)
   return string.format('%.0f', number)
 end
 
--- The key of a window: its start in the template's unit, or its index where the unit is the window.
+-- The key of a window: its start in the template's unit, or its index if the unit is the window.
 local function name_of(it, index)
   return it.head .. decimal(index * it.window / it.unit) .. it.tail
 end
 
--- Lets a key live for as long as it matters. Who gave it longer had a reason; who gave it no end
--- at all had none.
+-- Lets a key live for as long as it matters. Whoever gave it longer had a reason; a key without any
+-- expiry is a mistake.
 local function outlive(key, micros)
   if call('PTTL', key) < ceil(micros / 1000) then
     call('PEXPIRE', key, ceil((micros + buffer) / 1000))

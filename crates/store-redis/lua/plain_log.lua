@@ -3,7 +3,7 @@ local plain_log = {}
 
 -- Units that this call has added, so that each gets a member of its own.
 local added = 0
--- What one command takes.
+-- How many arguments one command takes.
 local MOST_MEMBERS = 1000
 
 function plain_log.open(it)
@@ -54,8 +54,8 @@ local function tidy(log)
   add(log, call('ZRANGEBYSCORE', log.key, '(' .. decimal(log.at), '+inf'))
 end
 
--- Two windows after its last entry a log is gone, as with RLaaS, unless the buffer is longer than
--- a window.
+-- A log is gone two windows after its last entry, as with RLaaS, or later if the buffer is longer
+-- than a window.
 local function mend_log(log)
   if log.count == 0 then return end
   local matters = newest(log) + log.window - now

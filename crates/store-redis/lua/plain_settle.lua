@@ -1,6 +1,6 @@
--- Decides one request over keys that another limiter writes too: all its charges pay, or none does.
--- Answers the time, and three numbers for each charge, from which the caller works out what to
--- tell: counts, or a log's count, its newest instant and the one whose leaving makes room.
+-- Decides one request over keys that another limiter also writes: all its charges pay, or none
+-- does. Returns the time, and three numbers for each charge, from which the caller works out the
+-- verdict: counts, or a log's count, its newest instant and the one whose leaving makes room.
 local SETTLE, GIVE_BACK = 0, 1
 local LAYOUTS = { plain_fixed_window, plain_sliding_window, plain_log }
 

@@ -1,8 +1,8 @@
--- Windows, each a count of its own.
+-- Windows, each with a count of its own.
 local plain_fixed_window, plain_sliding_window = {}, {}
 
--- The count at a key, and for how long it matters. Who gives back too much may leave a negative
--- one, which is none.
+-- The count at a key, and for how long it matters. Too large a refund may leave a negative count,
+-- which counts as none.
 local function counter(key, lasts)
   local raw = call('GET', key)
   local stored = raw and raw:match('^%-?%d+$') and tonumber(raw)

@@ -1,4 +1,4 @@
--- A limit of zero: nothing passes, nothing is kept.
+-- A limit of zero: nothing passes, nothing is stored.
 local function closed()
   local it = { never = true }
   function it.read() return 0, 0, 0 end
@@ -8,8 +8,8 @@ local function closed()
   return it
 end
 
--- The algorithms, by the number that a rule begins with. Made when they are needed: a call has
--- one or two of them, and to make what nobody needs takes as long as to decide.
+-- The algorithms, by the number that a rule begins with. Created when they are needed: a call has
+-- one or two of them, and creating the unneeded ones would take as long as deciding.
 local MAKERS = { [0] = closed, fixed_window, sliding_window, sliding_log, token_bucket }
 local made = {}
 
@@ -22,10 +22,10 @@ local function algorithm(kind)
   return it
 end
 
--- What a log tells: three numbers for each request.
+-- What a log reports: three numbers for each request.
 local told = {}
 
--- A state in three parts: nil when it is none of ours.
+-- A state in three parts: nil if it is not one of ours.
 local function read(it, rule, value)
   if value then return it.read(rule, value) end
   if it.fresh then return it.fresh() end

@@ -1,4 +1,4 @@
--- Decides what is left, and answers.
+-- Decides what is left, and returns the answer.
 for i = 1, #left, 2 do settle_alone(left[i], left[i + 1]) end
 if #requests > 0 then
   look(count + 1, #KEYS)

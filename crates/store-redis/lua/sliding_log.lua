@@ -1,14 +1,14 @@
 -- Sliding log. State: the entries, as a string; the units in them; the units taken or moved to now.
 -- Rule: kind, limit, window.
 --
--- The string: the width of an entry's units in bytes, all units in four, and then the entries, the
--- oldest first: an instant of seven bytes and its units. A tenth of what a sorted set takes.
+-- The string: the width of an entry's units in bytes, the total of units in four bytes, and then the
+-- entries, oldest first: an instant of seven bytes and its units. A tenth of what a sorted set takes.
 local function sliding_log()
   local it = {}
 
   local HEADER = 5
-  -- Entries above which those of the same 64th of a window become one, at the latest of their times:
-  -- so that no script runs for long. Stricter by at most that much, never laxer.
+  -- Above this many entries, those in the same 64th of a window are merged into one, at the latest
+  -- of their times, so that no script runs for long. Stricter by at most that much, never laxer.
   local MOST = 8192
 
   local FORMAT = { [1] = '>I7I1', [3] = '>I7I3' }
@@ -61,8 +61,8 @@ local function sliding_log()
     return now
   end
 
-  -- Brings a log up to now, and tells what a verdict needs: the count, the newest instant, and the
-  -- one whose leaving makes room for the cost.
+  -- Brings a log up to now, and reports what a verdict needs: the count, the newest instant, and
+  -- the one whose leaving makes room for the cost.
   function it.tell(out, rule, now, entries, units, fresh, cost)
     local changed
     changed, entries, units, fresh = up_to(rule, now, entries, units, fresh)
@@ -102,7 +102,7 @@ local function sliding_log()
     return true, entries, units, fresh
   end
 
-  -- The entries once more, through `change`, which sees each and may swallow it.
+  -- The entries once more, through `change`, which sees each one and may drop it.
   local function rewritten(entries, width, change)
     local format, size = log_format(entries)
     local copy = { pack('>I1I4', width, 0) }

@@ -1,9 +1,10 @@
--- Sliding-window counter. State: when the later of two windows stops to matter, the count of the
+-- Sliding-window counter. State: when the later of two windows stops mattering, the count of the
 -- earlier one, the count of the later one.
 -- Rule: kind, limit, window, scale.
 --
--- Kept as one integer, (index of that instant * scale + the earlier) * scale + the later, as a fixed
--- window is. What does not fit is packed, an instant first: no digit is as small as its first byte.
+-- Stored as one integer, (index of that instant * scale + the earlier) * scale + the later, as a
+-- fixed window is. What does not fit is packed, an instant first: no digit is as small as its first
+-- byte.
 local function sliding_window()
   local it = {}
 
@@ -50,7 +51,7 @@ local function sliding_window()
     if index % 1 > 0 or max(previous, current) >= scale or number > LARGEST then
       return keep(key, raw, pack_three(final, previous, current), final - now)
     end
-    -- Of the same windows, it lives as long as it did: no other write is as cheap.
+    -- In the same windows, it lives as long as before: no other write is as cheap.
     local stored = raw and whole(raw)
     if stored and floor(stored / scale / scale) == index then
       return call('INCRBY', key, format('%.0f', number - stored))

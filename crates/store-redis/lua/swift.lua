@@ -1,5 +1,6 @@
--- The keys that nothing connects, by loops that know what is ordinary and do only that. What they
--- leave is for the algorithms, in full; if they leave nothing, those are not even made.
+-- The keys that nothing connects, handled by loops that know the ordinary case and do only that.
+-- What they leave over is for the full algorithms; if they leave nothing, those are not even
+-- created.
 local swift = { swift_fixed_window, swift_sliding_window, [4] = swift_token_bucket }
 
 local count = 0

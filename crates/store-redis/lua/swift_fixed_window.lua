@@ -1,4 +1,4 @@
--- Counts requests, and looks at what comes of it: mostly, it is what it should be.
+-- Counts requests, and checks the result: mostly, it is what it should be.
 local function swift_fixed_window(rule, first, last)
   local limit, window, scale, cost = rule[2], rule[3], rule[4], rule[6]
   -- A calendar, denied requests that count, or counts that run into the window's index.

@@ -1,5 +1,5 @@
--- Counts requests, and looks at what comes of it, as for a fixed window. Counts that do not fit
--- into the integer are left.
+-- Counts requests, and checks the result, as for a fixed window. Counts that do not fit into the
+-- integer are left over.
 local function swift_sliding_window(rule, first, last)
   local limit, window, scale, cost = rule[2], rule[3], rule[4], rule[6]
   local most = min(limit, scale - 1)
@@ -20,10 +20,10 @@ local function swift_sliding_window(rule, first, last)
         current = 0
       end
       local room, share = limit - current - sum, previous * left
-      -- One of ours, neither from the future, nor run over.
+      -- One of ours, neither from the future nor overflowed.
       done = (before == 0 or before >= square) and previous < scale and current + sum < scale
         and share <= LARGEST
-      -- Past the largest number the right side is not exact, and exact enough.
+      -- Past the largest number the right side is not exact, but exact enough.
       local fits = room >= 0 and share <= room * window
       done = done and (fits or sum == cost)
       if not (done and fits) then

@@ -1,4 +1,4 @@
--- One request of a bucket that is new, or has small numbers and the same rate as ever.
+-- One request to a bucket that is new, or has small numbers and an unchanged rate.
 local function swift_token_bucket(rule, first, last)
   local rate, most, most_rest, cost, cost_rest = rule[2], rule[3], rule[4], rule[6], rule[7]
   local cells = {}

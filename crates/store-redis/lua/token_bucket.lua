@@ -1,9 +1,9 @@
--- Token bucket. State: when it is full again, a rest of that in units of which a microsecond pays
--- back `rate`, and that rate.
--- Rule: kind, rate, the whole microseconds that an empty bucket takes to fill, and their rest.
+-- Token bucket. State: when it is full again, a remainder in units of which a microsecond pays back
+-- `rate`, and that rate.
+-- Rule: kind, rate, the whole microseconds that an empty bucket takes to fill, and the remainder.
 --
--- A cost comes as the microseconds and the rest that it takes to refill. Debts are compared and
--- added as such pairs, so nothing here is multiplied or divided, and nothing rounded.
+-- A cost comes as the microseconds and the remainder that it takes to refill. Debts are compared and
+-- added as such pairs, so nothing here is multiplied, divided or rounded.
 local function token_bucket()
   local it = {}
 
@@ -40,7 +40,8 @@ local function token_bucket()
     return quotient + carried, remainder - carried * new
   end
 
-  -- What is owed now: no more than an empty bucket owes. And whether that is not what is stored.
+  -- What is owed now: no more than an empty bucket owes. And whether that differs from what is
+  -- stored.
   local function debt(rule, now, full_at, rest, rate)
     local micros = full_at - now
     if micros < 0 then return 0, 0, false end
@@ -68,7 +69,8 @@ local function token_bucket()
 
   function it.give(rule, now, full_at, rest, rate, amount, amount_rest)
     local micros, rest = debt(rule, now, full_at, rest, rate)
-    -- A full bucket stays as it is: dated anew, it would owe something if the clock went back.
+    -- A full bucket stays as it is: with a new timestamp, it would owe something if the clock went
+    -- back.
     if micros == 0 and rest == 0 then return false end
     micros, rest = micros - amount, rest - amount_rest
     if rest < 0 then micros, rest = micros - 1, rest + rule[2] end
@@ -76,7 +78,7 @@ local function token_bucket()
     return true, now + micros, rest, rule[2]
   end
 
-  -- To what the time to live of a state was rounded, if that still is long enough.
+  -- What the time to live of a state was rounded to, if that is still long enough.
   local function lasting(raw, full_at)
     if not raw or not SHORT[#raw] then return nil end
     local head, low = parse('>BI6', raw)

@@ -20,9 +20,9 @@ pub(crate) struct Item {
     pub(crate) rule: Rule,
     /// How far the key's own time runs ahead.
     pub(crate) phase: Span,
-    /// Where another limiter keeps the count too; then `key` only tells the slot.
+    /// Set if another limiter keeps the count too; then `key` only determines the slot.
     pub(crate) plain: Option<Box<Plain>>,
-    /// Where its key is in the batch, once it is in one.
+    /// The position of its key in the batch, once it is in one.
     pub(crate) place: usize,
 }
 
@@ -47,7 +47,7 @@ impl Item {
 /// Charges that are decided together.
 pub(crate) type Items = SmallVec<[Item; 1]>;
 
-/// Something to ask of Redis.
+/// Something to ask Redis.
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
     Settle(Items),
@@ -70,12 +70,13 @@ impl Ask {
         }
     }
 
-    /// Whether it concerns keys that another limiter writes too.
+    /// Whether it concerns keys that another limiter also writes.
     pub(crate) fn is_plain(&self) -> bool {
         self.items().iter().any(|item| item.plain.is_some())
     }
 
-    /// Where a Cluster decides it. All its keys are there: the caller saw to that.
+    /// The slot where a Cluster decides it. All its keys are there: the caller has made sure of
+    /// that.
     pub(crate) fn slot(&self) -> u16 {
         self.items().first().map_or(0, |item| item.key.slot())
     }
@@ -88,7 +89,7 @@ impl Ask {
         self.items().first().map_or(nobody, |item| item.charge().subject())
     }
 
-    /// Whether this charge by itself would be the same request.
+    /// Whether this charge alone would be the same request.
     pub(crate) fn is_like(&self, charge: &Charge<'_>) -> bool {
         let Self::Settle(items) = self else { return false };
         let [item] = items.as_slice() else { return false };
@@ -102,18 +103,18 @@ impl Ask {
 /// Whether a request passes, and each charge's verdict.
 pub(crate) type Answer = Result<(bool, Verdicts), StoreError>;
 
-/// Requests that gather for one call.
+/// Requests being collected for one call.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) crowds: Vec<Crowd>,
-    /// How many requests these are.
+    /// How many requests there are.
     pub(crate) requests: usize,
     pub(crate) keys: Vec<Entry>,
     places: HashMap<Fingerprint, usize, RandomState>,
     pub(crate) prices: Vec<(Limit, Cost)>,
 }
 
-/// Requests that are all alike and come one after the other.
+/// Identical requests that follow one another.
 #[derive(Clone, Debug)]
 pub(crate) struct Crowd {
     pub(crate) ask: Ask,
@@ -135,32 +136,32 @@ pub(crate) struct Entry {
     pub(crate) phase: Span,
     /// Requests that are all alike: one limit, one cost.
     pub(crate) times: u64,
-    /// Whether some are not: they have several limits, or another cost, or give back. Then it
-    /// matters in which order they come, also among keys.
+    /// Whether some are not alike: they have several limits, or another cost, or are refunds. Then
+    /// their order matters, even across keys.
     pub(crate) connected: bool,
 }
 
 impl Batch {
-    /// Keys in one call: past this they gain little, and a script must not run for long.
+    /// Keys in one call. Beyond this there is little to gain, and a script must not run for long.
     pub(crate) const MAX_KEYS: usize = 128;
     /// Requests in one call.
     pub(crate) const MAX_REQUESTS: usize = 512;
 
-    /// Whether a request can come along: there is room, and nobody knows another limit for the same
+    /// Whether a request can come along: there is room, and no other limit is known for the same
     /// counter, which happens while a policy is being replaced.
     pub(crate) fn has_room_for(&self, ask: &Ask, size: usize) -> bool {
         let differs = |item: &Item| {
             let entry = self.places.get(&item.counter).map(|place| &self.keys[*place]);
             entry.is_some_and(|entry| self.prices[entry.price].0 != item.rule.limit)
         };
-        // Those have a script of their own, which takes one request.
+        // These have a script of their own, which takes one request.
         let apart = ask.is_plain() || self.crowds.first().is_some_and(|crowd| crowd.ask.is_plain());
         let fits = self.requests + size <= Self::MAX_REQUESTS
             && self.keys.len() + ask.items().len() <= Self::MAX_KEYS;
         self.crowds.is_empty() || (fits && !apart && !ask.items().iter().any(differs))
     }
 
-    /// Whether all its counters are in the call anyway.
+    /// Whether all its counters are in the call already.
     pub(crate) fn knows(&self, ask: &Ask) -> bool {
         ask.items().iter().all(|item| self.places.contains_key(&item.counter))
     }
@@ -193,7 +194,7 @@ impl Batch {
         })
     }
 
-    /// Nothing more comes in.
+    /// Closes the batch: nothing more can be added.
     pub(crate) fn seal(self) -> Parcel {
         Parcel::new(self)
     }

@@ -7,12 +7,12 @@ use tokio::time::Instant;
 
 /// Failures in a row that open it.
 const IN_A_ROW: u32 = 5;
-/// Or half of at least so many in one [`WINDOW`].
+/// Or half of at least this many in one [`WINDOW`].
 const AT_LEAST: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Closed while Redis answers. Once it does not, open until a probe in the background succeeds: user
-/// traffic never finds out.
+/// Closed while Redis answers. Once it does not, open until a background probe succeeds: user
+/// traffic is never used as the probe.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     state: Mutex<State>,
@@ -52,7 +52,7 @@ impl Breaker {
         state.successes += 1;
     }
 
-    /// Says whether this failure opened it: then somebody has to probe.
+    /// Returns whether this failure opened it; if so, somebody has to probe.
     pub(crate) fn failed(&self) -> bool {
         let mut state = self.state.lock();
         state.turn();
@@ -73,7 +73,7 @@ impl Breaker {
 }
 
 impl State {
-    /// Begins to count anew when the window is over.
+    /// Starts counting anew when the window is over.
     #[allow(clippy::disallowed_methods, reason = "measures the store, and decides nothing")]
     fn turn(&mut self) {
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! What can be chosen about a store in Redis.
+//! Options for a store in Redis.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use siphasher::sip128::SipHasher24;
 use crate::url::Place;
 use crate::{KeyFormat, KeyFormatError, RedisConfig, RedisStore};
 
-/// Makes a [`RedisStore`].
+/// Builds a [`RedisStore`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct RedisStoreBuilder {
@@ -21,7 +21,7 @@ pub struct RedisStoreBuilder {
 }
 
 impl RedisStoreBuilder {
-    /// Less than the 20 ms for which Envoy waits, so that it is our answer it gets.
+    /// Less than the 20 ms that Envoy waits, so that Envoy gets our answer and not its own.
     pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(10);
 
     pub(crate) fn new(config: RedisConfig) -> Self {
@@ -36,22 +36,24 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// What every key begins with, for those who share a Redis with others; nothing unless said.
-    /// A [`key_format`](Self::key_format) says all of a name, and has no use for it.
+    /// A prefix for every key, for a Redis that is shared with other applications. Defaults to
+    /// none. Has no effect with a [`key_format`](Self::key_format), which determines the whole
+    /// name.
     pub fn prefix(self, prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), ..self }
     }
 
-    /// Keeps counters under the names and in the form that another limiter uses, so that both
-    /// count together; see [`KeyFormat`]. Our own are faster, smaller, and hold no user text. Charges
-    /// that bring a [template of their own](tidegate_core::Charge::kept_as) are kept by that.
+    /// Keeps counters under the names and in the format that another limiter uses, so that both
+    /// count together; see [`KeyFormat`]. Our own keys are faster, smaller, and hold no user text.
+    /// Charges that bring a [template of their own](tidegate_core::Charge::kept_as) use that
+    /// instead.
     ///
     /// # Errors
     ///
-    /// When Redis is a Cluster and the template has no hash tag that keeps an entity's windows
+    /// If Redis is a Cluster and the template has no hash tag that keeps an entity's windows
     /// together. Limits that the template does not suit are refused when they are decided, with an
-    /// error of the kind [`Misconfigured`](tidegate_store::StoreErrorKind::Misconfigured); to find
-    /// out earlier, ask [`KeyFormat::check`].
+    /// error of kind [`Misconfigured`](tidegate_store::StoreErrorKind::Misconfigured); to find out
+    /// earlier, ask [`KeyFormat::check`].
     pub fn key_format(self, format: KeyFormat) -> Result<Self, KeyFormatError> {
         if self.is_for_a_cluster() {
             format.check_cluster()?;
@@ -63,21 +65,21 @@ impl RedisStoreBuilder {
         matches!(self.config.target.place, Place::Cluster { .. })
     }
 
-    /// The deployment's secret: all its instances must have the same one, or they will not find
-    /// each other's counters. Who does not know it cannot tell which key is whose.
+    /// The deployment's secret. All its instances must have the same one, or they will not find
+    /// each other's counters. Without it, nobody can tell which key is whose.
     pub fn secret(self, secret: &str) -> Self {
         Self { secret: secret_of(secret), ..self }
     }
 
     /// How long a decision may take, whatever happens.
     ///
-    /// Where a file has the policies, that of the most patient one takes its place:
-    /// [`Store::set_deadline`](tidegate_store::Store::set_deadline).
+    /// If the policies come from a file, the deadline of the most patient policy replaces this one:
+    /// see [`Store::set_deadline`](tidegate_store::Store::set_deadline).
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
 
-    /// How many requests may wait for Redis at once; more are an error at once.
+    /// How many requests may wait for Redis at once; beyond that, requests fail immediately.
     pub fn max_waiting(self, max_waiting: usize) -> Self {
         Self { max_waiting, ..self }
     }
@@ -88,13 +90,13 @@ impl RedisStoreBuilder {
         Self { clock_in_hand: true, ..self }
     }
 
-    /// The store. Nothing is connected yet.
+    /// Builds the store. Does not connect yet.
     pub fn build(self) -> RedisStore {
         RedisStore::new(self)
     }
 }
 
-/// A key for the hash of keys, from a text of any length.
+/// Derives a key for hashing keys from a text of any length.
 fn secret_of(text: &str) -> [u8; 16] {
     SipHasher24::new().hash(text.as_bytes()).as_bytes()
 }

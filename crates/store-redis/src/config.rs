@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::url::{RedisUrlError, Target};
 
-/// Where Redis is and how to connect to it. Made from a URL:
+/// Where Redis is and how to connect to it. Parsed from a URL:
 ///
 /// | URL | |
 /// |---|---|
@@ -16,11 +16,11 @@ use crate::url::{RedisUrlError, Target};
 /// | `redis+sentinel://[[user]:password@]host[:port][,...]/service[/database]` | the primary that these Sentinels know; `?sentinel_user=` and `sentinel_password=` for the Sentinels themselves |
 /// | `redis+cluster://[[user]:password@]host[:port][,...]` | a Cluster, found by any of its nodes |
 ///
-/// With TLS the scheme begins with `rediss`. Special characters of a user or a password are
-/// percent-encoded. Nothing that shows a configuration shows its passwords.
+/// With TLS the scheme begins with `rediss`. Special characters in a user name or password are
+/// percent-encoded. Passwords are never shown when a configuration is printed.
 ///
 /// ```
-/// use tidegate_store_redis::RedisConfig;
+/// use tidegate::RedisConfig;
 ///
 /// let config: RedisConfig = "redis://limiter:hunter2@cache.internal/1".parse()?;
 /// let config = config.connections(4);
@@ -28,7 +28,7 @@ use crate::url::{RedisUrlError, Target};
 ///
 /// let error = "redis://cache.internal:port".parse::<RedisConfig>().unwrap_err();
 /// assert!(error.to_string().contains("\"port\" is not a number from 1 to 65535"));
-/// # Ok::<(), tidegate_store_redis::RedisUrlError>(())
+/// # Ok::<(), tidegate::RedisUrlError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
@@ -43,33 +43,32 @@ pub struct RedisConfig {
 }
 
 impl RedisConfig {
-    /// How many connections each server gets, up to 64; two unless said. A connection is one
-    /// pipeline with one task to drive it, so more than a few help only a very busy process.
+    /// How many connections each server gets, up to 64. Defaults to two. A connection is one
+    /// pipeline driven by one task, so more than a few help only a very busy process.
     pub fn connections(self, connections: usize) -> Self {
         Self { connections: connections.clamp(1, MOST_CONNECTIONS), ..self }
     }
 
-    /// How long it may take to connect, from the look-up of the name to the login; 250 ms unless
-    /// said.
+    /// How long it may take to connect, from the name lookup to the login. Defaults to 250 ms.
     pub fn connect_timeout(self, connect_timeout: Duration) -> Self {
         Self { connect_timeout, ..self }
     }
 
-    /// When a connection is replaced by a new one, give or take a fifth; five minutes unless
-    /// said. Names are looked up again then, so that a change is noticed even when the old
-    /// server still answers.
+    /// When a connection is replaced by a new one, give or take a fifth. Defaults to five minutes.
+    /// Names are looked up again at that point, so that a change is noticed even if the old server
+    /// still answers.
     pub fn max_age(self, max_age: Duration) -> Self {
         Self { max_age, ..self }
     }
 
-    /// Trusts the certificates in this PEM file instead of the system's. It is read anew with
+    /// Trusts the certificates in this PEM file instead of the system's. The file is read again for
     /// each connection.
     pub fn ca_file(self, path: impl Into<PathBuf>) -> Self {
         Self { ca_file: Some(path.into()), ..self }
     }
 
-    /// Shows this certificate, with its key, to the server. Both are PEM files, and are read anew
-    /// with each connection.
+    /// Presents this certificate, with its key, to the server. Both are PEM files, read again for
+    /// each connection.
     pub fn client_cert(self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { client_cert: Some((cert.into(), key.into())), ..self }
     }

@@ -18,21 +18,21 @@ use crate::queue::Carrier;
 use crate::script::{PLAIN, PLAIN_AT, SETTLE, SETTLE_AT};
 use crate::{RedisStoreBuilder, plain};
 
-/// Between batches and the link: the script, the breaker and its probe.
+/// Sits between the batches and the link: the script, the breaker and its probe.
 #[derive(Debug)]
 pub(crate) struct Courier {
     link: Link,
-    /// One, or on a Cluster one for each of so many ranges of slots: a node that is down concerns
-    /// nobody whose counters are elsewhere.
+    /// One breaker, or on a Cluster one for each of this many ranges of slots: a node that is down
+    /// affects nobody whose counters are elsewhere.
     breakers: Box<[Breaker]>,
     naming: Arc<Naming>,
-    /// Tells which month it is, roughly.
+    /// Tells roughly which month it is.
     wall: SystemClock,
-    /// The time to decide by, in microseconds, where it is not Redis's.
+    /// The time to decide by, in microseconds, if it is not Redis's.
     clock_in_hand: Option<AtomicU64>,
 }
 
-/// How often a probe looks whether Redis is back: at first, and at most.
+/// How often a probe checks whether Redis is back: at first, and at most.
 const FIRST_PROBE: Duration = Duration::from_millis(50);
 const LAST_PROBE: Duration = Duration::from_millis(500);
 /// How long it waits for the answer.
@@ -55,13 +55,13 @@ impl Courier {
         self.link.is_cluster()
     }
 
-    /// Where a request is decided. Only a Cluster has slots, and working one out takes a while.
+    /// Where a request is decided. Only a Cluster has slots, and computing one takes a while.
     pub(crate) fn place(&self, ask: &Ask) -> Place {
         let slot = if self.is_cluster() { ask.slot() } else { 0 };
         Place { slot, subject: ask.subject() }
     }
 
-    /// Whether nobody asks for what is in this slot at the moment.
+    /// Whether requests for this slot are currently being turned away.
     pub(crate) fn is_open(&self, slot: u16) -> bool {
         self.breaker(slot).is_open()
     }
@@ -81,7 +81,7 @@ impl Courier {
         }
     }
 
-    /// What an operator should know about how Redis is set up, or why that is not known.
+    /// What an operator should know about how Redis is set up, or why that is unknown.
     pub(crate) async fn doubts(&self) -> Vec<String> {
         let memory = timeout(PROBE_TIMEOUT, self.link.memory(0)).await;
         match memory {
@@ -96,8 +96,8 @@ impl Courier {
         }
     }
 
-    /// What Redis holds. Of a Cluster nobody knows all of it, and a user who may not ask is told
-    /// nothing.
+    /// What Redis holds. For a Cluster the total is unknown, and a user without permission to ask
+    /// learns nothing.
     pub(crate) async fn usage(&self) -> Result<Usage, StoreError> {
         if self.link.is_cluster() {
             return Ok(Usage::default());
@@ -121,7 +121,7 @@ impl Courier {
         &self.link
     }
 
-    /// A caller stopped waiting, while calls on these connections were late.
+    /// A caller stopped waiting while calls on these connections were late.
     pub(crate) fn timed_out(self: &Arc<Self>, place: Place, late: &[usize]) {
         late.iter().for_each(|lane| self.link.timed_out(place.slot, *lane));
         self.failed(place);
@@ -134,7 +134,7 @@ impl Courier {
         }
     }
 
-    /// Whether Redis decides again: a decision about nobody, where it was asked in vain.
+    /// Whether Redis decides again: makes a decision about nobody, at the place that failed.
     async fn probe(&self, place: Place) -> bool {
         let mut batch = Batch::default();
         self.naming.probe(place.subject).into_iter().for_each(|ask| batch.add(Crowd::of_one(ask)));
@@ -201,8 +201,8 @@ impl Courier {
         }
     }
 
-    /// Requests that cannot be decided in one call, because their slot moves and the keys of some
-    /// have moved already. All at once, so that nobody waits for the others.
+    /// Requests that cannot be decided in one call, because their slot is moving and the keys of
+    /// some have already moved. All at once, so that none waits for the others.
     async fn carry_apart(self: &Arc<Self>, lane: usize, parcel: &Parcel) -> Vec<Answer> {
         let flights: Vec<_> = apart(parcel.crowds())
             .into_iter()
@@ -225,7 +225,7 @@ impl Courier {
     }
 }
 
-/// Requests, those with the same keys together, with the places of their answers.
+/// Requests, grouped by identical keys, with the positions of their answers.
 fn apart(crowds: &[Crowd]) -> Vec<(Vec<usize>, Parcel)> {
     let mut parts: Vec<(Vec<usize>, Batch)> = Vec::new();
     let mut known: HashMap<Vec<Fingerprint>, usize> = HashMap::new();
@@ -243,14 +243,14 @@ fn apart(crowds: &[Crowd]) -> Vec<(Vec<usize>, Parcel)> {
     parts.into_iter().map(|(places, batch)| (places, batch.seal())).collect()
 }
 
-/// Where something is kept: a slot, and whose tag leads there.
+/// Where something is stored: a slot, and whose tag leads there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) slot: u16,
     pub(crate) subject: Fingerprint,
 }
 
-/// Looks whether Redis is back, until it is.
+/// Checks whether Redis is back, until it is.
 struct Probing {
     courier: Weak<Courier>,
     place: Place,
@@ -270,8 +270,8 @@ impl Probing {
     }
 }
 
-/// Redis is back; or the runtime has ended on which we would have noticed, and callers on another
-/// one have to find out.
+/// Either Redis is back, or the runtime on which we would have noticed has ended, and callers on
+/// another one have to find out.
 impl Drop for Probing {
     fn drop(&mut self) {
         if let Some(courier) = self.courier.upgrade() {
@@ -280,7 +280,7 @@ impl Drop for Probing {
     }
 }
 
-/// Whether a failure says something about Redis, and not about a few keys.
+/// Whether a failure says something about Redis as a whole, and not just about a few keys.
 fn is_of_the_server(failure: &Failure) -> bool {
     failure.kind != StoreErrorKind::WrongType && !failure.keys_apart
 }
@@ -289,5 +289,5 @@ fn abandoned() -> StoreError {
     StoreError::new(StoreErrorKind::Lost, "the runtime that carried the request has ended")
 }
 
-/// Neighbours among slots are mostly on one node.
+/// Neighbouring slots are mostly on the same node.
 const BREAKERS_ON_A_CLUSTER: usize = 64;

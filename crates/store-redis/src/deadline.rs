@@ -1,10 +1,10 @@
-//! How long anybody waits for Redis.
+//! How long anyone waits for Redis.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The longest that a decision may take. It may change while decisions are made.
+/// The longest that a decision may take. It may change while decisions are being made.
 #[derive(Debug)]
 pub(crate) struct Deadline(AtomicU64);
 

@@ -8,13 +8,14 @@ use tidegate_core::{AlgorithmKind, Charge};
 /// A key's name: `{abc}s` and eight bytes, after the deployment's prefix.
 ///
 /// The tag in braces comes from the subject, so that all limits of one subject share a slot of a
-/// Cluster; there are 2^18 tags, so slots fill evenly. A letter for the algorithm and the version of
-/// its schema follows, so that no change of ours ever reads what it does not understand. The rest
-/// is of the counter's fingerprint: with the tag, 82 bits. Among a billion keys two are the same
-/// with a chance of one in ten million.
+/// Cluster; there are 2^18 tags, so slots fill evenly. A letter for the algorithm and the version
+/// of its schema follows, so that a new version never reads what it does not understand. The rest
+/// comes from the counter's fingerprint: with the tag, 82 bits. Among a billion keys, the chance
+/// that any two are the same is one in ten million.
 ///
-/// No user text is in a name, so nobody can choose a slot or reach another's key. And it is 14
-/// bytes long, which is what fits into a block of 16 in Redis: with a million keys, that matters.
+/// A name holds no user text, so nobody can choose a slot or reach another caller's key. And it is
+/// 14 bytes long, which is what fits into a 16-byte block in Redis: with a million keys, that
+/// matters.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct KeyName(Text);
 
@@ -35,7 +36,7 @@ impl KeyName {
         Self(name)
     }
 
-    /// The notice board's, of the same form.
+    /// The notice board's name, in the same form.
     pub(crate) fn of_board(prefix: &[u8], tag: u64, rest: u64) -> Self {
         let mut name = Text::from_slice(prefix);
         name.push(b'{');
@@ -45,7 +46,7 @@ impl KeyName {
         Self(name)
     }
 
-    /// As another limiter calls it.
+    /// A name given by another limiter.
     pub(crate) fn given(name: Vec<u8>) -> Self {
         Self(name.into())
     }
@@ -54,7 +55,7 @@ impl KeyName {
         &self.0
     }
 
-    /// Where a Cluster keeps it.
+    /// The slot in which a Cluster keeps it.
     pub(crate) fn slot(&self) -> u16 {
         crate::slot::of_key(&self.0)
     }
@@ -79,7 +80,7 @@ const fn letter(kind: AlgorithmKind) -> u8 {
         AlgorithmKind::SlidingWindow => b's',
         AlgorithmKind::SlidingLog => b'l',
         AlgorithmKind::TokenBucket => b't',
-        // A new algorithm must say here how its keys are told apart.
+        // A new algorithm must say here how its keys are distinguished.
         _ => b'?',
     }
 }

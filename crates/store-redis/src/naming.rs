@@ -1,4 +1,4 @@
-//! What counters are called: by our own names, or by those of another limiter.
+//! What counters are called: our own names, or another limiter's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::{KeyFormat, KeyFormatError, RedisStoreBuilder};
 pub(crate) struct Naming {
     prefix: Vec<u8>,
     secret: [u8; 16],
-    /// For charges that bring no template along.
+    /// For charges that bring no template.
     format: Option<Arc<KeyFormat>>,
     /// Templates that charges have brought along.
     given: Mutex<HashMap<Box<str>, Arc<KeyFormat>>>,
     on_a_cluster: bool,
 }
 
-/// A configuration has a few; more are not kept at hand.
+/// A configuration has a few; more are not cached.
 const MOST_GIVEN: usize = 1_000;
 
 impl Naming {
@@ -39,12 +39,12 @@ impl Naming {
         }
     }
 
-    /// Whether a charge's key has a name of ours, and not that of another limiter.
+    /// Whether a charge's key has a name of ours rather than another limiter's.
     pub(crate) fn is_ours(&self, charge: &Charge<'_>) -> bool {
         charge.key_format().map_or(self.format.is_none(), str::is_empty)
     }
 
-    /// How another limiter names a charge's key; `None` where we do.
+    /// How another limiter names a charge's key; `None` if we name it.
     fn format_of(&self, charge: &Charge<'_>) -> Result<Option<Arc<KeyFormat>>, StoreError> {
         match charge.key_format() {
             None => Ok(self.format.clone()),
@@ -53,7 +53,7 @@ impl Naming {
         }
     }
 
-    /// Reads a template, once.
+    /// Parses a template, once.
     fn read(&self, template: &str) -> Result<Arc<KeyFormat>, StoreError> {
         let mut given = self.given.lock();
         if let Some(format) = given.get(template) {
@@ -82,7 +82,7 @@ impl Naming {
         }
     }
 
-    /// A charge to send; an error when the format cannot keep such a limit.
+    /// A charge to send; an error if the format cannot store such a limit.
     pub(crate) fn item(&self, charge: &Charge<'_>) -> Result<Item, StoreError> {
         let item = Item::new(&self.prefix, charge);
         let Some(format) = self.format_of(charge)? else { return Ok(item) };
@@ -113,13 +113,13 @@ impl Naming {
     }
 
     /// A decision that concerns nobody, next to the counters of `subject`, to see whether Redis
-    /// decides at all. It writes, since Redis may be able to do no more than read.
+    /// decides at all. It writes, since Redis may be able only to read.
     pub(crate) fn probe(&self, subject: Fingerprint) -> Option<Ask> {
         let format = self.format_of_probe();
         let limit = probe_limit(format.as_deref())?;
         let id = Fingerprint::new(0, 0);
         let rule = Rule { id, limit, enforced: true, staggered: false };
-        // The tag is made of the lower half.
+        // The tag is made from the lower half.
         let nobody = Fingerprint::new(0, subject.low());
         let template = format.map(|format| format.to_string()).unwrap_or_default();
         let charge = Charge::new(nobody, Cost::ONE, &rule).named(PROBE).of_limit(PROBE);
@@ -127,7 +127,7 @@ impl Naming {
         Some(Ask::Settle(std::iter::once(item).collect()))
     }
 
-    /// One that is in use, if any is: a user may be allowed no other names.
+    /// One that is in use, if any is: the user may have no access to other names.
     fn format_of_probe(&self) -> Option<Arc<KeyFormat>> {
         self.format.clone().or_else(|| self.given.lock().values().next().cloned())
     }
@@ -141,7 +141,7 @@ fn probe_limit(format: Option<&KeyFormat>) -> Option<Limit> {
     })
 }
 
-/// Two limits must not count in one key: each would see the other's requests.
+/// Two limits must not count in the same key: each would see the other's requests.
 fn refuse_shared(items: &Items) -> Result<(), StoreError> {
     let shares = |one: &Item, other: &Item| one.key == other.key && one.counter != other.counter;
     let mut pairs = items
@@ -165,5 +165,5 @@ fn refused(error: KeyFormatError) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, error.to_string())
 }
 
-/// What nobody is called.
+/// The name of nobody.
 const PROBE: &str = "tidegate-probe";

@@ -1,5 +1,5 @@
-//! MessagePack, as far as we need it: lists of whole numbers and texts, which Redis unpacks at
-//! once.
+//! MessagePack, as far as we need it: lists of whole numbers and texts, which Redis unpacks in one
+//! go.
 
 /// Begins a list of `length` values.
 pub(crate) fn list(out: &mut Vec<u8>, length: usize) {
@@ -16,7 +16,7 @@ pub(crate) fn list(out: &mut Vec<u8>, length: usize) {
     }
 }
 
-/// A number below 2^53: more would not arrive exactly.
+/// A number below 2^53: anything larger would not arrive exactly.
 pub(crate) fn number(out: &mut Vec<u8>, number: u64) {
     match number {
         0..0x80 => out.push(number as u8),
@@ -40,7 +40,7 @@ pub(crate) fn negative(out: &mut Vec<u8>, number: i8) {
     out.push(number.max(-32) as u8);
 }
 
-/// Bytes, of which there must be less than 2^16.
+/// Bytes, which must be fewer than 2^16.
 pub(crate) fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(0xda);
     out.extend((bytes.len() as u16).to_be_bytes());

@@ -9,8 +9,8 @@ use crate::link::Reply;
 use crate::replay::Replay;
 use crate::{pack, plain, rule};
 
-/// Requests on their way to Redis in one call. Keys that nothing connects come first, those of one
-/// rule together: a loop for each rule is what makes a call cheap.
+/// Requests on their way to Redis in one call. Keys that nothing connects come first, grouped by
+/// rule: one loop per rule is what makes a call cheap.
 #[derive(Debug)]
 pub(crate) struct Parcel {
     batch: Batch,
@@ -45,7 +45,7 @@ impl Parcel {
         self.crowds().first().map(|crowd| &crowd.ask)
     }
 
-    /// The one request, if it concerns keys that another limiter writes too.
+    /// The one request, if it concerns keys that another limiter also writes.
     pub(crate) fn plain(&self) -> Option<&Ask> {
         self.first().filter(|ask| ask.is_plain())
     }
@@ -95,7 +95,7 @@ impl Parcel {
         out
     }
 
-    /// The keys that nothing connects: how many there are of each rule, and the requests that each
+    /// The keys that nothing connects: how many there are of each rule, and how many requests each
     /// has, unless that is one for all of them.
     fn write_runs(&self, out: &mut Vec<u8>) {
         let alone = self.entries().filter(|entry| !entry.connected);
@@ -109,7 +109,7 @@ impl Parcel {
         times.for_each(|times| pack::number(out, times));
     }
 
-    /// Nearly always none has one.
+    /// Nearly always, none has one.
     fn write_phases(&self, out: &mut Vec<u8>) {
         let staggered = self.batch.keys.iter().any(|entry| !entry.phase.is_zero());
         let phases = self.entries().filter(|_| staggered).map(|entry| entry.phase);
@@ -128,7 +128,7 @@ impl Parcel {
         out.append(&mut requests);
     }
 
-    /// Writes one request, and says how many numbers that took; see `connected.lua`.
+    /// Writes one request, and returns how many numbers that took; see `connected.lua`.
     fn write_request(&self, ask: &Ask, out: &mut Vec<u8>) -> usize {
         match ask {
             Ask::Settle(items) => match items.as_slice() {
@@ -163,7 +163,7 @@ impl Parcel {
         3
     }
 
-    /// What each request is told, in their order.
+    /// The answer to each request, in order.
     pub(crate) fn answers(&self, reply: &Reply) -> Vec<Answer> {
         if let Some(ask) = self.plain() {
             return vec![plain::answer(ask, reply).unwrap_or_else(|| Err(misunderstood()))];
@@ -179,7 +179,7 @@ impl Parcel {
         self.each().map(|_| Err(error.clone())).collect()
     }
 
-    /// Every request, in their order.
+    /// Every request, in order.
     fn each(&self) -> impl Iterator<Item = &Ask> {
         self.crowds().iter().flat_map(|crowd| std::iter::repeat_n(&crowd.ask, crowd.size))
     }

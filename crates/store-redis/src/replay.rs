@@ -1,8 +1,8 @@
-//! From the states that a script found to the verdicts: the same requests once more, by `core`.
+//! From the states that a script found to the verdicts: the same requests, replayed by `core`.
 //!
-//! A script decides and stores. What to tell (remaining, retry_after, reset_after) follows from the
-//! state it found, the time, and the request, so it is worked out here, by the code that every
-//! other store uses.
+//! A script decides and stores. The rest of the verdict (remaining, retry_after, reset_after)
+//! follows from the state it found, the time, and the request, so it is worked out here, by the
+//! same code that every other store uses.
 
 use smallvec::SmallVec;
 use tidegate_core::{Accounts, Charge, Cost, Limit, State, Timestamp, Verdict, settle};
@@ -13,8 +13,8 @@ use crate::link::Reply;
 use crate::parcel::Parcel;
 use crate::state;
 
-/// In place of a state: the value in Redis is none of ours, as the script saw when it read it, or
-/// when it wrote.
+/// In place of a state: the value in Redis is not one of ours, as the script noticed when it read
+/// it, or when it wrote.
 const DAMAGED: i64 = 1;
 const OCCUPIED: i64 = 3;
 
@@ -23,26 +23,26 @@ pub(crate) struct Replay<'a> {
     parcel: &'a Parcel,
     now: Timestamp,
     keys: Vec<Found>,
-    /// Three numbers for every charge on a log: of keys that nothing connects one key after the
-    /// other, of the rest in the order of their requests.
+    /// Three numbers for every charge on a log: for keys that nothing connects, key by key; for the
+    /// rest, in the order of their requests.
     told: &'a [Reply],
-    /// Where the next ones of connected keys are.
+    /// Where the next numbers for connected keys are.
     next: usize,
 }
 
-/// What was found of a key.
+/// What was found for a key.
 struct Found {
-    /// What it is by now.
+    /// Its current state.
     state: State,
     damaged: bool,
-    /// Whether the script told anything of it.
+    /// Whether the script reported anything about it.
     is_told: bool,
-    /// Where the next numbers told of it are, if nothing connects it.
+    /// Where the next numbers reported about it are, if nothing connects it.
     next: Option<usize>,
 }
 
 impl<'a> Replay<'a> {
-    /// `None` when the answer has not the shape it must have.
+    /// `None` if the answer does not have the shape it must have.
     pub(crate) fn new(parcel: &'a Parcel, reply: &'a Reply) -> Option<Self> {
         let Reply::Array(values) = reply else { return None };
         let (found, rest) = values.split_at_checked(parcel.keys())?;
@@ -90,7 +90,7 @@ impl<'a> Replay<'a> {
                 StoreErrorKind::WrongType,
                 format!("key {:?} holds a value that is none of ours", item.key),
             )
-            // The script may have found out when it had written the others.
+            // The script may have found out only after it had written the others.
             .with_outcome(ask.items().len() > 1)),
         }
     }
@@ -109,7 +109,7 @@ impl<'a> Replay<'a> {
         change(&mut self.found(item).state, &item.rule.limit, now)
     }
 
-    /// The log, as the script tells it to this charge.
+    /// The log, as the script reports it for this charge.
     fn told_log(&mut self, item: &Item, cost: Cost) -> Option<State> {
         if !is_log(&item.rule.limit) {
             return None;
@@ -132,7 +132,7 @@ impl<'a> Replay<'a> {
 
 pub(crate) type Charges<'a> = SmallVec<[Charge<'a>; 1]>;
 
-/// The charges of one request at their states.
+/// The charges of one request, with their states.
 struct Sitting<'r, 'a> {
     replay: &'r mut Replay<'a>,
     items: &'r [Item],
@@ -161,7 +161,7 @@ impl Accounts for Sitting<'_, '_> {
     }
 }
 
-/// A log, unless its limit is zero: then the script has nothing to tell.
+/// Whether it is a log, unless its limit is zero: then the script has nothing to report.
 fn is_log(limit: &Limit) -> bool {
     matches!(limit, Limit::SlidingLog(_)) && limit.capacity() > 0
 }

@@ -1,4 +1,4 @@
-//! Limits and costs as the scripts want them: whole numbers below 2^53.
+//! Limits and costs in the form the scripts expect: whole numbers below 2^53.
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::TokenBucket;
@@ -13,8 +13,7 @@ const SLIDING_WINDOW: u64 = 2;
 const SLIDING_LOG: u64 = 3;
 const TOKEN_BUCKET: u64 = 4;
 
-/// Writes a limit's parameters, as the head of the algorithm's script lists them, and a cost behind
-/// them.
+/// Writes a limit's parameters, as listed at the top of the algorithm's script, followed by a cost.
 pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, units_asked: Cost, now: Timestamp) {
     let quota = limit.quota();
     let (units, window) = (quota.limit(), quota.window().as_micros());
@@ -43,14 +42,14 @@ pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, units_asked: Cost, now: Ti
 fn ends(limit: &Limit, now: Timestamp) -> SmallVec<[u64; 3]> {
     let Limit::FixedWindow(by) = limit else { return SmallVec::new() };
     let Some(calendar) = by.calendar() else { return SmallVec::new() };
-    // From a day ago on: it may be behind, too.
+    // Starting a day ago: Redis's clock may be behind, too.
     let first = calendar.end(now.before(Span::from_days(1)));
     let ends = std::iter::successors(Some(first), |end| Some(calendar.end(*end)));
     ends.take(3).map(Timestamp::as_micros).collect()
 }
 
-/// What a script is told of a cost: units, or for a bucket the time that they take to refill, in
-/// microseconds and a rest.
+/// A cost as a script expects it: units, or for a bucket the time that they take to refill, in
+/// microseconds and a remainder.
 pub(crate) fn cost(limit: &Limit, cost: Cost) -> (u64, u64) {
     match limit {
         Limit::TokenBucket(by) if limit.capacity() > 0 => {
@@ -65,16 +64,15 @@ pub(crate) fn cost(limit: &Limit, cost: Cost) -> (u64, u64) {
     }
 }
 
-/// How long an empty bucket takes to fill. The constructor of a limit saw to it that this is less
+/// How long an empty bucket takes to fill. The constructor of a limit ensures that this is less
 /// than a thousand days.
 fn brim(by: &TokenBucket) -> (u64, u64) {
     let (micros, rest) = by.refill_time(Limit::TokenBucket(*by).capacity());
     (u64::try_from(micros).unwrap_or(u64::MAX >> 12), rest)
 }
 
-/// What a fixed window's index is multiplied by to make room for its count: together they stay
-/// below 2^53 for another hundred years. Depends on nothing but the window, which a counter never
-/// changes.
+/// The factor for a fixed window's index, which makes room for its count: together they stay below
+/// 2^53 for another hundred years. Depends only on the window, which never changes for a counter.
 pub(crate) fn scale(window: u64) -> u64 {
     2 << window.max(1).ilog2().min(50)
 }

@@ -1,4 +1,4 @@
-//! The scripts: texts that are one text with its parts in order.
+//! The scripts: each is one text, assembled from its parts in order.
 
 use std::sync::LazyLock;
 
@@ -8,15 +8,15 @@ use crate::link::Script;
 pub(crate) static SETTLE: LazyLock<Script> =
     LazyLock::new(|| assemble(include_str!("../lua/clock.lua")));
 
-/// Decides, by a clock in hand: for tests.
+/// Decides by a given clock, for tests.
 pub(crate) static SETTLE_AT: LazyLock<Script> =
     LazyLock::new(|| assemble(include_str!("../lua/clock_in_hand.lua")));
 
-/// Decides over keys that another limiter writes too, by Redis's clock.
+/// Decides over keys that another limiter also writes, by Redis's clock.
 pub(crate) static PLAIN: LazyLock<Script> =
     LazyLock::new(|| assemble_plain(include_str!("../lua/clock.lua")));
 
-/// The same by a clock in hand: for tests.
+/// The same by a given clock, for tests.
 pub(crate) static PLAIN_AT: LazyLock<Script> =
     LazyLock::new(|| assemble_plain(include_str!("../lua/clock_in_hand.lua")));
 
@@ -64,7 +64,7 @@ fn assemble_plain(clock: &str) -> Script {
     Script::new(parts.map(without_comments).concat())
 }
 
-/// Comments are for readers; Redis need not keep them, nor we send them.
+/// Comments are for readers; Redis need not store them, and we need not send them.
 fn without_comments(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("--"));
     lines.filter(|line| !line.trim().is_empty()).flat_map(|line| [line, "\n"]).collect()

@@ -1,14 +1,14 @@
 //! Slots of a Redis Cluster.
 
-/// All of them.
+/// The number of slots.
 pub(crate) const COUNT: u16 = 16_384;
 
-/// The slot of a key: the CRC16 of its hash tag, or of all of it where there is none.
+/// The slot of a key: the CRC16 of its hash tag, or of the whole key if there is none.
 pub(crate) fn of_key(key: &[u8]) -> u16 {
     crc16(tag(key)) % COUNT
 }
 
-/// What is between the first brace and the next closing one, unless that is nothing.
+/// The text between the first opening brace and the next closing one, unless it is empty.
 fn tag(key: &[u8]) -> &[u8] {
     let find = |from: usize, byte: u8| {
         key.iter().skip(from).position(|other| *other == byte).map(|at| from + at)
@@ -20,7 +20,7 @@ fn tag(key: &[u8]) -> &[u8] {
     tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
-/// CRC16-XMODEM, as Redis has it.
+/// CRC16-XMODEM, as Redis uses it.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {

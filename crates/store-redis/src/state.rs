@@ -1,4 +1,4 @@
-//! States as the scripts keep them.
+//! States as the scripts store them.
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{FixedWindow, SlidingWindow, TokenBucket};
@@ -6,7 +6,7 @@ use tidegate_core::{Cost, Limit, Span, State, Timestamp};
 
 use crate::rule::{half_scale, scale};
 
-/// The state that was found; `None` when it is not one of ours.
+/// The state that was found; `None` if it is not one of ours.
 pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<State> {
     match limit {
         Limit::FixedWindow(_) => {
@@ -27,13 +27,13 @@ pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<State> {
             let (full_at, rest, rate) = three(&without_rounding(raw))?;
             Some(State::TokenBucket(TokenBucket::state(full_at, rest, rate)))
         }
-        // A log stays where it is; the script tells what a verdict needs.
+        // A log stays where it is; the script reports what a verdict needs.
         Limit::SlidingLog(_) => None,
     }
 }
 
 /// A log that decides this cost as the whole one would: from its count, its newest instant, and the
-/// one whose leaving makes room. `None` when the limit is no log.
+/// one whose leaving makes room. `None` if the limit is not a log.
 pub(crate) fn told_log(
     limit: &Limit,
     cost: Cost,
@@ -61,7 +61,8 @@ pub(crate) fn counted(limit: &Limit, number: u64) -> Option<State> {
     Some(State::FixedWindow(FixedWindow::state(instant(end), count)))
 }
 
-/// A bucket without what `token_bucket.lua` notes for itself: four bits of what is not a long state.
+/// A bucket without what `token_bucket.lua` notes for itself: four bits in every state but the long
+/// one.
 fn without_rounding(raw: &[u8]) -> SmallVec<[u8; 24]> {
     let mut raw = SmallVec::from_slice(raw);
     if let (11 | 15, Some(head)) = (raw.len(), raw.first_mut()) {
@@ -70,14 +71,14 @@ fn without_rounding(raw: &[u8]) -> SmallVec<[u8; 24]> {
     raw
 }
 
-/// What `whole` of `arithmetic.lua` reads: a number as INCRBY writes it.
+/// What `whole` in `arithmetic.lua` reads: a number as INCRBY writes it.
 fn whole(raw: &[u8]) -> Option<u64> {
     let is_one = matches!(raw, [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit));
     let number = std::str::from_utf8(raw).ok().filter(|_| is_one)?.parse().ok()?;
     (number < 1 << 53).then_some(number)
 }
 
-/// What `pack_three` makes: an instant, and two numbers of two, four or seven bytes.
+/// What `pack_three` produces: an instant, and two numbers of two, four or seven bytes.
 fn three(raw: &[u8]) -> Option<(Timestamp, u64, u64)> {
     let width = match raw.len() {
         11 => 2,
@@ -89,7 +90,7 @@ fn three(raw: &[u8]) -> Option<(Timestamp, u64, u64)> {
     Some((instant, number(raw, 7, width), number(raw, 7 + width, width)))
 }
 
-/// Ends of windows may lie past the latest time at which anything is decided.
+/// The end of a window may lie past the latest time at which anything is decided.
 fn instant(micros: u64) -> Timestamp {
     Timestamp::ZERO + Span::from_micros(micros)
 }

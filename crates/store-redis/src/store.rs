@@ -19,18 +19,18 @@ use crate::{RedisConfig, RedisStoreBuilder, board};
 
 /// Counters that every instance shares, in Redis: standalone, behind Sentinel, or a Cluster.
 ///
-/// Decisions are those of the embedded store, to the last unit. A script decides in Redis, by
-/// Redis's clock, so it does not matter what time the instances think it is. Many decisions share
-/// a call.
+/// Decisions are the same as the embedded store's, to the last unit. A script decides in Redis, by
+/// Redis's clock, so it does not matter what time the instances think it is. Many decisions share a
+/// call.
 ///
-/// Nothing is connected when the store is made, and nothing ever waits longer than the deadline: a
-/// Redis that is down or hangs is an error, and what that means is the policy's to say.
+/// Building the store does not connect, and nothing ever waits longer than the deadline: a Redis
+/// that is down or hangs is an error, and the policy says what that means.
 #[derive(Debug)]
 pub struct RedisStore {
     courier: Arc<Courier>,
-    /// For keys of ours.
+    /// For our own keys.
     queues: Queues,
-    /// For keys that another limiter writes too: each of their calls has one request.
+    /// For keys that another limiter also writes: each of their calls has one request.
     plain_queues: Queues,
     naming: Arc<Naming>,
     board: KeyName,
@@ -39,7 +39,7 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Chooses what is not in the URL.
+    /// Configures what is not in the URL.
     pub fn builder(config: RedisConfig) -> RedisStoreBuilder {
         RedisStoreBuilder::new(config)
     }
@@ -55,8 +55,8 @@ impl RedisStore {
             ways.into_iter().map(queue).collect()
         };
         let of_few = || (0..lanes).map(|lane| vec![lane; FLIGHTS_OF_FEW]).collect();
-        // Where calls may have any company, there is one queue, and each of its connections has a
-        // call under way at most.
+        // Where calls may have any company, there is one queue, and each of its connections has at
+        // most one call under way.
         let of_many = || vec![(0..lanes).rev().collect()];
         Self {
             queues: queues(if courier.is_cluster() { of_few() } else { of_many() }),
@@ -69,14 +69,14 @@ impl RedisStore {
         }
     }
 
-    /// Whether Redis is being asked at the moment. While it does not answer it is not, and only a
-    /// probe in the background looks whether it is back.
+    /// Whether Redis is currently being asked. While it does not answer it is not, and only a
+    /// background probe checks whether it is back.
     pub fn is_available(&self) -> bool {
         !self.courier.is_any_open()
     }
 
-    /// What an operator should know about how Redis is set up, such as that it may drop counters; or
-    /// why that is not known, such as that it cannot be reached.
+    /// What an operator should know about how Redis is set up, such as that it may drop counters;
+    /// or why that is unknown, such as that it cannot be reached.
     pub async fn doubts(&self) -> Vec<String> {
         self.courier.doubts().await
     }
@@ -95,8 +95,8 @@ impl RedisStore {
         self.courier.set_now(now);
     }
 
-    /// The name of a charge's key in Redis. Where a [`KeyFormat`](crate::KeyFormat) has a key for
-    /// each window, a `*` stands for the window.
+    /// The name of a charge's key in Redis. If a [`KeyFormat`](crate::KeyFormat) has a key for each
+    /// window, a `*` stands for the window.
     pub fn key_name(&self, charge: &Charge<'_>) -> Vec<u8> {
         self.naming.key_name(charge).as_bytes().to_vec()
     }
@@ -110,7 +110,7 @@ impl RedisStore {
         self.answer(if is_open { Err(unasked()) } else { Ok(queue.ask(ask)) }, place, queue)
     }
 
-    /// The same for a charge that somebody else waits for already, in the same way.
+    /// The same for a charge that another caller is already waiting for, in the same way.
     fn join(&self, charge: &Charge<'_>) -> Option<impl Future<Output = Answer> + Send> {
         if self.courier.is_cluster() || self.courier.is_open(0) || !self.naming.is_ours(charge) {
             return None;
@@ -132,19 +132,19 @@ impl RedisStore {
 
     #[cold]
     fn timed_out(&self, place: Place, queue: &Queue<Arc<Courier>>) -> StoreError {
-        // It left after it was asked, so it is under way for less than that.
+        // It left after it was requested, so it has been under way for less than that.
         let late = queue.overdue(self.deadline.get() / 2);
         self.courier.timed_out(place, &late);
         let message = format!("no answer within {:?}", self.deadline.get());
         StoreError::new(StoreErrorKind::Timeout, message)
     }
 
-    /// Charges that are kept in different places, on a Cluster or because only some are shared with
-    /// another limiter: one place after the other. Where one denies, the others get back what they
-    /// gave.
+    /// Charges that are stored in different places, on a Cluster or because only some are shared
+    /// with another limiter: one place after the other. If one denies, what was taken from the
+    /// others is given back.
     ///
     /// Between taking and giving back, others see too little left: at most one request's cost for
-    /// each such request under way. Never does anyone see too much.
+    /// each such request under way. Nobody ever sees too much.
     async fn settle_apart(&self, groups: Groups, out: &mut Verdicts) -> Result<bool, StoreError> {
         let first = out.len();
         let total: usize = groups.iter().map(|(_, items)| items.len()).sum();
@@ -180,7 +180,7 @@ impl RedisStore {
 
     async fn give_back(&self, paid: Vec<Item>) {
         for item in paid.into_iter().filter(|item| !item.cost.is_peek()) {
-            // Who cannot be given back to errs on the strict side.
+            // A refund that fails errs on the strict side.
             let _ = self.ask(Ask::Refund(item)).await;
         }
     }
@@ -188,7 +188,7 @@ impl RedisStore {
 
 type Queues = Vec<Arc<Queue<Arc<Courier>>>>;
 
-/// All requests of a key take the same way, so that they find company.
+/// All requests for a key take the same route, so that they find company.
 fn queue(queues: &Queues, counter: Fingerprint) -> &Arc<Queue<Arc<Courier>>> {
     &queues[counter.low() as usize % queues.len()]
 }
@@ -201,15 +201,15 @@ fn unasked() -> StoreError {
     )
 }
 
-/// Until a verdict is there.
+/// A placeholder until the verdict is there.
 const UNKNOWN: Verdict =
     Verdict { allowed: false, limit: 0, remaining: 0, retry_after: None, reset_after: Span::ZERO };
 
-/// Calls under way on one connection where each carries little: on a Cluster one slot's keys, with a
+/// Calls under way on one connection if each carries little: on a Cluster one slot's keys, with a
 /// key format one request.
 const FLIGHTS_OF_FEW: usize = 256;
 
-/// Charges by the place they are kept in, with their places in the request.
+/// Charges grouped by where they are stored, with their positions in the request.
 type Groups = Vec<(Vec<usize>, Items)>;
 
 /// Whether only some are shared with another limiter.

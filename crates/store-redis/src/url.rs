@@ -1,4 +1,4 @@
-//! Reads where Redis is, as people write it.
+//! Parses where Redis is, the way people write it.
 
 mod show;
 #[cfg(test)]
@@ -59,7 +59,7 @@ const SCHEMES: &str = "expected redis://, rediss://, redis+unix://, redis+sentin
 
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
-/// Enough for anyone, and few enough to be asked one after the other.
+/// Enough for anyone, and few enough to be tried one after the other.
 const MOST_HOSTS: usize = 64;
 
 impl std::str::FromStr for Target {
@@ -70,7 +70,7 @@ impl std::str::FromStr for Target {
     }
 }
 
-/// The parts of a URL, nothing decoded yet.
+/// The parts of a URL, not yet decoded.
 struct Parts<'a> {
     tls: bool,
     login: Login,
@@ -100,7 +100,8 @@ fn parse(url: &str) -> Result<Target, String> {
         _ => single(&parts),
     }
     .map_err(|problem| format!("{problem}; {form}"))?;
-    // What nobody took is a misspelling, and a misspelt password must not pass unseen.
+    // A parameter that nobody consumed is a misspelling, and a misspelt password must not go
+    // unnoticed.
     match parts.query.first() {
         Some((name, _)) => Err(format!("unknown parameter {name:?}; {form}")),
         None => Ok(target),
@@ -115,7 +116,7 @@ fn split(rest: &str, tls: bool) -> Result<Parts<'_>, String> {
     let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let ends_oddly = before.rsplit_once(':').is_some_and(|(_, end)| !is_port(end));
     if ends_oddly && !before.contains('@') && after.contains('@') {
-        // What looks like a port is the beginning of a password, and is not to be shown.
+        // What looks like a port is the beginning of a password, and must not be shown.
         return Err("\"/\" and \"?\" in a password must be written %2F and %3F".to_owned());
     }
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -254,7 +255,7 @@ fn database(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("database {text:?} is not a number"))
 }
 
-/// Undoes percent-encoding. `what` is named when that fails; the text itself may be a secret.
+/// Undoes percent-encoding. `what` is named if that fails; the text itself may be a secret.
 fn decoded(text: &str, what: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

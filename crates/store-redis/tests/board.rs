@@ -79,7 +79,7 @@ async fn many_writers_lose_nothing() {
         tokio::spawn(async move {
             for number in 0..5 {
                 let name = format!("{writer}-{number}");
-                // Whoever was overtaken too often says so, and may try again.
+                // A writer that was overtaken too often says so, and may try again.
                 while let Err(error) = store.post(&name, b"x", HOUR).await {
                     assert_eq!(error.kind(), StoreErrorKind::Overloaded, "{error}");
                 }

@@ -1,6 +1,6 @@
 //! Every law, case and vector on a real Redis: alone, behind Sentinels, and as a Cluster.
 //!
-//! The latter two as a user who may do no more than the documented rules allow.
+//! The latter two run as a user with no more permissions than the documented rules grant.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

@@ -17,7 +17,7 @@ const A_TICK: Duration = Duration::from_millis(1);
 /// 2,000 a second.
 const IN_A_TICK: u64 = 2;
 
-/// How long the answers to so much traffic took, the quickest first.
+/// How long the answers to this much traffic took, quickest first.
 async fn traffic(store: &Arc<RedisStore>, time: Duration) -> Vec<Duration> {
     let (start, mut tick) = (Instant::now(), interval(A_TICK));
     tick.set_missed_tick_behavior(MissedTickBehavior::Burst);

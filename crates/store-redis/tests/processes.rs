@@ -1,4 +1,4 @@
-//! Several processes hammer the same counters: together they get what the limit says, not each.
+//! Several processes hammer the same counters: together, not each, they get what the limit says.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -21,7 +21,7 @@ const CALLERS: usize = 3;
 const LIMIT: u64 = 60;
 const WINDOW: u64 = 1_000_000;
 const RUN: Duration = Duration::from_secs(5);
-/// Where a child finds Redis; whoever has no such variable is the parent.
+/// Where a child finds Redis; a process without this variable is the parent.
 const URL: &str = "TIDEGATE_HAMMERED_REDIS";
 
 /// Where in [`counters`] the short ones are.
@@ -42,7 +42,7 @@ fn counters() -> Vec<Counter> {
 }
 
 /// One admission, in microseconds since the epoch as its process saw it. All processes and Redis
-/// have one clock.
+/// share one clock.
 #[derive(Clone, Copy, Debug)]
 struct Admission {
     counter: usize,
@@ -131,7 +131,7 @@ fn together_they_are_admitted_as_often_as_the_limit_says_in_every_window() {
     }
     let windows = by_window(&of(FIXED), 0);
     assert!(windows.len() >= 3 && windows.iter().all(|count| *count == LIMIT), "{windows:?}");
-    // A full window before makes room bit by bit: the last unit only as the window ends.
+    // A full previous window makes room bit by bit: the last unit only as the window ends.
     let windows = by_window(&of(SLIDING), WINDOW);
     let full = |count: &u64| (LIMIT * 9 / 10..=LIMIT).contains(count);
     assert!(windows.len() >= 3 && windows.iter().all(full), "{windows:?}");
@@ -139,8 +139,8 @@ fn together_they_are_admitted_as_often_as_the_limit_says_in_every_window() {
     assert_within(&of(BUCKET), |span| LIMIT + LIMIT * span / WINDOW);
 }
 
-/// How many were admitted in each window that saw its beginning and its end. A window ends `reset`
-/// after the decision, less what the quota takes to be full after that.
+/// How many were admitted in each window that was observed from beginning to end. A window ends
+/// `reset` after the decision, less what the quota takes to be full after that.
 fn by_window(admissions: &[Admission], beyond: u64) -> Vec<u64> {
     // The end is a multiple of the window, and we know it to within the time of the answer.
     let window = |one: &Admission| (one.answered + one.reset_after - beyond) / WINDOW;
@@ -152,8 +152,8 @@ fn by_window(admissions: &[Admission], beyond: u64) -> Vec<u64> {
     counts
 }
 
-/// Never more than the bound in any span up to a window, whichever admission it begins with; and
-/// no less than somebody who always asks can expect.
+/// Never more than the bound in any span up to a window, whichever admission it begins with; and no
+/// less than a caller that always asks can expect.
 fn assert_within(admissions: &[Admission], bound: impl Fn(u64) -> u64) {
     for (n, first) in admissions.iter().enumerate() {
         // Those that were certainly decided after `first` was asked and within the span.

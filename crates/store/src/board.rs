@@ -1,4 +1,4 @@
-//! A notice board: a few small facts that all instances of a deployment share.
+//! A notice board: a few small facts shared by all instances of a deployment.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -8,12 +8,12 @@ use tidegate_core::{Span, Timestamp};
 
 use crate::{StoreError, StoreErrorKind};
 
-/// Keeps notices where every instance that shares the counters sees them, also after a restart.
+/// Keeps notices where every instance that shares the counters sees them, even after a restart.
 ///
-/// A board is for what operators do, a few times a day: it is read as a whole, and written one
-/// notice at a time. Every notice is gone after a while.
+/// A board is for what operators do a few times a day: it is read as a whole, and written one
+/// notice at a time. Every notice expires eventually.
 pub trait Board: Send + Sync {
-    /// Puts a notice up, in place of another of the same name.
+    /// Posts a notice, replacing any other of the same name.
     fn post(
         &self,
         name: &str,
@@ -21,33 +21,33 @@ pub trait Board: Send + Sync {
         lasts: Span,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Takes one down; false when there was none.
+    /// Takes a notice down; false if there was none.
     fn take_down(&self, name: &str) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Everything on it; `None` when that is still version `known`.
+    /// Everything on the board; `None` if it is still at version `known`.
     fn look(
         &self,
         known: Option<u64>,
     ) -> impl Future<Output = Result<Option<Notices>, StoreError>> + Send;
 }
 
-/// All that is on a board.
+/// Everything on a board.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notices {
-    /// Another one whenever anything was posted or taken down. Zero only if nothing is on it.
+    /// Changes whenever anything is posted or taken down. Zero only if the board is empty.
     pub version: u64,
-    /// By name.
+    /// The notices, by name.
     pub list: Vec<Notice>,
 }
 
-/// Something to know.
+/// One notice on a board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Its name.
     pub name: String,
     /// What it says.
     pub text: Vec<u8>,
-    /// For how long.
+    /// How long it has left.
     pub left: Span,
 }
 
@@ -58,10 +58,10 @@ impl Notice {
     pub const LONGEST_NAME: usize = 1_024;
     /// The longest text, in bytes.
     pub const LONGEST_TEXT: usize = 4_096;
-    /// The longest time.
+    /// The longest time that a notice stays up.
     pub const LONGEST: Span = Span::from_days(400);
 
-    /// Whether a board of `others` takes it.
+    /// Whether a board that already holds `others` notices accepts this one.
     pub fn check(name: &str, text: &[u8], others: usize) -> Result<(), StoreError> {
         let problem = match () {
             () if name.is_empty() || name.len() > Self::LONGEST_NAME => {
@@ -94,7 +94,7 @@ impl<B: Board + ?Sized> Board for Arc<B> {
     }
 }
 
-/// The board of a single instance: it is gone with the process, as the counters are.
+/// The board of a single instance: it disappears with the process, as the counters do.
 #[derive(Debug, Default)]
 pub(crate) struct LocalBoard {
     version: u64,

@@ -8,22 +8,22 @@ use tidegate_core::{Span, Timestamp};
 
 /// Tells the time to a store.
 ///
-/// A clock must not go backwards as seen by any one thread, nor between threads that
-/// synchronise. A store that breaks this stays safe (nothing is gained, nobody is denied for
-/// longer than one period), but its answers get stricter than they should be.
+/// A clock must not go backwards as seen by any one thread, nor between threads that synchronise. A
+/// clock that does leaves the store safe (nobody gains anything, nobody is denied for longer than
+/// one period), but its answers get stricter than they should be.
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The system's monotonic clock, anchored to wall time once, when it is made.
+/// The system's monotonic clock, anchored to wall time once, when it is created.
 ///
-/// Setting the wall clock later moves nothing: neither an operator nor NTP can reopen a window.
-/// It is read through the kernel, not from the processor's counter, because counters of different
-/// cores may disagree, and a limiter that sees time jump back refuses too early.
+/// Setting the wall clock later has no effect: neither an operator nor NTP can reopen a window. It
+/// is read through the kernel rather than from the processor's counter, because counters on
+/// different cores may disagree, and a limiter that sees time jump back refuses too early.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
-    /// What the monotonic clock lacks to wall time, in microseconds.
+    /// The offset from the monotonic clock to wall time, in microseconds.
     ahead: u64,
 }
 
@@ -49,7 +49,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Straight from the kernel: `Instant` adds an eighth, for arithmetic on durations.
+/// Straight from the kernel: `Instant` costs an eighth more, for its arithmetic on durations.
 #[cfg(unix)]
 #[inline]
 fn monotonic_micros() -> u64 {
@@ -58,8 +58,8 @@ fn monotonic_micros() -> u64 {
     (now.tv_sec as u64).wrapping_mul(1_000_000).wrapping_add(now.tv_nsec as u64 / 1_000)
 }
 
-/// Counts the time that the machine sleeps, where there is such a clock: a limit is over in the
-/// morning, also for a laptop.
+/// Also counts the time that the machine sleeps, where such a clock exists: a limit is over in the
+/// morning, even on a laptop.
 #[cfg(target_os = "linux")]
 const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(all(unix, not(target_os = "linux")))]
@@ -72,10 +72,10 @@ fn monotonic_micros() -> u64 {
     Span::from(ANCHOR.get_or_init(std::time::Instant::now).elapsed()).as_micros()
 }
 
-/// Measures how long something takes, for those who watch and not for those who decide.
+/// Measures how long something takes: for monitoring, never for a decision.
 ///
 /// ```
-/// use tidegate_store::Stopwatch;
+/// use tidegate::Stopwatch;
 ///
 /// let watch = Stopwatch::start();
 /// let nanos = watch.nanos();
@@ -87,7 +87,7 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Begins.
+    /// Starts it.
     #[inline]
     pub fn start() -> Self {
         Self { started: monotonic_nanos() }
@@ -113,11 +113,10 @@ fn monotonic_nanos() -> u64 {
     monotonic_micros().saturating_mul(1_000)
 }
 
-/// A clock that stands still until it is moved. Clones show the same time.
+/// A clock that stands still until it is moved, for tests. Clones show the same time.
 ///
 /// ```
-/// use tidegate_core::{Span, Timestamp};
-/// use tidegate_store::{Clock, ManualClock};
+/// use tidegate::{Clock, ManualClock, Span, Timestamp};
 ///
 /// let clock = ManualClock::at(Timestamp::from_secs(59));
 /// let same = clock.clone();
@@ -137,12 +136,12 @@ impl ManualClock {
         clock
     }
 
-    /// Moves it, backwards too.
+    /// Sets the time, backwards too.
     pub fn set(&self, now: Timestamp) {
         self.micros.store(now.as_micros(), Ordering::SeqCst);
     }
 
-    /// Moves it forwards.
+    /// Moves it forward.
     pub fn advance(&self, span: Span) {
         self.micros.fetch_add(span.as_micros(), Ordering::SeqCst);
     }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// A store that did not answer, or not in time. Never an outcome: a denial is a verdict.
+/// The store did not answer, or not in time. Never a decision: a denial is a verdict, not an error.
 ///
 /// ```
-/// use tidegate_store::{StoreError, StoreErrorKind};
+/// use tidegate::{StoreError, StoreErrorKind};
 ///
 /// let error = StoreError::new(StoreErrorKind::Timeout, "no answer within 10ms");
 /// assert_eq!(error.kind(), StoreErrorKind::Timeout);
@@ -20,51 +20,51 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// An error with what is known of it.
+    /// An error of this kind, with a message.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         let may_have_settled = matches!(kind, StoreErrorKind::Timeout | StoreErrorKind::Lost);
         Self { kind, message: message.into(), may_have_settled }
     }
 
-    /// The same, where it is known whether the charges may have been paid all the same.
+    /// Adds whether the charges may have been paid regardless, if that is known.
     #[must_use]
     pub fn with_outcome(self, may_have_settled: bool) -> Self {
         Self { may_have_settled, ..self }
     }
 
-    /// Whether the charges may have been paid all the same. Only where they were not is it safe to
-    /// ask again.
+    /// Whether the charges may have been paid regardless. Only if they were not is it safe to ask
+    /// again.
     pub const fn may_have_settled(&self) -> bool {
         self.may_have_settled
     }
 
-    /// What went wrong, to act on.
+    /// What went wrong, for code to act on.
     pub const fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 }
 
-/// What went wrong: to act on, to count, to alarm by. Never a text to match.
+/// What went wrong: something to act on, count and alert on. Never a text to match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// Nobody could be connected to.
+    /// No connection could be made.
     Unreachable,
     /// It did not answer in time. Whether it settled is unknown.
     Timeout,
     /// The connection broke before the answer came. Whether it settled is unknown.
     Lost,
-    /// It refuses to write: a replica, or a primary that was demoted.
+    /// It refuses writes: a replica, or a primary that was demoted.
     ReadOnly,
-    /// It is busy or starting, or too much is under way already.
+    /// It is busy or starting up, or too much is in flight already.
     Overloaded,
-    /// It has no memory left.
+    /// It is out of memory.
     Full,
-    /// It refuses us: credentials, rights or its own configuration.
+    /// It refuses us: credentials, permissions or its own configuration.
     Misconfigured,
-    /// Something that is not ours is kept where our counter should be.
+    /// Something that is not ours is stored where our counter should be.
     WrongType,
-    /// It answered something that we do not understand.
+    /// It answered with something that we do not understand.
     Protocol,
     /// Anything else that it may say.
     Other,

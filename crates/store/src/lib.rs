@@ -1,8 +1,8 @@
 //! Where counters live.
 //!
-//! A [`Store`] owns both the states and the clock, and has one important verb: it *settles* a
-//! list of charges, all or nothing. [`MemoryStore`] is the embedded one: sharded, bounded, and
-//! without a background thread.
+//! A [`Store`] owns both the states and the clock, and has one important verb: it *settles* a list
+//! of charges, all or nothing. [`MemoryStore`] is the embedded one: sharded, bounded, and without a
+//! background thread. Applications depend on `tidegate`, which re-exports all of this.
 //!
 //! ```
 //! use tidegate_core::{Charge, Cost, Fingerprint, Rule};

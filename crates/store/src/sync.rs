@@ -1,7 +1,7 @@
-//! The primitives that the shards are built on, so that a scheduler can take their place.
+//! The primitives that the shards are built on, so that they can be swapped for a scheduler's.
 //!
 //! With `--cfg shuttle` every lock and every atomic is a point where the shuttle scheduler may
-//! switch threads, and the tests below `tests/shuttle.rs` explore the interleavings.
+//! switch threads, and the tests in `tests/shuttle.rs` explore the interleavings.
 
 #[cfg(not(shuttle))]
 mod real {

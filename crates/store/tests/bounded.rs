@@ -114,7 +114,7 @@ fn staggered_keys_push_nobody_out() {
         }
         clock.advance(Span::from_millis(1));
     }
-    // A staggered key whose own window turned in that millisecond may.
+    // A staggered key whose own window rolled over in that millisecond may pass again.
     assert!(again <= 2, "{again} passed again");
 }
 
@@ -151,7 +151,7 @@ fn several_limits_share_the_overflow_too_and_stay_all_or_nothing() {
     assert_eq!(store.stats().keys, 4);
 }
 
-/// Rules that differ in nothing but their counters.
+/// Rules that differ only in their counters.
 fn twins(from: u64, count: u64, quota: &str) -> Vec<Rule> {
     let twin = |n| Rule { id: fingerprint(n), ..rule(AlgorithmKind::FixedWindow, quota) };
     (from..from + count).map(twin).collect()

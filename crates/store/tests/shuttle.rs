@@ -67,8 +67,8 @@ fn callers_of_one_key_get_exactly_the_limit() {
     );
 }
 
-/// Requests over several shards, named in different orders: nobody waits for ever, and both
-/// counters stay equal.
+/// Requests over several shards, named in different orders: nobody waits forever, and both counters
+/// stay equal.
 #[test]
 fn several_limits_neither_deadlock_nor_tear() {
     let scenario = || {
@@ -94,7 +94,7 @@ fn several_limits_neither_deadlock_nor_tear() {
     check_pct(scenario, SCHEDULES, 3);
 }
 
-/// New keys race for the last places: the bound holds, and what did not fit shares one counter.
+/// New keys race for the last places: the bound holds, and whatever did not fit shares one counter.
 #[test]
 fn a_full_store_stays_full() {
     check_random(
@@ -107,8 +107,8 @@ fn a_full_store_stays_full() {
                     .settle_now(&[Charge::new(key(number), Cost::ONE, &rule)], &mut Verdicts::new())
             });
             let passed = passed.iter().filter(|passed| **passed).count();
-            // Two have places of their own and one passes by the shared counter. A claim that is
-            // about to be given back may make another one share.
+            // Two have places of their own and one passes through the shared counter. A claim that
+            // is about to be given back may make another key share.
             assert!((1..=3).contains(&passed), "{passed}");
             assert!(store.stats().keys <= 2);
         },

@@ -8,7 +8,7 @@ use crate::slots::SLOTS;
 use crate::wait::{MORE_PATIENCE, wait_until};
 use crate::{Redis, Reply};
 
-/// Makes a [`Cluster`].
+/// Builds a [`Cluster`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ClusterBuilder {
@@ -18,7 +18,7 @@ pub struct ClusterBuilder {
 }
 
 impl ClusterBuilder {
-    /// How many replicas each primary has; none unless said.
+    /// How many replicas each primary has. Defaults to none.
     pub fn replicas(self, replicas: usize) -> Self {
         Self { replicas, ..self }
     }
@@ -33,7 +33,7 @@ impl ClusterBuilder {
         Self { server: self.server.password(password), ..self }
     }
 
-    /// Starts them all, and waits until they agree who has which slots.
+    /// Starts them all, and waits until they agree which node has which slots.
     pub fn start(self) -> Cluster {
         assert!(self.primaries > 0, "a cluster needs a node");
         let count = self.primaries * (1 + self.replicas);
@@ -49,7 +49,7 @@ impl ClusterBuilder {
 
 /// Primaries that share the slots evenly, in order, and their replicas.
 ///
-/// A node that is silent for a second is taken for dead. Nodes are meant by their place in
+/// A node that is silent for a second is considered dead. Nodes are identified by their index in
 /// [`nodes`](Self::nodes).
 #[derive(Debug)]
 pub struct Cluster {
@@ -59,12 +59,12 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// That many primaries, without replicas.
+    /// This many primaries, without replicas.
     pub fn start(primaries: usize) -> Self {
         Self::builder(primaries).start()
     }
 
-    /// The same with more of it.
+    /// The same with more options.
     pub fn builder(primaries: usize) -> ClusterBuilder {
         let server = Redis::builder().kind(Kind::Cluster).arg("cluster-node-timeout", "1000");
         ClusterBuilder { primaries, replicas: 0, server }
@@ -93,8 +93,8 @@ impl Cluster {
         crate::slot_of(key)
     }
 
-    /// The node that serves a slot, as the first node that answers has it. Waits while nobody
-    /// does, as it is while a replica takes over.
+    /// The node that serves a slot, according to the first node that answers. Waits while none
+    /// does, as happens while a replica takes over.
     pub fn node_of_slot(&self, slot: u16) -> usize {
         let mut found = None;
         wait_until("a node that serves the slot", MORE_PATIENCE, || {
@@ -135,7 +135,7 @@ impl Cluster {
             let (first, last) = (start(index).to_string(), (start(index + 1) - 1).to_string());
             node.command(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).or_panic();
         }
-        // Different ones from the start: nodes with the same epoch spend a while on it.
+        // Different ones from the start: nodes with the same epoch spend a while resolving it.
         for (epoch, node) in (1..).zip(&self.nodes) {
             let epoch: u32 = epoch;
             node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch.to_string()]).or_panic();
@@ -153,7 +153,7 @@ impl Cluster {
     fn assign_replicas(&self) {
         for (index, replica) in self.nodes[self.primaries..].iter().enumerate() {
             let primary = id_of(&self.nodes[index % self.primaries]);
-            // It does not know its primary until the word has gone round.
+            // It does not know its primary until the gossip has gone round.
             wait_until("a replica to know its primary", MORE_PATIENCE, || {
                 replica.command(&["CLUSTER", "REPLICATE", &primary]).is_ok()
             });
@@ -166,7 +166,7 @@ pub(crate) fn id_of(node: &Redis) -> String {
     node.command(&["CLUSTER", "MYID"]).or_panic().text()
 }
 
-/// Whether a replica has what its primary has. A primary has it by nature.
+/// Whether a replica has what its primary has. A primary trivially does.
 fn is_in_sync(node: &Redis) -> bool {
     let info = node.try_info("replication");
     info.get("role").is_some_and(|role| role == "master" || info["master_link_status"] == "up")
@@ -180,7 +180,7 @@ struct Range {
     port: u16,
 }
 
-/// Who serves what, as one node sees it; nothing if it does not answer.
+/// Which node serves what, as one node sees it; nothing if it does not answer.
 fn slot_map(node: &Redis) -> Option<BTreeSet<Range>> {
     let reply = node.try_command(&["CLUSTER", "SLOTS"]).ok()?;
     Some(reply.items().iter().map(range_of).collect())

@@ -10,7 +10,7 @@ use crate::process::{free_port, local};
 
 /// Accepts connections until dropped, each served by a thread of its own.
 ///
-/// Dropping it waits for those threads: whoever holds it ends their connections first.
+/// Dropping it waits for those threads: its owner must end their connections first.
 #[derive(Debug)]
 pub(crate) struct Door {
     address: SocketAddr,
@@ -36,10 +36,10 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::SeqCst);
-        // The thread waits for a visitor.
+        // The thread is waiting for a visitor.
         let _ = TcpStream::connect(self.address);
         let ended = self.thread.take().map_or(Ok(()), JoinHandle::join);
-        // An assertion in a test's own closure has failed there: the test must hear of it.
+        // An assertion in a test's own closure has failed there: the test must hear about it.
         assert!(ended.is_ok() || thread::panicking(), "a connection's thread panicked");
     }
 }
@@ -60,7 +60,7 @@ fn accept(listener: &TcpListener, closing: &AtomicBool, serve: &(impl Fn(TcpStre
     });
 }
 
-/// The connections that are open, until it is closed itself.
+/// The open connections, until it is closed itself.
 #[derive(Debug)]
 pub(crate) struct Register<T>(Mutex<Option<Vec<Arc<T>>>>);
 
@@ -69,7 +69,7 @@ impl<T> Register<T> {
         Self(Mutex::new(Some(Vec::new())))
     }
 
-    /// Notes a connection until its guest leaves, unless it comes too late.
+    /// Registers a connection until its guest leaves, unless it comes too late.
     pub(crate) fn admit(&self, item: T) -> Option<Guest<'_, T>> {
         let item = Arc::new(item);
         self.0.lock().unwrap().as_mut()?.push(Arc::clone(&item));
@@ -80,7 +80,7 @@ impl<T> Register<T> {
         self.0.lock().unwrap().as_ref().map_or(0, Vec::len)
     }
 
-    /// The connections, which are nobody's now.
+    /// The connections, which are now unowned.
     pub(crate) fn take(&self) -> Vec<Arc<T>> {
         self.0.lock().unwrap().as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -91,7 +91,7 @@ impl<T> Register<T> {
     }
 }
 
-/// A connection while it is served. It leaves the register even when its thread panics.
+/// A connection while it is served. It leaves the register even if its thread panics.
 #[derive(Debug)]
 pub(crate) struct Guest<'a, T> {
     register: &'a Register<T>,

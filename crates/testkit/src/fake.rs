@@ -37,11 +37,11 @@ struct Shared {
 }
 
 impl FakeRedis {
-    /// Starts one that answers each command with the bytes that `script` returns for it, as they
-    /// are. No bytes are no answer. For `None` it answers as a server would that knows little
-    /// more than how to greet a client; `HELLO`, `AUTH`, `SELECT`, `CLIENT` and `PING` go well.
+    /// Starts one that answers each command with the bytes that `script` returns for it, unchanged.
+    /// Empty bytes mean no answer. For `None` it answers as a server would that knows little more
+    /// than how to greet a client; `HELLO`, `AUTH`, `SELECT`, `CLIENT` and `PING` succeed.
     ///
-    /// A panic in `script` is a panic when the value is dropped.
+    /// A panic in `script` resurfaces when the value is dropped.
     pub fn start(script: impl Fn(&[Vec<u8>]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
         let shared = Arc::new(Shared {
             script: Box::new(script),
@@ -72,7 +72,7 @@ impl FakeRedis {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// Ends the connections that are open. New ones are welcome.
+    /// Closes the open connections. New ones are welcome.
     pub fn disconnect(&self) {
         shut_down(&self.shared.streams.take());
     }
@@ -143,7 +143,7 @@ fn default_answer(words: &[Vec<u8>]) -> Vec<u8> {
     }
 }
 
-/// Who we are: as a map in RESP3, and as a list of as many pairs in RESP2.
+/// The greeting: as a map in RESP3, and as a list of as many pairs in RESP2.
 fn hello(version: Option<&[u8]>) -> Vec<u8> {
     let (opening, version) = match version {
         Some(b"3") => ("%7", 3),

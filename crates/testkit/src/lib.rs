@@ -1,15 +1,15 @@
 #![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "tests panic")]
 //! Real servers for tests.
 //!
-//! - [`Redis`]: one server, that can be killed, stopped and started again.
+//! - [`Redis`]: one server that can be killed, stopped and started again.
 //! - [`Replicated`]: a primary with replicas, watched by sentinels.
 //! - [`Cluster`]: primaries that share the slots, and can move them.
 //! - [`Proxy`]: a wire that breaks in chosen ways.
 //! - [`FakeRedis`]: a server that says what a real one says too rarely.
-//! - [`peer`]: programs of others, which `scripts/peers` installs; [`Daemon`] runs one.
+//! - [`peer`]: third-party programs, which `scripts/peers` installs; [`Daemon`] runs one.
 //!
-//! Everything blocks, and everything panics with a readable message: it is for tests only. What
-//! a test starts ends with the value it holds, and with the process at the latest.
+//! Everything blocks, and everything panics with a readable message: it is for tests only. Whatever
+//! a test starts ends when its value is dropped, and with the process at the latest.
 //!
 //! ```
 //! use tidegate_testkit::{Redis, Reply};

@@ -14,7 +14,7 @@ use socket2::SockRef;
 use crate::Mode;
 use crate::wait::now;
 
-/// What the proxy does at present, for all of its connections.
+/// What the proxy currently does, for all of its connections.
 #[derive(Debug)]
 pub(crate) struct Switch {
     mode: Mutex<Mode>,
@@ -35,7 +35,7 @@ impl Switch {
         self.mode.lock().unwrap().clone()
     }
 
-    /// The mode, once there is one in which bytes move; nothing when the link is closed first.
+    /// The mode, once there is one in which bytes move; nothing if the link is closed first.
     fn wait_for_passage(&self, link: &Link) -> Option<Mode> {
         let mode = self.mode.lock().unwrap();
         let stuck = |mode: &mut Mode| *mode == Mode::Blackhole && !link.is_closed();
@@ -49,9 +49,9 @@ impl Switch {
         let _ = self.changed.wait_timeout_while(mode, time, |_| !link.is_closed()).unwrap();
     }
 
-    /// Wakes those who wait, so that they see that their link is closed.
+    /// Wakes waiting threads, so that they see that their link is closed.
     fn wake(&self) {
-        // With the lock held, nobody can be between looking and waiting.
+        // With the lock held, no thread can be between looking and waiting.
         let _mode = self.mode.lock().unwrap();
         self.changed.notify_all();
     }
@@ -62,7 +62,7 @@ impl Switch {
 pub(crate) struct Link {
     client: TcpStream,
     upstream: OnceLock<TcpStream>,
-    /// Ended by us. Whoever sees it lets go without a word to either side.
+    /// Ended by us. A thread that sees it lets go without a word to either side.
     closed: AtomicBool,
 }
 
@@ -75,10 +75,10 @@ impl Link {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Has both sides see a reset when the link is dropped, and its threads let go of it.
+    /// Makes both sides see a reset when the link is dropped, and its threads let go of it.
     ///
-    /// Only reading is shut down: it wakes our threads, and the network hears nothing of it.
-    /// The end of writing would be told as an orderly goodbye.
+    /// Only reading is shut down: that wakes our threads, and the network does not notice. Shutting
+    /// down writing would look like an orderly close.
     pub(crate) fn reset(&self, switch: &Switch) {
         self.closed.store(true, Ordering::SeqCst);
         for stream in [Some(&self.client), self.upstream.get()].into_iter().flatten() {
@@ -150,8 +150,8 @@ impl Link {
         }
     }
 
-    /// Writes replies when they are due. A thread of its own, so that a delayed reply delays
-    /// only itself and not, once more, those that come while it waits.
+    /// Writes replies when they are due. A thread of its own, so that a delayed reply delays only
+    /// itself and not the ones that come while it waits.
     fn write_replies(
         &self,
         upstream: &TcpStream,

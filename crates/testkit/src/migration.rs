@@ -3,16 +3,17 @@
 use crate::cluster::id_of;
 use crate::{Cluster, Redis, Reply};
 
-/// How far a migration is. What has been said so far stays so.
+/// How far a migration is. Each step keeps what the earlier ones did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigrationStep {
-    /// The new node takes the slot's keys from those who say `ASKING`. The old one does not know.
+    /// The new node accepts the slot's keys from clients that say `ASKING`. The old one does not
+    /// know yet.
     Importing,
-    /// The old node answers `ASK` for keys that it does not have, and takes no new ones.
+    /// The old node answers `ASK` for keys that it does not have, and accepts no new ones.
     Migrating,
-    /// That many keys have moved so far. A command with keys on both sides gets `TRYAGAIN`.
+    /// This many keys have moved so far. A command with keys on both sides gets `TRYAGAIN`.
     Moved(usize),
-    /// The new node says that the slot is its own. The old one says `ASK` until it hears of it.
+    /// The new node says that the slot is its own. The old one says `ASK` until it hears about it.
     Taken,
     /// The old node answers `MOVED`. Others may not know yet.
     Given,
@@ -26,12 +27,12 @@ impl Cluster {
         self.migrate_slot_with(slot, to, |_| {});
     }
 
-    /// Moves a slot with all its keys to another primary, and calls `between` after each step:
-    /// the migration stands still while it runs.
+    /// Moves a slot with all its keys to another primary, and calls `between` after each step: the
+    /// migration stands still while it runs.
     ///
     /// # Panics
     ///
-    /// When a node refuses.
+    /// If a node refuses.
     pub fn migrate_slot_with(&self, slot: u16, to: usize, mut between: impl FnMut(MigrationStep)) {
         let (from, to) = (&self.nodes()[self.node_of_slot(slot)], &self.nodes()[to]);
         if from.port() == to.port() {
@@ -45,7 +46,7 @@ impl Cluster {
         self.announce(slot, from, to, &mut between);
     }
 
-    /// The new node first: were it last, nobody would serve the slot for a moment.
+    /// The new node first: if it were last, nobody would serve the slot for a moment.
     fn announce(
         &self,
         slot: u16,
@@ -60,7 +61,7 @@ impl Cluster {
         between(MigrationStep::Given);
         let knows = [from.port(), to.port()];
         let others = self.nodes().iter().filter(|node| !knows.contains(&node.port()));
-        // Replicas take no orders about slots: they hear of it from the others.
+        // Replicas take no orders about slots: they hear about it from the others.
         others.filter(|node| is_primary(node)).for_each(|node| {
             set_slot(node, slot, &["NODE", &owner]);
         });
@@ -74,7 +75,7 @@ fn set_slot(node: &Redis, slot: u16, what: &[&str]) {
     node.command(&[&["CLUSTER", "SETSLOT", &slot], what].concat()).or_panic();
 }
 
-/// No new keys come while we do it: the old node sends them to the new one.
+/// No new keys come in the meantime: the old node sends them to the new one.
 fn move_keys(slot: u16, from: &Redis, to: &Redis, between: &mut impl FnMut(MigrationStep)) {
     let (slot, mut moved) = (slot.to_string(), 0);
     loop {

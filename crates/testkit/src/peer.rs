@@ -12,8 +12,8 @@ use crate::process::{Process, dying_with_us, local, on_path};
 use crate::scratch::Scratch;
 use crate::wait::happens;
 
-/// Where a program is that `scripts/peers` installs. `None` where it could not be had, which is
-/// said on standard error, past what captures the output of tests that pass.
+/// Where a program is that `scripts/peers` installs. `None` if it is not available, which is
+/// reported on standard error, bypassing the capture of passing tests' output.
 ///
 /// ```
 /// if let Some(curl) = tidegate_testkit::peer("curl") {
@@ -41,7 +41,7 @@ pub fn peers() -> Option<PathBuf> {
     Some(cache?.join("tidegate").join("peers"))
 }
 
-/// A server of somebody else's (or our own binary), with a directory to itself. Ends with the value.
+/// A third-party server (or our own binary), with a directory to itself. Ends when dropped.
 #[derive(Debug)]
 pub struct Daemon {
     process: Process,
@@ -49,7 +49,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `program` in a fresh directory; `prepare` writes its files there and says its
+    /// Starts `program` in a fresh directory; `prepare` writes its files there and returns its
     /// arguments.
     pub fn start(program: &Path, prepare: impl FnOnce(&Path, &mut Command)) -> Self {
         let directory = Scratch::new();
@@ -60,11 +60,11 @@ impl Daemon {
         Self { process, directory }
     }
 
-    /// Waits until somebody listens on this port of the loopback interface.
+    /// Waits until something listens on this port of the loopback interface.
     ///
     /// # Panics
     ///
-    /// With what it printed, when it ends or takes too long.
+    /// With what it printed, if it ends or takes too long.
     pub fn listening_on(mut self, port: u16) -> Self {
         let is_up = || TcpStream::connect_timeout(&local(port), Duration::from_millis(200)).is_ok();
         let mut ended = false;
@@ -76,7 +76,7 @@ impl Daemon {
         self
     }
 
-    /// Whatever it has printed.
+    /// Everything it has printed.
     pub fn printed(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
@@ -91,21 +91,21 @@ impl Daemon {
         self.process.pid()
     }
 
-    /// Whether it has ended by itself.
+    /// Whether it has exited by itself.
     pub fn has_ended(&mut self) -> bool {
         self.process.has_ended()
     }
 
-    /// Asks it to end, by SIGTERM.
+    /// Asks it to exit, with SIGTERM.
     pub fn terminate(&self) {
         self.process.signal(Signal::TERM);
     }
 
-    /// Asks it to look at its configuration again, by SIGHUP.
+    /// Asks it to reload its configuration, with SIGHUP.
     pub fn hang_up(&self) {
         self.process.signal(Signal::HUP);
     }
 }
 
-/// Envoy takes some seconds on a machine that is busy.
+/// Envoy takes a few seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -29,7 +29,7 @@ impl Process {
         Self::run(command, log)
     }
 
-    /// Runs what [`dying_with_us`] began.
+    /// Runs a command created by [`dying_with_us`].
     pub(crate) fn run(mut command: Command, log: &Path) -> Self {
         let file = OpenOptions::new().create(true).append(true).open(log).expect("a log file");
         command.stdin(Stdio::null());
@@ -45,7 +45,7 @@ impl Process {
         self.child.try_wait().expect("the state of our own child").is_some()
     }
 
-    /// Stops it where it is. Returns when it stands: the signal alone is only a promise.
+    /// Stops it where it is. Returns once it has stopped: the signal alone is only a promise.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
         let stat = format!("/proc/{}/stat", self.pid());
@@ -57,7 +57,7 @@ impl Process {
         self.signal(Signal::CONT);
     }
 
-    /// Sends a signal. A process that has ended already is no error: that is what tests do.
+    /// Sends a signal. A process that has already ended is no error: tests do that.
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a process id");
         let _ = kill_process(pid, signal);
@@ -66,7 +66,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The child is not waited for yet, so its id cannot be another's.
+        // The child has not been waited for yet, so its id cannot be another's.
         if !self.has_ended() {
             self.resume();
             let _ = self.child.kill();
@@ -75,7 +75,7 @@ impl Drop for Process {
     }
 }
 
-/// A program that is told to die with us, where the system can do that.
+/// A program that is told to die with us, if the system supports that.
 pub(crate) fn dying_with_us(program: &Path) -> Command {
     static DIES_WITH_PARENT: OnceLock<bool> = OnceLock::new();
     if *DIES_WITH_PARENT.get_or_init(setpriv_works) {
@@ -87,7 +87,7 @@ pub(crate) fn dying_with_us(program: &Path) -> Command {
     }
 }
 
-/// Not every `setpriv` knows the option: busybox's does not.
+/// Not every `setpriv` has the option: busybox's does not.
 fn setpriv_works() -> bool {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "true"]).stdin(Stdio::null());
@@ -104,8 +104,8 @@ type Order = (Command, mpsc::Sender<io::Result<Child>>);
 
 /// Spawns from a thread that lives as long as the process.
 ///
-/// Linux sends the parent-death signal when the spawning *thread* ends. A test's thread ends
-/// with the test, and would take a server with it that other tests share.
+/// Linux sends the parent-death signal when the spawning *thread* ends. A test's thread ends with
+/// the test, and would take down a server that other tests share.
 fn spawn_for_life(command: Command) -> io::Result<Child> {
     static SPAWNER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
@@ -124,9 +124,9 @@ fn spawn_for_life(command: Command) -> io::Result<Child> {
 
 /// A port that nobody listens on.
 ///
-/// It lies below those that the system gives to outgoing connections. Otherwise a client that
-/// keeps asking for a killed server would one day be given the server's own port, and be
-/// connected to itself.
+/// It lies below those that the system gives to outgoing connections. Otherwise a client that keeps
+/// asking for a killed server would eventually be given the server's own port, and be connected to
+/// itself.
 pub fn free_port() -> u16 {
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;

@@ -9,31 +9,30 @@ use crate::door::{Door, Register};
 use crate::link::{Link, Switch};
 use crate::wait::{PATIENCE, wait_until};
 
-/// What a [`Proxy`] does with what passes through it. A reply is whatever the server sends at
-/// once.
+/// What a [`Proxy`] does with what passes through it. A reply is whatever the server sends at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing but forward.
+    /// Forwards everything unchanged.
     Forward,
-    /// Forwards every reply that much later.
+    /// Forwards every reply this much later.
     Delay(Duration),
-    /// Accepts connections, and moves no byte on any. What was held back goes on its way when
-    /// the mode changes, as it does when a network heals.
+    /// Accepts connections, and moves no bytes on any. What was held back goes on its way when the
+    /// mode changes, as it does when a network heals.
     Blackhole,
     /// Forwards requests, and swallows the replies.
     DropReplies,
-    /// Resets the connections that are open (RST, no goodbye), and forwards from then on.
+    /// Resets the open connections (RST, no goodbye), and forwards from then on.
     Reset,
-    /// Closes new connections at once. Those that are open go on.
+    /// Closes new connections at once. Open ones go on.
     Refuse,
     /// Answers these bytes instead of each reply.
     Garbage(Vec<u8>),
-    /// Forwards that many bytes of the next reply, and closes the connection.
+    /// Forwards this many bytes of the next reply, and closes the connection.
     Truncate(usize),
 }
 
-/// A TCP proxy between a client and a server, whose mode holds for all connections, open and
-/// new. Closed when dropped.
+/// A TCP proxy between a client and a server, whose mode applies to all connections, open and new.
+/// Closed when dropped.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -121,8 +120,8 @@ impl Shared {
         }
     }
 
-    /// Resets connections, and returns when they are gone: the reset goes out with the last
-    /// hold on them, which is ours.
+    /// Resets connections, and returns once they are gone: the reset goes out with the last
+    /// reference to them, which is ours.
     fn reset(&self, links: Vec<Arc<Link>>) {
         links.iter().for_each(|link| link.reset(&self.switch));
         let is_ours = |link| Arc::strong_count(link) == 1;

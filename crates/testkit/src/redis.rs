@@ -15,27 +15,27 @@ use crate::setup::{Ports, RedisBuilder, SOCKET, read_log};
 /// A `redis-server` of its own: on a free port of 127.0.0.1, without persistence.
 ///
 /// Dropping it kills the process and removes its directory. The process also dies with ours,
-/// however that ends.
+/// however ours ends.
 #[derive(Debug)]
 pub struct Redis {
     setup: RedisBuilder,
     ports: Ports,
-    // Before the directory: what still runs there would write to it.
+    // Before the directory: anything still running there would write to it.
     process: Mutex<Option<Process>>,
     dir: Scratch,
 }
 
 impl Redis {
-    /// Starts one as it comes.
+    /// Starts one with the defaults.
     ///
     /// # Panics
     ///
-    /// When there is no `redis-server`, or it does not start.
+    /// If there is no `redis-server`, or it does not start.
     pub fn start() -> Self {
         Self::builder().start()
     }
 
-    /// Starts one as it is wanted.
+    /// Starts one with options.
     pub fn builder() -> RedisBuilder {
         RedisBuilder::default()
     }
@@ -49,7 +49,7 @@ impl Redis {
         self.url_of("redis", self.ports.main)
     }
 
-    /// The same over TLS, if it was asked for.
+    /// The same over TLS, if that was asked for.
     pub fn tls_url(&self) -> Option<String> {
         self.ports.tls.map(|port| self.url_of("rediss", port))
     }
@@ -70,7 +70,7 @@ impl Redis {
         self.ports.main
     }
 
-    /// The port it speaks TLS on, if that was asked for.
+    /// The port for TLS, if that was asked for.
     pub fn tls_port(&self) -> Option<u16> {
         self.ports.tls
     }
@@ -89,25 +89,25 @@ impl Redis {
         self.setup.password.as_deref()
     }
 
-    /// Its process.
+    /// Its process id.
     ///
     /// # Panics
     ///
-    /// When it has been killed.
+    /// If it has been killed.
     pub fn pid(&self) -> u32 {
         self.with_process(Process::pid)
     }
 
-    /// Kills it, and returns when it is gone. What it held is lost.
+    /// Kills it, and returns once it is gone. What it held is lost.
     pub fn kill(&self) {
         self.process.lock().unwrap().take();
     }
 
-    /// Starts it again on the same port and with the same configuration, after killing it if it
-    /// still runs.
+    /// Starts it again on the same port and with the same configuration, after killing it if it is
+    /// still running.
     ///
-    /// The configuration is the file of the first start, with whatever `CONFIG REWRITE` has made
-    /// of it since: sentinels do that to those they promote and demote.
+    /// The configuration is the file of the first start, with whatever `CONFIG REWRITE` has made of
+    /// it since: sentinels do that to servers they promote and demote.
     pub fn start_again(&self) {
         let mut process = self.process.lock().unwrap();
         process.take();
@@ -133,11 +133,11 @@ impl Redis {
         read_log(&self.dir)
     }
 
-    /// Asks it something, over a connection of its own. An error it answers is a reply too.
+    /// Asks it something, over a connection of its own. An error that it answers is a reply too.
     ///
     /// # Panics
     ///
-    /// When it does not answer within five seconds.
+    /// If it does not answer within five seconds.
     #[track_caller]
     pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Reply {
         match self.try_command(words) {
@@ -151,7 +151,7 @@ impl Redis {
         self.connect()?.call(words)
     }
 
-    /// A connection to it, with the password said.
+    /// A connection to it, already authenticated.
     pub fn connect(&self) -> io::Result<Connection> {
         self.setup.connect(self.ports, ANSWER_TIME)
     }
@@ -162,14 +162,14 @@ impl Redis {
         fields_of(&self.command(&["INFO", section]).or_panic().text())
     }
 
-    /// The same of a server that may not answer: nothing then.
+    /// The same for a server that may not answer: then nothing.
     pub(crate) fn try_info(&self, section: &str) -> HashMap<String, String> {
         let reply = self.try_command(&["INFO", section]);
         reply.map(|reply| fields_of(&reply.text())).unwrap_or_default()
     }
 
     /// `master` or `slave`; nothing if it does not answer. It may not for a moment when a sentinel
-    /// changes that: sentinels also end the connections of all clients then, ours too.
+    /// changes its role: sentinels then also close the connections of all clients, ours included.
     pub fn role(&self) -> Option<String> {
         self.try_info("replication").remove("role")
     }

@@ -1,6 +1,6 @@
 //! As much of RESP2 as it takes to ask a server something.
 //!
-//! It is our own so that a fault in the client under test cannot hide in its own test.
+//! It is our own, so that a fault in the client under test cannot hide in its own test.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -42,7 +42,7 @@ impl Reply {
     ///
     /// # Panics
     ///
-    /// When it is one.
+    /// If it is one.
     #[track_caller]
     pub fn or_panic(self) -> Self {
         match self {
@@ -51,11 +51,11 @@ impl Reply {
         }
     }
 
-    /// The words of a string, a number or an error; nil is empty.
+    /// The text of a string, a number or an error; nil is empty.
     ///
     /// # Panics
     ///
-    /// When it is a list.
+    /// If it is a list.
     #[track_caller]
     pub fn text(&self) -> String {
         match self {
@@ -68,11 +68,11 @@ impl Reply {
         }
     }
 
-    /// The number, also when it came as a string.
+    /// The number, even if it came as a string.
     ///
     /// # Panics
     ///
-    /// When it is none.
+    /// If it is not a number.
     #[track_caller]
     pub fn integer(&self) -> i64 {
         match self {
@@ -86,7 +86,7 @@ impl Reply {
     ///
     /// # Panics
     ///
-    /// When it is no list.
+    /// If it is not a list.
     #[track_caller]
     pub fn items(&self) -> &[Self] {
         match self {
@@ -95,7 +95,7 @@ impl Reply {
         }
     }
 
-    /// A list of names and values in turn, as RESP2 has it for want of a map.
+    /// A list of alternating names and values, which RESP2 uses for lack of a map.
     #[track_caller]
     pub(crate) fn fields(&self) -> HashMap<String, String> {
         self.items().chunks_exact(2).map(|pair| (pair[0].text(), pair[1].text())).collect()

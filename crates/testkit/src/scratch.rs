@@ -40,7 +40,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// Writes a file, and says where it is.
+    /// Writes a file, and returns where it is.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.file(name);
         fs::write(&path, text).expect("a file in our own directory");
@@ -65,7 +65,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes what processes have left that could not do it themselves: they were killed, or kept
+/// Removes what processes left behind that could not do it themselves: they were killed, or kept
 /// their server in a `static`.
 fn sweep() {
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten();
@@ -76,7 +76,7 @@ fn sweep() {
     }
 }
 
-/// A process that we do not see may still live, in a container that shares the directory. It is
+/// A process that we cannot see may still be alive, in a container that shares the directory. It is
 /// given some time.
 fn is_left(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());

@@ -7,7 +7,7 @@ use crate::setup::{Kind, RedisBuilder};
 use crate::wait::{MORE_PATIENCE, happens, wait_until};
 use crate::{Redis, Reply};
 
-/// Makes a [`Replicated`].
+/// Builds a [`Replicated`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ReplicatedBuilder {
@@ -16,7 +16,7 @@ pub struct ReplicatedBuilder {
 }
 
 impl ReplicatedBuilder {
-    /// How many replicas; one unless said.
+    /// How many replicas. Defaults to one.
     pub fn replicas(self, replicas: usize) -> Self {
         Self { replicas, ..self }
     }
@@ -38,7 +38,7 @@ impl ReplicatedBuilder {
         let replica = self.server.arg("replicaof", &source);
         let mut servers = vec![primary];
         servers.extend((0..self.replicas).map(|_| replica.clone().start()));
-        // A sentinel asks the primary for its replicas when it starts, and then rarely.
+        // A sentinel asks the primary for its replicas when it starts, and rarely after that.
         servers[1..].iter().for_each(wait_for_link);
         let sentinels = (0..SENTINELS).map(|_| sentinel_of(&servers[0]).start()).collect();
         let replicated = Replicated { servers, sentinels };
@@ -53,7 +53,7 @@ impl ReplicatedBuilder {
 /// the sentinels start no other, unless [told to](Self::failover).
 #[derive(Debug)]
 pub struct Replicated {
-    /// The first was the primary when it all began.
+    /// The first was the primary at the start.
     servers: Vec<Redis>,
     sentinels: Vec<Redis>,
 }
@@ -64,22 +64,22 @@ impl Replicated {
         Self::builder().start()
     }
 
-    /// The same with more of it.
+    /// The same with more options.
     pub fn builder() -> ReplicatedBuilder {
         ReplicatedBuilder { replicas: 1, server: Redis::builder() }
     }
 
-    /// The server that was the primary at first.
+    /// The server that was the primary at the start.
     pub fn primary(&self) -> &Redis {
         &self.servers[0]
     }
 
-    /// The server that was a replica at first: the first of them.
+    /// The first server that was a replica at the start.
     pub fn replica(&self) -> &Redis {
         &self.servers[1]
     }
 
-    /// All servers that were replicas at first.
+    /// All servers that were replicas at the start.
     pub fn replicas(&self) -> &[Redis] {
         &self.servers[1..]
     }
@@ -98,23 +98,23 @@ impl Replicated {
         format!("redis+sentinel://{login}{}/{NAME}", hosts.join(","))
     }
 
-    /// The primary's port, as the first sentinel that answers has it.
+    /// The primary's port, according to the first sentinel that answers.
     ///
     /// # Panics
     ///
-    /// When none does.
+    /// If none does.
     pub fn current_primary_port(&self) -> u16 {
         self.sentinels.iter().find_map(primary_port).expect("a sentinel that answers")
     }
 
-    /// The primary, as the first sentinel that answers has it.
+    /// The primary, according to the first sentinel that answers.
     pub fn current_primary(&self) -> &Redis {
         let port = self.current_primary_port();
         self.servers.iter().find(|server| server.port() == port).expect("one of our servers")
     }
 
-    /// Has the sentinels promote a replica, and waits until all know: the servers their roles,
-    /// and every sentinel who has which.
+    /// Has the sentinels promote a replica, and waits until all know: the servers their own roles,
+    /// and every sentinel everyone's.
     ///
     /// Every server and sentinel has to be up.
     pub fn failover(&self) {
@@ -129,7 +129,7 @@ impl Replicated {
         self.settle();
     }
 
-    /// Refused while another failover is under way, or no replica has been seen lately.
+    /// Refused while another failover is in progress, or if no replica has been seen lately.
     fn request_failover(&self) {
         let accepts = |one: &Redis| is_ok(one, &["SENTINEL", "FAILOVER", NAME]);
         let accepted = || self.sentinels.iter().any(accepts);
@@ -149,7 +149,7 @@ impl Replicated {
         }
     }
 
-    /// Whether every server is what the sentinels take it for.
+    /// Whether every server has the role that the sentinels believe it has.
     fn has_roles(&self) -> bool {
         let port = self.current_primary_port();
         let agreed = self.sentinels.iter().all(|one| primary_port(one) == Some(port));
@@ -173,7 +173,7 @@ impl Replicated {
             && self.sees_replicas(sentinel)
     }
 
-    /// Replicas that a sentinel has heard of, but not from, are none it would promote.
+    /// A sentinel would not promote replicas that it has heard of, but not from.
     fn sees_replicas(&self, sentinel: &Redis) -> bool {
         let reply = sentinel.try_command(&["SENTINEL", "REPLICAS", NAME]);
         let Ok(Reply::Array(Some(replicas))) = reply else { return false };
@@ -240,16 +240,16 @@ const PERIODS: [[&str; 2]; 4] = [
     ["TILT-PERIOD", "500"],
 ];
 
-/// A server that has not answered for so many milliseconds is down.
+/// A server that has not answered for this many milliseconds is down.
 const DOWN_AFTER: &str = "700";
 
-/// How often they see whether a server answers, in milliseconds. Much more often, and they would
-/// promote nobody: a replica must have reported within five periods, and once the primary is
-/// down they ask for reports only every second. Much less often, and a new primary would be
-/// taken for dead: its time runs from its promotion, and the first question comes a period later.
+/// How often they check whether a server answers, in milliseconds. Much more often, and they would
+/// promote nobody: a replica must have reported within five periods, and once the primary is down
+/// they ask for reports only every second. Much less often, and a new primary would be considered
+/// dead: its time runs from its promotion, and the first question comes a period later.
 const PING_PERIOD: &str = "300";
 
-/// How often they introduce themselves, in milliseconds. They give a replica that calls itself
-/// the primary four times that long before they demote it; the one that leads a failover needs
-/// a second or more to see that its promotion worked. So it must not be much less.
+/// How often they introduce themselves, in milliseconds. They give a replica that calls itself the
+/// primary four times that long before they demote it; the one that leads a failover needs a second
+/// or more to see that its promotion worked. So it must not be much less.
 const PUBLISH_PERIOD: &str = "750";

@@ -10,7 +10,7 @@ use crate::resp::Connection;
 use crate::scratch::Scratch;
 use crate::wait::{PATIENCE, happens, sleep};
 
-/// Makes a [`Redis`].
+/// Builds a [`Redis`].
 ///
 /// ```
 /// use tidegate_testkit::Redis;
@@ -27,7 +27,7 @@ pub struct RedisBuilder {
     pub(crate) password: Option<String>,
     pub(crate) unix_socket: bool,
     tls: Option<[PathBuf; 3]>,
-    /// Commands that every start is followed by, for what no configuration file can say.
+    /// Commands to run after every start, for what no configuration file can say.
     after: Vec<Vec<String>>,
 }
 
@@ -48,30 +48,30 @@ pub(crate) struct Ports {
 }
 
 impl RedisBuilder {
-    /// One more line of `redis.conf`. The value is written as it is, so it may be several words;
-    /// an empty one is written as `""`.
+    /// Adds a line to `redis.conf`. The value is written as it is, so it may be several words; an
+    /// empty one is written as `""`.
     pub fn arg(self, name: &str, value: &str) -> Self {
         let value = if value.is_empty() { "\"\"" } else { value };
         self.line(format!("{name} {value}"))
     }
 
-    /// A user, as an ACL line has it: `alice on >secret ~* &* +@all`.
+    /// Adds a user, in ACL syntax: `alice on >secret ~* &* +@all`.
     pub fn user(self, rules: &str) -> Self {
         self.arg("user", rules)
     }
 
-    /// What the default user has to say, and what primaries are told by replicas.
+    /// The password of the default user, which replicas also use with their primary.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self.arg("requirepass", password).arg("masterauth", password)
     }
 
-    /// Listens on a socket in its directory too. See [`Redis::unix_socket`].
+    /// Also listens on a socket in its directory. See [`Redis::unix_socket`].
     pub fn unix_socket(self) -> Self {
         Self { unix_socket: true, ..self }
     }
 
-    /// Listens on this port, and not on one that happens to be free.
+    /// Listens on this port, rather than on one that happens to be free.
     pub fn port(self, port: u16) -> Self {
         Self { port: Some(port), ..self }
     }
@@ -101,7 +101,7 @@ impl RedisBuilder {
     ///
     /// # Panics
     ///
-    /// When it does not, with its log.
+    /// If it does not, with its log.
     pub fn start(self) -> Redis {
         let (dir, ports, process) = retry(|| {
             let (dir, ports) = (Scratch::new(), self.ports());
@@ -116,7 +116,7 @@ impl RedisBuilder {
         retry(|| self.launch(dir, ports))
     }
 
-    /// Starts the process in its directory; the log if it does not get far.
+    /// Starts the process in its directory; returns the log if it does not get far.
     fn launch(&self, dir: &Scratch, ports: Ports) -> Result<Process, String> {
         let mut args = vec![dir.file(CONFIG).display().to_string()];
         args.extend((self.kind == Kind::Sentinel).then(|| "--sentinel".to_owned()));
@@ -130,12 +130,12 @@ impl RedisBuilder {
         if up { Ok(process) } else { Err(read_log(dir)) }
     }
 
-    /// Whether the server is up, and is the one with this id: another may have been faster at
-    /// the port.
+    /// Whether the server is up, and is the one with this process id: another may have been faster
+    /// at the port.
     fn answers(&self, ports: Ports, pid: u32) -> bool {
         let Ok(mut connection) = self.connect(ports, Duration::from_secs(1)) else { return false };
         let Ok(info) = connection.call(&["INFO", "server"]) else { return false };
-        // Rules that keep us out are no reason to think it is down.
+        // Rules that keep us out are no reason to think that it is down.
         let ours = info.is_error() || info.text().contains(&format!("process_id:{pid}\r"));
         let pong = connection.call(&["PING"]);
         let loading = pong.map_or(true, |pong| pong.text().starts_with("LOADING"));
@@ -189,7 +189,7 @@ pub(crate) fn read_log(dir: &Scratch) -> String {
     String::from_utf8_lossy(&log).into_owned()
 }
 
-/// Tries again when the port was taken, if only for the moment that another test needed to see
+/// Tries again if the port was taken, if only for the moment that another test needed to see
 /// whether it is free.
 fn retry<T>(start: impl Fn() -> Result<T, String>) -> T {
     const TRIES: u32 = 5;
@@ -203,7 +203,7 @@ fn retry<T>(start: impl Fn() -> Result<T, String>) -> T {
     panic!("redis-server found its port taken {TRIES} times");
 }
 
-/// Between our finding the port free and the server's taking it, another process took it.
+/// Between our finding the port free and the server taking it, another process took it.
 fn is_lost_race(log: &str) -> bool {
     log.contains("Address already in use")
 }

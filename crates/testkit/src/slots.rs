@@ -7,7 +7,7 @@ pub fn slot_of(key: &[u8]) -> u16 {
     crc16(hash_tag(key).unwrap_or(key)) % SLOTS
 }
 
-/// What is between the first `{` and the next `}`, unless that is nothing.
+/// What is between the first `{` and the next `}`, unless that is empty.
 fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     let open = key.iter().position(|&byte| byte == b'{')?;
     let rest = &key[open + 1..];

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 ///
 /// # Panics
 ///
-/// When the answer is still no after `limit`.
+/// If the answer is still no after `limit`.
 pub fn wait_until(what: &str, limit: Duration, done: impl FnMut() -> bool) {
     assert!(happens(limit, done), "waited {limit:?} for {what}");
 }
 
-/// The same, for those who can say better than we what went wrong.
+/// The same, for callers that can report better than we can what went wrong.
 pub(crate) fn happens(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let start = now();
     while !done() {
@@ -36,7 +36,7 @@ pub(crate) fn sleep(time: Duration) {
 /// How long a server may take to be up, or a group of them to agree.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The same for what several processes have to agree about, on a machine that is busy.
+/// The same for what several processes have to agree on, on a busy machine.
 pub(crate) const MORE_PATIENCE: Duration = Duration::from_secs(30);
 
 const STEP: Duration = Duration::from_millis(5);

@@ -169,7 +169,7 @@ fn it_speaks_tls() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// Whether a process runs. One that is dead and not yet buried does not.
+/// Whether a process is running. One that is dead and not yet reaped is not.
 fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z ") && stat.contains("(redis-server)"))

@@ -2,7 +2,7 @@
 //!
 //! # One limit
 //!
-//! A [`Limiter`](crate::Limiter) has a quota and counts by key. It is made once and shared:
+//! A [`Limiter`](crate::Limiter) has a quota and counts by key. Create it once and share it:
 //!
 //! ```
 //! use tidegate::Limiter;
@@ -16,14 +16,14 @@
 //! ```
 //!
 //! A quota with a burst is a token bucket, any other a sliding window; the
-//! [table](crate#choosing-an-algorithm) says what each admits at most. What cannot be is refused when
-//! the limiter is built, so that a check has no errors.
+//! [table](crate#choosing-an-algorithm) says what each admits at most. Invalid limits are refused
+//! when the limiter is built, so that a check has no errors.
 //!
 //! # Whose limit
 //!
-//! Keys are text, numbers, addresses and tuples of them. Parts stay apart, and nothing is stored but a
-//! fingerprint. For an address use [`Address`](crate::Address), which is one key however it is written,
-//! and counts a network of IPv6 as one caller:
+//! Keys are text, numbers, addresses and tuples of them. Parts stay apart, and only a fingerprint
+//! is stored. For an address use [`Address`](crate::Address), which is one key however it is
+//! written, and counts an IPv6 network as one caller:
 //!
 //! ```
 //! use tidegate::{Address, Limiter};
@@ -39,8 +39,8 @@
 //!
 //! # Several limits, and costs
 //!
-//! All limits of a limiter must pass, and all pay or none does. A [`Cost`](crate::Cost) is taken whole
-//! or not at all; what was not used goes back:
+//! All limits of a limiter must pass, and either all are paid or none is. A [`Cost`](crate::Cost)
+//! is taken whole or not at all; what was not used goes back:
 //!
 //! ```
 //! use tidegate::{Cost, Limiter};
@@ -57,13 +57,13 @@
 //!
 //! # Policies
 //!
-//! Tiers, overrides, conditions and penalties are what a file says better than code: a
-//! [`PlanLimiter`](crate::PlanLimiter) decides by one, and takes another while it does.
+//! Tiers, overrides, conditions and penalties are better expressed in a file than in code: a
+//! [`PlanLimiter`](crate::PlanLimiter) decides by one, which can be replaced while it runs.
 //!
 //! # Waiting instead of a refusal
 //!
-//! [`until_ready`](crate::Limiter::until_ready) waits in line, first come, first served: a leaky bucket
-//! that smooths what goes out. `examples/worker.rs` is one.
+//! [`until_ready`](crate::Limiter::until_ready) waits in line, first come, first served: a leaky
+//! bucket that smooths what goes out. See `examples/worker.rs`.
 //!
 //! # On functions
 //!
@@ -86,7 +86,8 @@
 //!
 //! # Several instances
 //!
-//! With the feature `redis`, a `RedisStore` shares the counters of all processes that know its secret:
+//! With the feature `redis`, a `RedisStore` shares the counters of all processes that know its
+//! secret:
 //!
 //! ```
 //! # #[cfg(feature = "redis")]
@@ -109,11 +110,11 @@
 //! ```
 //!
 //! Decisions are the same to the last unit. A check never fails and never takes longer than the
-//! store's deadline: without an answer, the [failure mode](crate::OnStoreError) decides.
+//! store's deadline: if the store does not answer, the [failure mode](crate::OnStoreError) decides.
 //!
 //! # Tests
 //!
-//! Time is a [`Clock`](crate::Clock). A test moves it:
+//! Time comes from a [`Clock`](crate::Clock), which a test can move:
 //!
 //! ```
 //! use tidegate::{Limiter, ManualClock, MemoryStore, Span};
@@ -130,8 +131,8 @@
 //!
 //! # In a web service, and at its other end
 //!
-//! With the feature `tower` (and `axum` or `tonic`) there is a layer for services; with `client` there is
-//! one for clients, which heeds what limited servers say.
+//! With the feature `tower` (and `axum` or `tonic`) there is a layer for services; with `client`
+//! there is one for clients, which heeds what rate limiting servers say.
 //!
 //! ```
 //! # #[cfg(feature = "axum")]

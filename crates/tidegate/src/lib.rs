@@ -23,9 +23,9 @@
 //!   several, [`peek`](Limiter::peek) none; [`until_ready`](Limiter::until_ready) waits in line
 //!   instead of being refused. With a store in this process, [`check_now`](Limiter::check_now)
 //!   needs no `await`.
-//! - [`Decision`] says allowed or not, and everything a client wants to know.
-//! - [`Key`] tells callers apart: text, numbers, addresses, tuples of them, or your own type.
-//! - [`Quota`] is read from `100/minute`, `5 per 10s` or `1000/1h burst 200`.
+//! - [`Decision`] says whether it is allowed, and everything a client wants to know.
+//! - [`Key`] distinguishes callers: text, numbers, addresses, tuples of them, or your own type.
+//! - [`Quota`] is parsed from `100/minute`, `5 per 10s` or `1000/1h burst 200`.
 //!
 //! The [`guide`] goes from a first limit to several instances.
 //!
@@ -33,12 +33,12 @@
 //!
 //! None is on by default, and none changes what a decision means.
 //!
-//! | feature | | crates of others |
+//! | feature | | third-party crates |
 //! |---|---|--:|
 //! | none | policies and their files, the embedded store, waiting in line | 38 |
 //! | `macros` | the attribute `rate_limit` | 39 |
-//! | `serde` | decisions are written, limits are read | 39 |
-//! | `redis` | counters in Redis, also behind Sentinel, on a Cluster and over TLS | 99 |
+//! | `serde` | decisions can be serialised, limits deserialised | 39 |
+//! | `redis` | counters in Redis, including Sentinel, Cluster and TLS | 99 |
 //! | `tower` | `tower::RateLimitLayer`: a layer for axum, tonic and hyper | 51 |
 //! | `axum` | the same, with addresses and path templates as axum knows them, and an extractor | 69 |
 //! | `tonic` | the same, with addresses as tonic knows them | 85 |
@@ -47,14 +47,14 @@
 //!
 //! # Choosing an algorithm
 //!
-//! | | admits at most, in any span d up to the window W | memory a key |
+//! | | admits at most, in any span d up to the window W | memory per key |
 //! |---|---|---|
 //! | [`FixedWindow`](AlgorithmKind::FixedWindow) | 2 L, at a window's edge | constant |
 //! | [`SlidingWindow`](AlgorithmKind::SlidingWindow) (default) | L (1 + d/W); about L on ordinary traffic | constant |
-//! | [`SlidingLog`](AlgorithmKind::SlidingLog) | L, always | about 3 bytes a request |
+//! | [`SlidingLog`](AlgorithmKind::SlidingLog) | L, always | about 3 bytes per request |
 //! | [`TokenBucket`](AlgorithmKind::TokenBucket) (with a burst) | burst + L d/W | constant |
 //!
-//! A denied request costs nothing, with every algorithm. Several limits pay together or not at
+//! A denied request costs nothing, with any algorithm. Several limits are paid together or not at
 //! all.
 
 /// The README's program is a test.
@@ -74,8 +74,8 @@ pub mod client {
     pub use tidegate_client::*;
 }
 
-/// One layer that limits, for axum, tonic and hyper. The feature `tower`; with `axum` or `tonic` it knows
-/// what these know of a request.
+/// A rate limiting layer for axum, tonic and hyper. Requires the feature `tower`; with `axum` or
+/// `tonic` it knows what they know about a request.
 #[cfg(feature = "tower")]
 pub mod tower {
     #[doc(inline)]

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tidegate::config::Source;
+use tidegate::config::{Descriptor, Source};
 use tidegate::{
     Charge, Cost, LocalStore, ManualClock, MemoryStore, PlanLimiter, Reason, Span, Store,
     StoreError, StoreErrorKind, Timestamp, Verdicts,
@@ -75,6 +75,51 @@ async fn the_denial_that_blocks_says_how_long_the_block_takes() {
     clock.advance(Span::from_secs(1));
     assert!(check().await.is_allowed());
 }
+
+#[tokio::test]
+async fn of_several_callers_in_one_request_only_the_denied_one_is_blocked() {
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let limiter = limiter(MemoryStore::builder().clock(clock.clone()).build());
+    let alone = async |user: &str| limiter.check(&[("user", user)], Cost::ONE).await;
+    assert!(alone("bob").await.is_allowed() && alone("bob").await.is_allowed());
+    let plan = limiter.plan();
+    let entries = [[("user", "alice")], [("user", "bob")]];
+    let descriptors = entries.each_ref().map(|entries| Descriptor {
+        entries: &entries[..],
+        cost: Cost::ONE,
+        limit: None,
+    });
+    let both = plan.descriptor_charges("edge", &descriptors).owed;
+    assert!(!limiter.settle(&both).await.is_allowed());
+    clock.advance(Span::from_secs(2));
+    assert!(alone("alice").await.is_allowed());
+    assert_eq!(alone("bob").await.reason(), Reason::Blocked);
+    assert_eq!(limiter.settle(&both).await.reason(), Reason::Blocked);
+}
+
+#[tokio::test]
+async fn where_only_failures_count_what_is_under_way_blocks_nobody() {
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let text = "policies: [{ name: login, key: [user], limits: [2/1s], block_for: 10m, \
+                algorithm: sliding-log, cost: { response_status: [401] } }]";
+    let limiter = limiter_by(text, MemoryStore::builder().clock(clock.clone()).build());
+    let check = async || limiter.check(&[("user", "alice")], Cost::ONE).await;
+    assert!(check().await.is_allowed() && check().await.is_allowed());
+    let denied = check().await;
+    assert_eq!((denied.reason(), denied.retry_after()), (Reason::LimitExceeded, Some(SECOND)));
+    clock.advance(SECOND);
+    assert!(check().await.is_allowed());
+    // One has failed, and another one may; the next that fails has used up the quota.
+    let plan = limiter.plan();
+    let owed = plan.charges(&[("user", "alice")], Cost::ONE);
+    limiter.block_if_used_up(&owed).await;
+    assert!(check().await.is_allowed());
+    limiter.block_if_used_up(&owed).await;
+    clock.advance(SECOND);
+    assert_eq!(check().await.reason(), Reason::Blocked);
+}
+
+const SECOND: Span = Span::from_secs(1);
 
 #[tokio::test]
 async fn a_cost_that_never_fits_blocks_nobody() {

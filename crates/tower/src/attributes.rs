@@ -22,11 +22,10 @@ pub(crate) fn attributes(
     config: &Config,
 ) -> Result<Vec<Attribute>, Ambiguous> {
     let request = as_policies_see_it(plan, head, config);
+    let look = config.look(head);
     let value = |name: &str| -> Result<Option<Vec<u8>>, Ambiguous> {
         Ok(match config.attributes.iter().find(|(other, _)| &**other == name) {
-            Some((_, key)) => {
-                key.value_of(head, &config.warnings).map(|value| value.as_bytes().to_vec())
-            }
+            Some((_, key)) => key.value_of(look)?,
             None if name == "route" => head.route().map(|route| route.as_bytes().to_vec()),
             // A layer that only watches refuses nobody.
             None if config.is_shadow => request.attribute(name).map(Cow::into_owned),
@@ -42,10 +41,13 @@ pub(crate) fn attributes(
 
 fn as_policies_see_it<'a>(plan: &Plan, head: RequestHead<'a>, config: &Config) -> HttpRequest<'a> {
     let (uri, headers) = (head.uri(), head.headers());
+    let look = config.look(head);
     let client = match plan.settings().trusted_proxies() {
-        [] => config.key.client(head, &config.warnings),
-        proxies => ClientIp::behind_proxies(proxies.iter().copied()).of(head.peer(), headers),
+        [] => config.key.client(look),
+        proxies => look.client_behind(&ClientIp::behind_proxies(proxies.iter().copied())),
     };
+    // Without an address a policy by address would be about nobody.
+    let client = plan.attributes().any(|name| name == "ip").then(|| look.or_nobody(client));
     let host = headers.get(HOST).map(HeaderValue::as_bytes);
     HttpRequest {
         method: Some(head.method().as_str().as_bytes()),

@@ -23,8 +23,8 @@ pub(crate) trait Backend: Send + Sync {
     /// The decision, what the client hears of it, and the question back.
     fn decide(self: Arc<Self>, question: Question) -> Boxed<(Decision, Told, Question)>;
 
-    /// Gives back what an allowing answer took.
-    fn refund(self: Arc<Self>, question: Question) -> Boxed<()>;
+    /// Gives back what a decision took.
+    fn undo(self: Arc<Self>, question: Question, decision: Decision) -> Boxed<()>;
 }
 
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -96,8 +96,10 @@ impl<S: Store> Keyed<S> {
 
 impl<S: Store + 'static> Backend for Keyed<S> {
     fn glance(&self, head: RequestHead<'_>, config: &Config) -> Glance {
-        let Some(key) = config.key.print(head, &config.warnings, self.limiter.policy()) else {
-            return Glance::Passes;
+        let key = match config.key.print(config.look(head), self.limiter.policy()) {
+            Ok(Some(key)) => key,
+            Ok(None) => return Glance::Passes,
+            Err(ambiguous) => return Glance::Refused(Box::new(ambiguous.refusal())),
         };
         let cost = config.cost_of(head);
         let question = || Question::new(Subject::Key(key), cost, config);
@@ -122,10 +124,11 @@ impl<S: Store + 'static> Backend for Keyed<S> {
         })
     }
 
-    fn refund(self: Arc<Self>, question: Question) -> Boxed<()> {
+    fn undo(self: Arc<Self>, question: Question, decision: Decision) -> Boxed<()> {
         Box::pin(async move {
             if let Some(key) = question.key() {
-                self.limiter.refund(key, question.cost).await;
+                // A store that does not answer gives nothing back, and nobody waits for that.
+                let _ = self.limiter.undo(key, question.cost, &decision).await;
             }
         })
     }
@@ -167,11 +170,10 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
         })
     }
 
-    fn refund(self: Arc<Self>, question: Question) -> Boxed<()> {
+    fn undo(self: Arc<Self>, question: Question, decision: Decision) -> Boxed<()> {
         Box::pin(async move {
             if let Some(owed) = question.owed() {
-                // A store that does not answer gives nothing back, and nobody waits for that.
-                let _ = Self::refund(&self, &owed).await;
+                let _ = Self::undo(&self, &owed, &decision).await;
             }
         })
     }

@@ -36,6 +36,14 @@ impl<B> ResponseBody<B> {
     }
 }
 
+/// An empty one, as layers around this one want to make it (those of `tower_http` for timeouts and
+/// CORS do).
+impl<B> Default for ResponseBody<B> {
+    fn default() -> Self {
+        Self { kind: Kind::Denial { text: None } }
+    }
+}
+
 impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     type Data = Bytes;
     type Error = B::Error;

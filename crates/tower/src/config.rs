@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use tidegate_http::Fields;
-use tidegate_limiter::{Cost, Decision, MAX_COUNT};
+use tidegate_limiter::{Cost, Decision, MAX_COUNT, Source};
 
 use crate::backend::{Backend, Told};
+use crate::key::Look;
 use crate::warning::Warnings;
 use crate::{Denial, Key, RequestHead, ResponseHead};
 
@@ -66,6 +67,17 @@ impl Config {
 
     pub(crate) fn skips(&self, head: RequestHead<'_>) -> bool {
         self.skip.as_ref().is_some_and(|skip| skip(head))
+    }
+
+    pub(crate) fn look<'a>(&'a self, head: RequestHead<'a>) -> Look<'a> {
+        Look { head, warnings: &self.warnings, is_strict: !self.is_shadow }
+    }
+
+    /// A request that is not limited carries a decision too: that there was none to make.
+    pub(crate) fn let_pass<B>(&self, request: &mut Request<B>) {
+        if self.has_decision {
+            request.extensions_mut().insert(Decision::unsettled(true, Source::None));
+        }
     }
 
     /// A cost past all limits fits none of them.

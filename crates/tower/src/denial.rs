@@ -1,4 +1,4 @@
-//! What a client hears whose request may not happen.
+//! What a client hears if its request is denied.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl<'a> Denial<'a> {
         self.decision
     }
 
-    /// What is sent unless said otherwise: 429 with an `application/problem+json`; to a gRPC call
+    /// The default response: 429 with an `application/problem+json`; for a gRPC call
     /// `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo`.
     pub fn into_response(self) -> Response<Bytes> {
         if self.head.is_grpc() {

@@ -11,15 +11,16 @@ use tidegate_limiter::Decision;
 /// extensions, as a plain [`Decision`].
 ///
 /// ```
-/// use tidegate_tower::Decided;
+/// use tidegate::tower::Decided;
 ///
 /// async fn hello(Decided(decision): Decided) -> String {
 ///     format!("{:?} more", decision.remaining())
 /// }
 /// ```
 ///
-/// A handler that is not behind a layer answers 500; `Option<Decided>` is `None` there, and for
-/// requests that the layer does not limit.
+/// For a request that the layer does not limit, the decision is that there was none to make
+/// ([`Source::None`](tidegate_limiter::Source::None)). A handler that is not behind a layer answers
+/// 500; `Option<Decided>` is `None` there.
 #[derive(Clone, Debug)]
 pub struct Decided(pub Decision);
 

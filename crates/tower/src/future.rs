@@ -56,21 +56,34 @@ struct Asking<S, B> {
 /// What is left to do when the inner service has answered.
 struct Ticket {
     fields: Option<Fields>,
-    /// Where only some responses count, what to give back for the others.
-    refund: Option<Box<(Question, Arc<Config>)>>,
+    refund: Option<Box<Refund>>,
+}
+
+/// What to give back for a response that does not count, where only some do.
+pub(crate) struct Refund {
+    question: Question,
+    decision: Decision,
+    config: Arc<Config>,
+}
+
+impl Refund {
+    pub(crate) fn armed(
+        decision: &Decision,
+        question: Question,
+        config: &Arc<Config>,
+    ) -> Option<Box<Self>> {
+        config.count_if.as_ref()?;
+        let (decision, config) = (decision.clone(), Arc::clone(config));
+        Some(Box::new(Self { question, decision, config }))
+    }
 }
 
 impl Ticket {
-    fn new(fields: Option<Fields>, question: Question, config: &Arc<Config>) -> Self {
-        let refund = config.count_if.is_some();
-        Self { fields, refund: refund.then(|| Box::new((question, Arc::clone(config)))) }
-    }
-
     /// Gives back what does not count.
     fn refund<R>(&mut self, response: &Response<R>) -> Option<Boxed<()>> {
-        let (question, config) = *self.refund.take()?;
+        let Refund { question, decision, config } = *self.refund.take()?;
         let gives_back = config.gives_back(ResponseHead::of(response));
-        gives_back.then(|| Arc::clone(&config.backend).refund(question))
+        gives_back.then(|| Arc::clone(&config.backend).undo(question, decision))
     }
 }
 
@@ -90,10 +103,9 @@ where
     pub(crate) fn calling(
         future: S::Future,
         fields: Option<Fields>,
-        question: Question,
-        config: &Arc<Config>,
+        refund: Option<Box<Refund>>,
     ) -> Self {
-        Self::new(State::Calling { future, ticket: Ticket::new(fields, question, config) })
+        Self::new(State::Calling { future, ticket: Ticket { fields, refund } })
     }
 
     pub(crate) const fn denied(denial: Box<Response<Bytes>>) -> Self {
@@ -120,11 +132,11 @@ impl<S, B> Asking<S, B> {
     {
         let (decision, told, question) = ready!(self.deciding.as_mut().poll(context));
         let Some((mut inner, mut request)) = self.next.take() else { return Poll::Ready(None) };
+        let refund = Refund::armed(&decision, question, &self.config);
         Poll::Ready(Some(match self.config.admit(decision, told, &mut request) {
-            Ok(fields) => State::Calling {
-                future: inner.call(request),
-                ticket: Ticket::new(fields, question, &self.config),
-            },
+            Ok(fields) => {
+                State::Calling { future: inner.call(request), ticket: Ticket { fields, refund } }
+            }
             Err(denial) => State::Denied { denial: Some(denial) },
         }))
     }

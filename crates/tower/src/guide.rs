@@ -1,22 +1,23 @@
-//! The common cases, one after the other.
+//! The common cases, one by one.
 //!
 //! # Who is counted
 //!
-//! By address, unless said. Behind a proxy the address that connects is the proxy's, so say how many
-//! of them there are; what clients write into `X-Forwarded-For` themselves changes nothing:
+//! By default, the client's address. Behind a proxy the address that connects is the proxy's, so
+//! say how many proxies there are; what clients write into `X-Forwarded-For` themselves changes
+//! nothing:
 //!
 //! ```
-//! use tidegate_tower::{Key, RateLimitLayer};
+//! use tidegate::tower::{Key, RateLimitLayer};
 //!
 //! let layer = RateLimitLayer::new("100/minute")?.by(Key::client_ip().trust_hops(1));
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 //!
-//! Behind authentication, by whoever was authenticated. The layer that authenticates puts the user
-//! into the request's extensions; requests without one are counted by address.
+//! Behind authentication, the authenticated user. The layer that authenticates puts the user into
+//! the request's extensions; requests without one are counted by address.
 //!
 //! ```
-//! use tidegate_tower::{Key, RateLimitLayer};
+//! use tidegate::tower::{Key, RateLimitLayer};
 //!
 //! #[derive(Clone)]
 //! struct UserId(u64);
@@ -26,19 +27,19 @@
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 //!
-//! [`Key`](crate::Key) has the others: headers, API keys, path templates, functions, and several together.
+//! [`Key`](crate::Key) has more: headers, API keys, path templates, functions, and combinations.
 //!
 //! # Where the layer goes
 //!
-//! In axum, the last `.layer()` is the first to see a request: put authentication behind the limit by
-//! address, and before the limit by user. `.route_layer()` sees only requests that match a route, and
-//! knows which:
+//! In axum, the last `.layer()` is the first to see a request: put authentication after the limit
+//! by address, and before the limit by user. `.route_layer()` sees only requests that match a
+//! route, and knows which:
 //!
 //! ```
 //! # #[cfg(feature = "axum")]
 //! # fn main() -> Result<(), tidegate::BuildError> {
 //! use axum::{Router, routing::get};
-//! use tidegate_tower::{Key, RateLimitLayer};
+//! use tidegate::tower::{Key, RateLimitLayer};
 //!
 //! let each_route = Key::all([Key::client_ip(), Key::path_template()]);
 //! let app: Router = Router::new()
@@ -52,17 +53,17 @@
 //! ```
 //!
 //! For addresses, serve with `into_make_service_with_connect_info::<SocketAddr>()` and turn on the
-//! feature `axum`. In tonic it is the feature `tonic`, and nothing else; over TLS, and anywhere else,
-//! put a [`Peer`](crate::Peer) into the extensions.
+//! feature `axum`. With tonic, the feature `tonic` is enough; over TLS, and anywhere else, put a
+//! [`Peer`](crate::Peer) into the extensions.
 //!
 //! # Several limits, another algorithm, Redis
 //!
-//! The limiter has all of it. Put it into an `Arc` to keep a hand on it, for resets say:
+//! The limiter has all of that. Put it into an `Arc` to keep access to it, for example for resets:
 //!
 //! ```
 //! use std::sync::Arc;
 //! use tidegate::{AlgorithmKind, Limiter};
-//! use tidegate_tower::{Key, RateLimitLayer};
+//! use tidegate::tower::{Key, RateLimitLayer};
 //!
 //! let limiter = Arc::new(
 //!     Limiter::builder()
@@ -77,17 +78,17 @@
 //! ```
 //!
 //! With the feature `redis`, `.store(RedisStore::builder(config).build())` shares the counters with
-//! other processes; what happens when Redis does not answer is the limiter's `on_store_error`.
+//! other processes; what happens if Redis does not answer is up to the limiter's `on_store_error`.
 //!
 //! # Tiers and policies
 //!
-//! A policy file has tiers, overrides, blocks and conditions on anything. The layer tells it what a
-//! request is like; what it cannot know, you add:
+//! A policy file has tiers, overrides, blocks and conditions on anything. The layer supplies what
+//! it knows about a request; you add what it cannot know:
 //!
 //! ```
 //! use tidegate::config::Source;
 //! use tidegate::{MemoryStore, PlanLimiter};
-//! use tidegate_tower::{Key, RateLimitLayer};
+//! use tidegate::tower::{Key, RateLimitLayer};
 //!
 //! #[derive(Clone)]
 //! struct User { id: u64, plan: &'static str }
@@ -106,15 +107,15 @@
 //! # Ok::<(), tidegate::config::Problems>(())
 //! ```
 //!
-//! A file that names `trusted_proxies` is taken at its word for the `ip`; otherwise
+//! If the file names `trusted_proxies`, those determine the `ip`; otherwise
 //! [`by`](crate::RateLimitLayer::by) says whom to trust.
 //!
 //! # Passwords
 //!
-//! Count what fails, so that who knows the password is not in the way of themselves:
+//! Count only failures, so that users who know their password do not get in their own way:
 //!
 //! ```
-//! use tidegate_tower::RateLimitLayer;
+//! use tidegate::tower::RateLimitLayer;
 //!
 //! let layer = RateLimitLayer::new("5/minute")?.count_failures();
 //! # Ok::<(), tidegate::BuildError>(())
@@ -122,10 +123,10 @@
 //!
 //! # Before it is enforced
 //!
-//! A shadow counts and denies nothing. Watch what it would have done:
+//! A shadow counts and denies nothing. Observe what it would have done:
 //!
 //! ```
-//! use tidegate_tower::RateLimitLayer;
+//! use tidegate::tower::RateLimitLayer;
 //!
 //! let layer = RateLimitLayer::new("100/minute")?.shadow().observe(|head, decision| {
 //!     if !decision.is_allowed() {
@@ -137,11 +138,11 @@
 //!
 //! # Tests
 //!
-//! Time is the store's. A test moves it:
+//! Time comes from the store's clock, which a test can move:
 //!
 //! ```
 //! use tidegate::{Limiter, ManualClock, MemoryStore, Span};
-//! use tidegate_tower::RateLimitLayer;
+//! use tidegate::tower::RateLimitLayer;
 //!
 //! let clock = ManualClock::default();
 //! let store = MemoryStore::builder().clock(clock.clone()).build();

@@ -1,6 +1,5 @@
 //! What requests and responses say before their bodies.
 
-use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -41,7 +40,7 @@ impl<'a> RequestHead<'a> {
         self.headers
     }
 
-    /// The first field of this name.
+    /// The first header of this name.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.headers.get(name).map(HeaderValue::as_bytes)
     }
@@ -51,9 +50,9 @@ impl<'a> RequestHead<'a> {
         self.extensions
     }
 
-    /// Who connected, where the server says so: a [`Peer`], `axum::extract::ConnectInfo` (feature
-    /// `axum`), tonic's `TcpConnectInfo` (feature `tonic`), or a bare [`SocketAddr`] in the
-    /// extensions. It may be a proxy.
+    /// The peer that connected, if the server says so: a [`Peer`], `axum::extract::ConnectInfo`
+    /// (feature `axum`), tonic's `TcpConnectInfo` (feature `tonic`), or a bare [`SocketAddr`] in
+    /// the extensions. It may be a proxy.
     pub fn peer(&self) -> Option<IpAddr> {
         let extensions = self.extensions;
         let peer = extensions.get().map(|Peer(ip)| *ip);
@@ -70,12 +69,16 @@ impl<'a> RequestHead<'a> {
         peer.or_else(|| extensions.get().map(SocketAddr::ip))
     }
 
-    /// The token of `Authorization: Bearer`, else `X-API-Key`.
-    pub(crate) fn api_key(&self) -> Option<Cow<'a, [u8]>> {
+    /// For what only the fields tell.
+    pub(crate) const fn as_request(&self) -> HttpRequest<'a> {
         let headers = self.headers;
         let (method, scheme, host, target, client) = (None, None, None, None, None);
-        let request = HttpRequest { method, scheme, host, target, client, headers };
-        request.attribute("api_key")
+        HttpRequest { method, scheme, host, target, client, headers }
+    }
+
+    /// The tokens of `Authorization: Bearer`.
+    pub(crate) fn bearers(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.as_request().bearers()
     }
 
     /// The template of the route, where axum says it.
@@ -86,15 +89,18 @@ impl<'a> RequestHead<'a> {
         None
     }
 
+    /// Whether it is a call of gRPC: `application/grpc`, or that with a format or parameters behind it.
     pub(crate) fn is_grpc(&self) -> bool {
-        self.header("content-type").is_some_and(|kind| kind.starts_with(b"application/grpc"))
+        let kind = self.header("content-type").and_then(|it| it.strip_prefix(b"application/grpc"));
+        let is_meant = kind.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')));
+        is_meant && self.method == Method::POST
     }
 }
 
-/// Who connected: an extension for requests of a server that says it in no way we know.
+/// The peer that connected: an extension for servers that do not provide it in a way we know.
 ///
 /// ```
-/// use tidegate_tower::{Peer, RequestHead};
+/// use tidegate::tower::{Peer, RequestHead};
 ///
 /// let mut request = http::Request::new(());
 /// request.extensions_mut().insert(Peer("203.0.113.9".parse()?));

@@ -17,7 +17,7 @@ use crate::{Denial, Key, RateLimit, RequestHead, ResponseHead};
 ///
 /// ```
 /// use axum::{Router, routing::get};
-/// use tidegate_tower::{Key, RateLimitLayer};
+/// use tidegate::tower::{Key, RateLimitLayer};
 ///
 /// # fn main() -> Result<(), tidegate::BuildError> {
 /// let limit = RateLimitLayer::new("100/minute burst 20")?.by(Key::client_ip().trust_hops(1));
@@ -26,10 +26,10 @@ use crate::{Denial, Key, RateLimit, RequestHead, ResponseHead};
 /// # }
 /// ```
 ///
-/// Clones of a layer share their counters, and so do all services that it makes: for every route,
-/// connection and thread there is one limit. Limit by client address unless told [`by`](Self::by)
-/// what; allowed and denied responses carry `RateLimit` fields, and a denial is a 429 with a problem
-/// document, or RESOURCE_EXHAUSTED for gRPC.
+/// Clones of a layer share their counters, and so do all services that it makes: all routes,
+/// connections and threads share one limit. The default key is the client's address; see
+/// [`by`](Self::by). Allowed and denied responses carry `RateLimit` fields, and a denial is a 429
+/// with a problem document, or RESOURCE_EXHAUSTED for gRPC.
 #[derive(Clone, Debug)]
 #[must_use = "a layer limits nothing until it is used"]
 pub struct RateLimitLayer {
@@ -37,19 +37,32 @@ pub struct RateLimitLayer {
 }
 
 impl RateLimitLayer {
-    /// With this quota for each client, counted in this process: `100/minute`, `5 per 10s`,
+    /// A layer with this quota for each client, counted in this process: `100/minute`, `5 per 10s`,
     /// `1000/1h burst 200`. The policy is called `default`, which clients see.
     pub fn new(limit: impl Into<LimitSpec>) -> Result<Self, BuildError> {
         Ok(Self::limiter(Limiter::builder().limit(limit).build()?))
     }
 
-    /// With a limiter of your own: several limits, another algorithm, a name, a store in Redis; or a
-    /// [`PlanLimiter`], which decides by policies and [attributes](Self::attribute). In an [`Arc`],
-    /// others may use it too.
+    /// A named layer: clients that meet several layers can tell their `RateLimit` fields apart.
+    ///
+    /// ```
+    /// use tidegate::tower::RateLimitLayer;
+    ///
+    /// // Responses say `RateLimit-Policy: "search";q=30;w=60`.
+    /// let layer = RateLimitLayer::named("search", "30/minute")?;
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub fn named(name: &str, limit: impl Into<LimitSpec>) -> Result<Self, BuildError> {
+        Ok(Self::limiter(Limiter::builder().name(name).limit(limit).build()?))
+    }
+
+    /// A layer with a limiter of your own: several limits, another algorithm, a name, a store in
+    /// Redis; or a [`PlanLimiter`], which decides by policies and [attributes](Self::attribute). In
+    /// an [`Arc`], others may use it too.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Limiter};
-    /// use tidegate_tower::RateLimitLayer;
+    /// use tidegate::tower::RateLimitLayer;
     ///
     /// let logins = Limiter::builder()
     ///     .name("login")
@@ -63,27 +76,28 @@ impl RateLimitLayer {
         Self { config: Arc::new(Config::new(limiter.into_backend())) }
     }
 
-    /// By the policies of a file, or everything that is wrong with it. Counted in this process;
-    /// for Redis, [load](PlanLimiter::load) the file with that store.
+    /// A layer with the policies of a file; the error lists everything that is wrong with it.
+    /// Counted in this process; for Redis, [load](PlanLimiter::load) the file with that store.
     pub fn policy_file(path: impl AsRef<Path>) -> Result<Self, Problems> {
         let source = Source::read(path.as_ref())?;
         Ok(Self::limiter(PlanLimiter::load(&source, MemoryStore::new())?))
     }
 
-    /// What tells callers apart; the client's address unless said. With policies, their own keys do
-    /// that, and this says how the address is found.
+    /// What distinguishes callers. Defaults to the client's address. With policies, their own keys
+    /// do that, and this says how the address is found.
     pub fn by(self, key: Key) -> Self {
         self.with(|config| config.key = key)
     }
 
-    /// Gives policies an attribute. Those of [`HttpRequest`](tidegate_http::HttpRequest) are there
-    /// already (`ip`, `method`, `path`, `host`, `api_key`, `header:x-any` and more), and in axum
-    /// `route`, the template of the path. One that is named here comes from here only; a request
-    /// that lacks it has none. One that policies ask for and that a request has twice, with values
-    /// that differ, is answered with 400.
+    /// Gives policies an attribute. Those of [`HttpRequest`](tidegate_http::HttpRequest) are
+    /// available already (`ip`, `method`, `path`, `host`, `api_key`, `header:x-any` and more), and
+    /// in axum `route`, the template of the path. An attribute that is named here comes only from
+    /// here; a request that lacks it has none. If policies ask for an attribute that a request has
+    /// twice, with different values, the response is 400. Numbers and addresses become text: `42`,
+    /// `10.0.0.1`.
     ///
     /// ```no_run
-    /// use tidegate_tower::{Key, RateLimitLayer};
+    /// use tidegate::tower::{Key, RateLimitLayer};
     ///
     /// #[derive(Clone)]
     /// struct User { id: String, plan: &'static str }
@@ -97,13 +111,13 @@ impl RateLimitLayer {
         self.with(|config| config.attributes.push((name.into(), value)))
     }
 
-    /// What a request costs; one unit unless said. Zero only looks. What is more than a limit holds
-    /// is denied for good.
+    /// What a request costs. Defaults to one unit. Zero is a peek. A cost greater than a limit ever
+    /// holds is always denied.
     pub fn cost(self, cost: impl Fn(RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
         self.with(|config| config.cost = Some(Arc::new(cost)))
     }
 
-    /// Requests that are not limited, nor counted.
+    /// Requests that are neither limited nor counted.
     pub fn skip(self, skip: impl Fn(RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.with(|config| config.skip = Some(Arc::new(skip)))
     }
@@ -116,9 +130,9 @@ impl RateLimitLayer {
 
     /// Counts only requests with such a response.
     ///
-    /// Every request pays before it happens and gets back its cost if it does not count: otherwise
-    /// whoever guesses a thousand passwords at once would get a thousand tries. One whose client
-    /// leaves before the response counts.
+    /// Every request pays before it happens and gets its cost back if it does not count: otherwise
+    /// someone who guesses a thousand passwords at once would get a thousand tries. A request whose
+    /// client leaves before the response counts.
     pub fn count_if(
         self,
         counts: impl Fn(ResponseHead<'_>) -> bool + Send + Sync + 'static,
@@ -126,12 +140,12 @@ impl RateLimitLayer {
         self.with(|config| config.count_if = Some(Arc::new(counts)))
     }
 
-    /// Another answer to requests that may not happen. `RateLimit` fields and `Retry-After` are
-    /// added to it.
+    /// Sets another response for denied requests. `RateLimit` fields and `Retry-After` are added to
+    /// it.
     ///
     /// ```
     /// use http::Response;
-    /// use tidegate_tower::RateLimitLayer;
+    /// use tidegate::tower::RateLimitLayer;
     ///
     /// let layer = RateLimitLayer::new("5/minute")?.on_denied(|denial| {
     ///     let wait = denial.decision().retry_after().map_or(0, |wait| wait.as_secs_ceil());
@@ -158,22 +172,22 @@ impl RateLimitLayer {
         self.with(|config| config.observe = Some(Arc::new(observer)))
     }
 
-    /// Watches without limiting: everything is counted, nothing is denied, and clients are told
+    /// Observes without limiting: everything is counted, nothing is denied, and clients are told
     /// nothing. The [`Decision`] in the request's extensions says what would have happened.
     pub fn shadow(self) -> Self {
         self.with(|config| config.is_shadow = true)
     }
 
-    /// Responses without `RateLimit` fields; a denial still has its `Retry-After`.
+    /// Sends responses without `RateLimit` fields; a denial still has its `Retry-After`.
     pub fn without_fields(self) -> Self {
         self.with(|config| config.has_fields = false)
     }
 
-    /// Requests without the [`Decision`] among their extensions, where no handler looks at it: to put
-    /// it there takes longer than to decide.
+    /// Leaves the [`Decision`] out of the request's extensions, if no handler looks at it: putting
+    /// it there takes longer than deciding.
     ///
     /// ```
-    /// use tidegate_tower::RateLimitLayer;
+    /// use tidegate::tower::RateLimitLayer;
     ///
     /// // As little as a layer can add to a request.
     /// let layer = RateLimitLayer::new("100/minute")?.without_fields().without_decision();

@@ -1,9 +1,8 @@
-//! One layer that limits, for axum, tonic, hyper and whatever else is a tower service of
-//! `http::Request`s.
+//! A rate limiting layer for axum, tonic, hyper and any other tower service of `http::Request`s.
 //!
 //! ```
 //! use axum::{Router, routing::get};
-//! use tidegate_tower::RateLimitLayer;
+//! use tidegate::tower::RateLimitLayer;
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,17 +21,18 @@
 //! - [`RateLimitLayer`] says what is limited: [`by`](RateLimitLayer::by) which [`Key`], at what
 //!   [`cost`](RateLimitLayer::cost), what to [`skip`](RateLimitLayer::skip), and what to say
 //!   [`on_denied`](RateLimitLayer::on_denied).
-//! - [`RateLimitLayer::limiter`] takes any limiter of `tidegate`, also one whose counters are in
-//!   Redis, and [`policy_file`](RateLimitLayer::policy_file) whole policies with tiers.
-//! - Handlers find the `Decision` in the request's extensions, and in axum by [`Decided`].
+//! - [`RateLimitLayer::limiter`] takes any limiter of `tidegate`, including one whose counters are
+//!   in Redis, and [`policy_file`](RateLimitLayer::policy_file) whole policies with tiers.
+//! - Handlers find the `Decision` in the request's extensions, and in axum with [`Decided`].
 //!
-//! The [`guide`] has the common cases, one after the other.
+//! The [`guide`] covers the common cases. Depend on `tidegate` with its feature `tower`, `axum` or
+//! `tonic`; it re-exports this crate as `tidegate::tower`.
 //!
 //! # Features
 //!
-//! None is on by default, and none changes what a limit means. `axum`: addresses, path templates and
-//! the extractor. `tonic`: addresses. `redis`: tidegate's `RedisStore`. `tracing`: warnings as events,
-//! which go to standard error otherwise.
+//! None is on by default, and none changes what a limit means. `axum`: addresses, path templates
+//! and the extractor. `tonic`: addresses. `redis`: tidegate's `RedisStore`. `tracing`: warnings as
+//! events, which go to standard error otherwise.
 
 mod attributes;
 mod backend;

@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use crate::backend::{Glance, Question, Told};
 use crate::config::Config;
-use crate::future::ResponseFuture;
+use crate::future::{Refund, ResponseFuture};
 use crate::{RequestHead, ResponseBody};
 
 /// A service whose requests are limited. Made by a [`RateLimitLayer`](crate::RateLimitLayer).
@@ -63,10 +63,10 @@ where
         let config = &self.config;
         let head = RequestHead::of(&request);
         if config.skips(head) {
-            return ResponseFuture::passing(self.inner.call(request));
+            return self.pass(request);
         }
         match config.backend.glance(head, config) {
-            Glance::Passes => ResponseFuture::passing(self.inner.call(request)),
+            Glance::Passes => self.pass(request),
             Glance::Decided(decision, told, question) => {
                 self.answer(decision, told, question, request)
             }
@@ -77,6 +77,15 @@ where
 }
 
 impl<S> RateLimit<S> {
+    /// Nothing limits it.
+    fn pass<B>(&mut self, mut request: Request<B>) -> ResponseFuture<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        self.config.let_pass(&mut request);
+        ResponseFuture::passing(self.inner.call(request))
+    }
+
     /// The decision is there.
     fn answer<B>(
         &mut self,
@@ -88,10 +97,11 @@ impl<S> RateLimit<S> {
     where
         S: Service<Request<B>>,
     {
+        let refund = Refund::armed(&decision, question, &self.config);
         match self.config.admit(decision, told, &mut request) {
             Ok(fields) => {
                 let future = self.inner.call(request);
-                ResponseFuture::calling(future, fields, question, &self.config)
+                ResponseFuture::calling(future, fields, refund)
             }
             Err(denial) => ResponseFuture::denied(denial),
         }

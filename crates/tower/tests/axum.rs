@@ -133,7 +133,7 @@ async fn handlers_see_the_decision() {
             .unwrap()
     };
     assert_eq!((text("/").await, text("/plain").await), ("8".to_owned(), "9".to_owned()));
-    assert_eq!(text("/skipped").await, "false");
+    assert_eq!(text("/skipped").await, "true");
     let unlimited = Router::new().route("/", get(|_: Decided| async { "never" }));
     assert_eq!(statuses(&unlimited, [from("::1", "/")]).await, [500]);
 }
@@ -172,6 +172,32 @@ async fn a_shadow_watches_and_says_nothing() {
         assert!(!response.headers().contains_key("ratelimit"));
     }
     assert_eq!(would_deny.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn a_shadow_gives_nothing_back_that_it_did_not_take() {
+    let (limiter, _) = limiter("1/day");
+    let layer = RateLimitLayer::limiter(Arc::clone(&limiter)).by(Key::everybody());
+    let app = hello(layer.shadow().count_failures());
+    // The quota is used up before; nothing of what is only watched takes anything.
+    assert!(limiter.check_now(&tidegate::OwnedKey::default()).is_allowed());
+    assert_eq!(statuses(&app, [get_from("::1"), get_from("::1")]).await, [200, 200]);
+    assert_eq!(limiter.peek_now(&tidegate::OwnedKey::default()).remaining(), Some(0));
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_limited_has_a_decision_that_says_so() {
+    let source = |Decided(decision): Decided| async move { decision.source().to_string() };
+    let layer = RateLimitLayer::new("1/day").unwrap().skip(|_| true);
+    let app = Router::new().route("/", get(source)).layer(layer);
+    let response = app.oneshot(get_from("::1")).await.unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "none");
+}
+
+#[test]
+fn layers_that_make_empty_bodies_may_stand_around_it() {
+    fn makes_bodies<T: Default>() {}
+    makes_bodies::<tidegate_tower::ResponseBody<axum::body::Body>>();
 }
 
 #[tokio::test]

@@ -72,6 +72,33 @@ async fn proxies_are_trusted_by_number_or_by_network() {
 }
 
 #[tokio::test]
+async fn nobody_is_believed_where_the_server_does_not_say_who_connects() {
+    let app = once(Key::client_ip().trust_proxies(["10.0.0.0/8".parse().unwrap()]));
+    let unknown = |field| {
+        let request = Request::get("/").body(Body::empty()).unwrap();
+        with(request, &[("x-forwarded-for", field)])
+    };
+    assert_eq!(statuses(&app, ["1.1.1.1", "2.2.2.2"].map(unknown)).await, [200, 429]);
+}
+
+#[tokio::test]
+async fn what_is_there_twice_is_refused_and_a_shadow_goes_by_the_first() {
+    let twice = |name, values: [&str; 2]| with(get_from("::1"), &values.map(|value| (name, value)));
+    let requests =
+        || [twice("x-user", ["r1", "k"]), twice("x-user", ["k", "k"]), twice("x-user", ["k", "k"])];
+    let by = Key::header("x-user");
+    assert_eq!(statuses(&once(by.clone()), requests()).await, [400, 200, 429]);
+    let both = |token: &str| {
+        with(get_from("::1"), &[("x-api-key", "k"), ("authorization", &format!("Bearer {token}"))])
+    };
+    assert_eq!(statuses(&once(Key::api_key()), ["r1", "k", "k"].map(both)).await, [400, 200, 429]);
+    assert_eq!(statuses(&once(Key::bearer()), ["r1", "r2", "r1"].map(both)).await, [200, 200, 429]);
+    let layer = RateLimitLayer::limiter(limiter("1/day").0).by(by).shadow();
+    let watched = Router::new().route("/", get(|| async { "hello" })).layer(layer);
+    assert_eq!(statuses(&watched, requests()).await, [200; 3]);
+}
+
+#[tokio::test]
 async fn without_the_header_it_is_the_address_that_counts() {
     let app = once(Key::header("x-user"));
     let alice = || with(get_from("10.0.0.1"), &[("x-user", "alice")]);
@@ -112,7 +139,7 @@ async fn api_keys_extensions_and_functions_are_keys() {
     let app = once(Key::api_key());
     let requests = [
         with(get_from("::1"), &[("authorization", "Bearer t1")]),
-        with(get_from("::1"), &[("authorization", "bearer  t1 "), ("x-api-key", "k1")]),
+        with(get_from("::1"), &[("authorization", "bearer  t1 "), ("x-api-key", "t1")]),
         with(get_from("::1"), &[("authorization", "Basic xyz"), ("x-api-key", "k1")]),
         with(get_from("::1"), &[("x-api-key", "t1")]),
     ];

@@ -69,6 +69,37 @@ async fn what_the_program_names_comes_from_the_program() {
 }
 
 #[tokio::test]
+async fn a_number_is_an_attribute_as_people_write_it() {
+    #[derive(Clone)]
+    struct User(u64);
+    let text =
+        "policies: [{ name: a, key: [user], limits: [1/day], overrides: { user=42: unlimited } }]";
+    let layer = RateLimitLayer::limiter(planned(text))
+        .attribute("user", Key::extension(|user: &User| user.0));
+    let app = app(layer);
+    let request = |id| {
+        let mut request = get_from("::1");
+        request.extensions_mut().insert(User(id));
+        request
+    };
+    assert_eq!(statuses(&app, [42, 42, 7, 7].map(request)).await, [200, 200, 200, 429]);
+}
+
+#[tokio::test]
+async fn a_policy_by_address_holds_also_where_no_address_is_known() {
+    let text = "
+trusted_proxies: [10.0.0.0/8]
+policies: [{ name: a, key: [ip], limits: [1/day] }]";
+    let app = app(RateLimitLayer::limiter(planned(text)));
+    let unknown = |field: &str| {
+        let mut request = axum::http::Request::get("/").body(axum::body::Body::empty()).unwrap();
+        request.headers_mut().insert("x-forwarded-for", field.parse().unwrap());
+        request
+    };
+    assert_eq!(statuses(&app, ["1.1.1.1", "2.2.2.2"].map(unknown)).await, [200, 429]);
+}
+
+#[tokio::test]
 async fn what_is_there_twice_is_refused() {
     let text = "policies: [{ name: a, key: [api_key], limits: [1/day] }]";
     let request = |token: &str| {

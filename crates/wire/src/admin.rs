@@ -1,23 +1,23 @@
-//! What a server tells those who look after it, at `/admin/v1`.
+//! What a server tells its operators, at `/admin/v1`.
 
 use serde::{Deserialize, Serialize};
 
 /// The state of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Of the program.
+    /// The program's version.
     pub version: String,
     /// Seconds since the start.
     pub uptime_secs: u64,
-    /// How long decisions took: of one in sixteen.
+    /// How long decisions took: a sample of one in sixteen.
     pub decision: Timing,
-    /// The policies, those with most decisions first.
+    /// The policies, those with the most decisions first.
     pub policies: Vec<PolicyStatus>,
     /// How many more there are.
     pub policies_omitted: usize,
-    /// Requests that no policy was about.
+    /// Requests that no policy applied to.
     pub unmatched: u64,
-    /// Where the counters are.
+    /// The store that holds the counters.
     pub store: StoreStatus,
     /// The process.
     pub process: ProcessStatus,
@@ -27,7 +27,7 @@ pub struct Status {
     pub top: Top,
 }
 
-/// One policy: what it is, and what it has said since the start.
+/// One policy: what it is, and what it has decided since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyStatus {
     /// Its name.
@@ -36,7 +36,7 @@ pub struct PolicyStatus {
     pub mode: String,
     /// The attributes of its key.
     pub key: Vec<String>,
-    /// Its limits by their names: rates such as `100/1m`, each of which is there once.
+    /// Its limits by name: rates such as `100/1m`, each listed once.
     pub limits: Vec<String>,
     /// What it does without the store.
     pub on_store_error: String,
@@ -46,13 +46,13 @@ pub struct PolicyStatus {
     pub allowed: u64,
     /// Requests that it denied.
     pub denied: u64,
-    /// Requests that it would have denied, were it obeyed.
+    /// Requests that it would have denied if it were enforced.
     pub shadow_denied: u64,
-    /// Looks that took nothing.
+    /// Peeks, which took nothing.
     pub peeked: u64,
-    /// Of all those, decided without the store.
+    /// Of all those, how many were decided without the store.
     pub fallback: u64,
-    /// Denied clients that came back before they should.
+    /// Denied clients that came back too early.
     pub early_returns: u64,
 }
 
@@ -61,16 +61,16 @@ pub struct PolicyStatus {
 pub struct Timing {
     /// Upper bounds in nanoseconds.
     pub bounds_nanos: Vec<u64>,
-    /// How many fell into each; the last is of those above all bounds.
+    /// How many fell into each; the last counts those above all bounds.
     pub counts: Vec<u64>,
 }
 
-/// Where the counters are.
+/// The store that holds the counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreStatus {
-    /// Whether it is at the other end of a wire.
+    /// Whether it is reached over a network or socket.
     pub is_remote: bool,
-    /// Whether nobody asks it at the moment, because it did not answer.
+    /// Whether it is currently not being asked, because it did not answer.
     pub breaker_open: bool,
     /// What is wrong with it.
     pub problem: Option<String>,
@@ -78,77 +78,77 @@ pub struct StoreStatus {
     pub latency: Timing,
     /// How often it failed.
     pub errors: u64,
-    /// Keys in it, where that is known.
+    /// Keys in it, if known.
     pub keys: Option<u64>,
-    /// Its memory, where that is known.
+    /// Its memory in bytes, if known.
     pub bytes: Option<u64>,
 }
 
-/// What the process takes.
+/// The resources that the process uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessStatus {
-    /// Memory.
+    /// Resident memory.
     pub resident_bytes: Option<u64>,
-    /// File descriptors.
+    /// Open file descriptors.
     pub open_fds: Option<u64>,
 }
 
-/// How it stands with the configuration.
+/// The state of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigStatus {
     /// Reloads that took effect.
     pub reloads: u64,
     /// Reloads that were refused.
     pub refused: u64,
-    /// What is wrong with the file that would be in use if it were right.
+    /// What is wrong with the file that would otherwise be in use.
     pub problem: Option<String>,
-    /// Overrides and modes that were set while it runs.
+    /// Overrides and modes that were set at run time.
     pub amendments: usize,
 }
 
-/// The most frequent keys of this minute and the one before.
+/// The most frequent keys of this minute and the previous one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Top {
-    /// A count is too large by at most the total divided by this.
+    /// A count is too high by at most the total divided by this.
     pub counters: u64,
-    /// Decisions.
+    /// Decisions in total.
     pub busiest_total: u64,
-    /// Denials.
+    /// Denials in total.
     pub denied_total: u64,
-    /// Who asks most.
+    /// The keys that ask most.
     pub busiest: Vec<TopKey>,
-    /// Who is denied most.
+    /// The keys that are denied most.
     pub denied: Vec<TopKey>,
 }
 
-/// A key that comes often.
+/// A frequent key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopKey {
-    /// Whose key.
+    /// The policy whose key it is.
     pub policy: String,
-    /// A fingerprint, or the key where the server shows it.
+    /// A fingerprint, or the key itself if the server shows keys.
     pub key: String,
     /// About how often.
     pub count: u64,
-    /// By how much that may be too large.
+    /// By how much the count may be too high.
     pub error: u64,
 }
 
-/// A change that was made while the server runs.
+/// A change that was made at run time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AmendmentStatus {
     /// The policy.
     pub policy: String,
-    /// Of an override: whose.
+    /// For an override: whose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Of an override: the limits.
+    /// For an override: the limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
-    /// Of a mode: which.
+    /// For a mode: which one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Until it ends.
+    /// Seconds until it ends.
     pub expires_in_secs: u64,
     /// Why it is not in effect.
     pub problem: Option<String>,

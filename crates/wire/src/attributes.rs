@@ -1,4 +1,4 @@
-//! What is known of a request, as it was written.
+//! What is known about a request, as it was written.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::Text;
 
-/// Names with their values, in order and with whatever is there twice: a map would keep one of the
-/// two, and nobody could tell which one was meant.
+/// Names with their values, in order and including duplicates: a map would keep one of two, and
+/// nobody could tell which one was meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes<'a>(pub Vec<(Text<'a>, Option<Text<'a>>)>);
 
 impl Attributes<'_> {
-    /// The most that a request may have.
+    /// The most attributes that a request may have.
     pub const MAX: usize = 256;
 
-    /// Whether a text can name an attribute: nothing empty, nothing that cannot be seen.
+    /// Whether a text can name an attribute: nothing empty, nothing invisible.
     pub fn is_name(text: &str) -> bool {
         !text.is_empty() && !text.contains(char::is_control)
     }

@@ -6,19 +6,20 @@ use serde_json::value::RawValue;
 
 use crate::{CheckRequest, CheckResponse, Problem, Refused};
 
-/// Many checks at once. Each is decided for itself, in this order; one that makes no sense does not
-/// keep the others from being decided.
+/// Many checks at once. Each is decided on its own, in this order; an invalid one does not keep the
+/// others from being decided.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchRequest<'a> {
-    /// The checks. What is none is answered with a problem of its own, in its place.
+    /// The checks. Anything that is not a check is answered with a problem of its own, in its
+    /// place.
     #[serde(borrow)]
     #[schemars(with = "Vec<CheckOrNot<'a>>", length(max = BatchRequest::MAX))]
     pub checks: Vec<&'a RawValue>,
 }
 
-/// What an item is described as: each is read for itself, so that one that is wrong is the only one
-/// that is refused.
+/// How an item is described: each is read on its own, so that an invalid one is the only one that
+/// is refused.
 #[derive(JsonSchema)]
 #[schemars(inline, untagged)]
 #[allow(dead_code, reason = "describes a shape")]
@@ -35,7 +36,7 @@ impl BatchRequest<'_> {
 /// The answers, one for each check and in the same order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BatchResponse<'a> {
-    /// A decision each, or what is wrong with the check.
+    /// A decision for each check, or what is wrong with it.
     pub results: Vec<BatchResult<'a>>,
 }
 
@@ -45,6 +46,6 @@ pub struct BatchResponse<'a> {
 pub enum BatchResult<'a> {
     /// It was decided.
     Decided(CheckResponse<'a>),
-    /// It makes no sense; `member` says where, as in `checks[3].cost`.
+    /// It is invalid; `member` says where, as in `checks[3].cost`.
     Refused(Problem<'a, Refused<'a>>),
 }

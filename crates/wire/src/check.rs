@@ -6,9 +6,9 @@ use serde_json::json;
 
 use crate::{Attributes, Text, count};
 
-/// May this happen? Asked of a policy by name, or of whichever policies the attributes match.
+/// May this happen? Asked of a policy by name, or of all policies that the attributes match.
 ///
-/// `null` is the same as absent, because many clients write absent members so.
+/// `null` is the same as absent, because many clients write absent members that way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = one_form_or_the_other, example = example())]
@@ -17,40 +17,41 @@ pub struct CheckRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
     pub policy: Option<Text<'a>>,
-    /// Who asks: the value of the policy's one key attribute, of at most 4096 bytes.
+    /// The caller: the value of the policy's one key attribute, at most 4096 bytes.
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
     pub key: Option<Text<'a>>,
-    /// What is known of the request: for all policies that are about it, or for the one that is named.
+    /// What is known about the request: for all policies that apply to it, or for the one that is
+    /// named.
     #[serde(borrow)]
     pub attributes: Option<Attributes<'a>>,
-    /// Units to take; one when absent, and zero peeks.
+    /// Units to take. Defaults to one; zero is a peek.
     #[serde(default, deserialize_with = "count::read")]
     #[schemars(range(max = 1_000_000_000_000_000_u64))]
     pub cost: Option<u64>,
 }
 
-/// The answer. The numbers at the top are those of the tightest limit.
+/// The answer. The numbers at the top level are from the tightest limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckResponse<'a> {
     /// Whether it may happen.
     pub allowed: bool,
-    /// The policy of the tightest limit, or one that sets no limit where none limits.
+    /// The policy of the tightest limit, or one that sets no limit if none applies.
     pub policy: Option<&'a str>,
     /// Why: there is room, there is none now, there will never be enough for this cost, an earlier
-    /// denial blocks the caller, no policy is about this request, or nobody could be asked.
+    /// denial blocks the caller, no policy applies to this request, or nobody could be asked.
     #[schemars(extend("enum" = REASONS))]
     pub reason: &'a str,
     /// What the limit holds when it is full.
     pub limit: Option<u64>,
     /// What is left of it.
     pub remaining: Option<u64>,
-    /// When to try again, in milliseconds. Null when allowed, and when it never will be.
+    /// When to try again, in milliseconds. Null if allowed, and if it never will be.
     pub retry_after_ms: Option<u64>,
     /// When the limit is full again, in milliseconds.
     pub reset_after_ms: Option<u64>,
-    /// Who decided: the store, a denial of the store that still holds, what stands in for a store
-    /// that is away, or nobody because there was nothing to decide.
+    /// What decided: the store, an earlier denial by the store that still holds, a stand-in for a
+    /// store that is unavailable, or nothing because there was nothing to decide.
     #[schemars(extend("enum" = SOURCES))]
     pub source: &'a str,
     /// What each limit says.
@@ -62,7 +63,7 @@ pub struct CheckResponse<'a> {
 pub struct LimitStatus<'a> {
     /// The policy it belongs to.
     pub policy: &'a str,
-    /// How it counts.
+    /// The algorithm.
     pub algorithm: &'a str,
     /// What it holds when it is full.
     pub limit: u64,
@@ -72,11 +73,11 @@ pub struct LimitStatus<'a> {
     pub allowed: bool,
     /// What is left of it.
     pub remaining: u64,
-    /// When the request would fit, in milliseconds. Null when it fits, and when it never will.
+    /// When the request would fit, in milliseconds. Null if it fits, and if it never will.
     pub retry_after_ms: Option<u64>,
     /// When it is full again, in milliseconds.
     pub reset_after_ms: u64,
-    /// Whether it is obeyed (`enforce`) or only watched (`shadow`).
+    /// Whether it is enforced (`enforce`) or only observed (`shadow`).
     #[schemars(extend("enum" = ["enforce", "shadow"]))]
     pub mode: &'a str,
 }

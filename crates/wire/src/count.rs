@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::de::{Deserializer, Error, Visitor};
 
-/// A whole number, or none. JSON does not tell `3.0` from `3`, and some languages write it so.
+/// A whole number, or none. JSON does not distinguish `3.0` from `3`, and some languages write the
+/// former.
 pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     deserializer.deserialize_any(Count)
 }
@@ -28,10 +29,10 @@ impl Visitor<'_> for Count {
 
     fn visit_f64<E: Error>(self, count: f64) -> Result<Self::Value, E> {
         let is_whole = count.fract() == 0.0 && (0.0..=EXACT).contains(&count);
-        // Exact, and not negative: nothing is lost.
+        // Exact and not negative: nothing is lost.
         is_whole.then_some(Some(count as u64)).ok_or_else(|| E::custom("not a whole number"))
     }
 }
 
-/// Up to here every whole number is a float.
+/// Up to here, a float holds every whole number exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;

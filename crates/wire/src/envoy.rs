@@ -1,7 +1,7 @@
 //! Envoy's messages: what it asks a rate limit service.
 //!
 //! The code is generated from `proto/` by `cargo run -p xtask -- protobuf`, and the modules are
-//! nested as the packages are.
+//! nested like the packages.
 //!
 //! ```
 //! use prost::Message;
@@ -28,14 +28,14 @@ pub use self::packages::envoy::service::ratelimit::v3::rate_limit_service_server
 pub use self::packages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 pub use self::packages::envoy::r#type::v3::RateLimitUnit;
 
-/// All files of the service, as a serialised `FileDescriptorSet`: what reflection shows.
+/// All files of the service, as a serialised `FileDescriptorSet`, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");
 
 /// The service's full name.
 pub const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 
 impl RateLimitDescriptor {
-    /// With these entries.
+    /// A descriptor with these entries.
     pub fn new<K: Into<String>, V: Into<Vec<u8>>>(
         entries: impl IntoIterator<Item = (K, V)>,
     ) -> Self {

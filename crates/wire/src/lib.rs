@@ -1,8 +1,8 @@
-//! The bodies that travel.
+//! The message bodies that travel over the wire.
 //!
-//! Types and their JSON, Envoy's messages and OpenTelemetry's, nothing else: what a body means is
-//! the server's business, and no other crate of ours is known here. JSON requests borrow from the
-//! bytes they were read from.
+//! Types and their JSON, plus Envoy's and OpenTelemetry's messages, and nothing else: what a body
+//! means is the server's business, and this crate knows no other crate of ours. JSON requests
+//! borrow from the bytes they were read from.
 //!
 //! ```
 //! use tidegate_wire::CheckRequest;

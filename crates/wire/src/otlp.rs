@@ -1,7 +1,7 @@
-//! OpenTelemetry's messages: what a collector of traces is told.
+//! OpenTelemetry's messages: what a trace collector receives.
 //!
 //! The code is generated from `proto/` by `cargo run -p xtask -- protobuf`, and the modules are
-//! nested as the packages are.
+//! nested like the packages.
 //!
 //! ```
 //! use tidegate_wire::otlp::{KeyValue, Value};
@@ -24,7 +24,7 @@ pub use self::packages::opentelemetry::proto::trace::v1::{
     ResourceSpans, ScopeSpans, Span, Status,
 };
 
-/// The call by which a collector is told, as gRPC names it in a path.
+/// The path of the gRPC call that exports traces to a collector.
 pub const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 impl KeyValue {

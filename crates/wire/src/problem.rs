@@ -1,11 +1,11 @@
-//! `application/problem+json`, as RFC 9457 has it.
+//! `application/problem+json`, as defined by RFC 9457.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::CheckResponse;
 
-/// What went wrong, with members of its own beside the standard ones.
+/// What went wrong, with its own members besides the standard ones.
 ///
 /// ```
 /// use tidegate_wire::{Problem, Refused};
@@ -27,7 +27,7 @@ use crate::CheckResponse;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "{M}Problem", description = "What went wrong, as RFC 9457 says it.")]
 pub struct Problem<'a, M> {
-    /// A URI that names the kind of problem.
+    /// A URI that identifies the kind of problem.
     #[serde(rename = "type")]
     pub kind: &'a str,
     /// The kind of problem in words.
@@ -42,9 +42,9 @@ pub struct Problem<'a, M> {
 }
 
 impl Problem<'_, ()> {
-    /// The kind of a problem that its status says all about.
+    /// The type of a problem that its status fully describes.
     pub const BLANK: &'static str = "about:blank";
-    /// The kind of a denial.
+    /// The type of a denial.
     pub const QUOTA_EXCEEDED: &'static str =
         "https://iana.org/assignments/http-problem-types#quota-exceeded";
 }
@@ -55,18 +55,18 @@ pub struct QuotaExceeded<'a> {
     /// The policies that did not have room.
     #[serde(rename = "violated-policies")]
     pub violated_policies: Vec<&'a str>,
-    /// What an allowed request is answered with too.
+    /// The same members as the answer to an allowed request.
     #[serde(flatten)]
     pub answer: CheckResponse<'a>,
 }
 
-/// The members of a request that could not be understood.
+/// The members of a response to a request that could not be understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Refused<'a> {
     /// The member of the body at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<&'a str>,
-    /// The policies that exist, when the one asked for does not.
+    /// The policies that exist, if the one asked for does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policies: Option<Vec<&'a str>>,
 }

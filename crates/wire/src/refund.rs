@@ -1,4 +1,4 @@
-//! `POST /v1/refund`: what was taken and then not used.
+//! `POST /v1/refund`: gives back what was taken and then not used.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,14 +15,15 @@ pub struct RefundRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
     pub policy: Option<Text<'a>>,
-    /// Whose: the value of the policy's one key attribute, of at most 4096 bytes.
+    /// The caller: the value of the policy's one key attribute, at most 4096 bytes.
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
     pub key: Option<Text<'a>>,
-    /// What was known of the request: by all policies that were about it, or by the one that is named.
+    /// What was known about the request: for all policies that applied to it, or for the one that
+    /// is named.
     #[serde(borrow)]
     pub attributes: Option<Attributes<'a>>,
-    /// Units to give back; one when absent.
+    /// Units to give back. Defaults to one.
     #[serde(default, deserialize_with = "count::read")]
     #[schemars(range(max = 1_000_000_000_000_000_u64))]
     pub amount: Option<u64>,

@@ -1,4 +1,4 @@
-//! Text that is copied only when it has to be.
+//! Text that is copied only if it has to be.
 
 use std::borrow::{Borrow, Cow};
 use std::ops::Deref;

@@ -1,10 +1,10 @@
-//! Answers as text, as `serde_json` writes them and in a third of the time: the names of members need
-//! no look for what must be escaped. Answers are what a server writes most.
+//! Answers as JSON, exactly as `serde_json` writes them but in a third of the time: member names
+//! need no escape check. Answers are what a server writes most.
 
 use crate::{CheckResponse, LimitStatus, Problem, QuotaExceeded};
 
 impl CheckResponse<'_> {
-    /// Writes it as JSON behind what is there.
+    /// Appends it as JSON.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.push(b'{');
         self.write_members(out);
@@ -61,7 +61,7 @@ impl LimitStatus<'_> {
 }
 
 impl Problem<'_, QuotaExceeded<'_>> {
-    /// Writes it as JSON behind what is there.
+    /// Appends it as JSON.
     pub fn write(&self, out: &mut Vec<u8>) {
         raw(out, r#"{"type":"#);
         text(out, self.kind);
@@ -100,13 +100,13 @@ fn optional(out: &mut Vec<u8>, value: Option<u64>) {
 
 fn text(out: &mut Vec<u8>, value: &str) {
     let is_plain = |byte: u8| (byte >= b' ') & (byte != b'"') & (byte != b'\\');
-    // To the end, whatever is found: that is done for many bytes at once.
+    // Goes to the end, whatever it finds: that way it runs over many bytes at once.
     if value.bytes().fold(true, |all, byte| all & is_plain(byte)) {
         out.push(b'"');
         raw(out, value);
         out.push(b'"');
     } else {
-        // Text is always JSON, and memory takes it.
+        // Text is always valid JSON, and writing to memory cannot fail.
         let _ = serde_json::to_writer(out, value);
     }
 }
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// With everything, and with as little as there can be.
+    /// With everything, and with as little as possible.
     fn answers() -> Vec<CheckResponse<'static>> {
         let full = NAMES.map(|name| CheckResponse {
             allowed: false,

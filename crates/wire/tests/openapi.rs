@@ -1,4 +1,4 @@
-//! The document that is checked in is the one that the types describe.
+//! The checked-in document is the one that the types describe.
 
 #[test]
 fn the_document_is_fresh() {

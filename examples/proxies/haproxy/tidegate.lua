@@ -1,15 +1,15 @@
 -- Asks Tidegate whether a request may pass.
 local TIDEGATE = "http://127.0.0.1:8080/v1/authz"
--- Milliseconds. Without an answer by then, everybody passes.
+-- Milliseconds. If no answer arrives by then, the request passes.
 local PATIENCE = 100
--- What else of a request policies may ask for.
+-- Other fields of the request that policies may use.
 local PASSED_ON = { "authorization", "cookie", "x-api-key" }
 
 local function first(headers, name)
   return headers and headers[name] and headers[name][0]
 end
 
--- Tidegate refuses what is there twice: the application might go by the second.
+-- Send all values: Tidegate refuses a field with two different values, since the application might use the second.
 local function all(headers, name)
   local values, index = {}, 0
   while headers[name] and headers[name][index] do
@@ -24,7 +24,7 @@ local function question(txn)
   local fields = {
     ["x-forwarded-for"] = { txn.sf:src() },
     ["x-forwarded-method"] = { txn.sf:method() },
-    -- The path and the query, as they came.
+    -- The path and the query, unchanged.
     ["x-forwarded-uri"] = { txn.sf:pathq() },
     ["x-forwarded-host"] = { first(request, "host") },
   }
@@ -39,7 +39,7 @@ core.register_action("tidegate", { "http-req" }, function(txn)
     url = TIDEGATE, headers = question(txn), timeout = PATIENCE,
   })
   if not answer or answer.status == 0 or answer.status >= 500 then
-    -- Nobody could say. To let nobody pass instead: answer 503 here.
+    -- No decision: let the request pass. To fail closed instead, answer 503 here.
     txn:Warning("tidegate does not answer")
     return
   end

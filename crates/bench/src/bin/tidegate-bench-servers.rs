@@ -1,4 +1,4 @@
-//! The servers that are measured, ours and the bare ones, with the allocator of `tidegate` itself.
+//! The servers under measurement, ours and the bare ones, with the allocator of `tidegate` itself.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

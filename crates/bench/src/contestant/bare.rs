@@ -1,5 +1,5 @@
-//! The floor: what any keyed limiter with our clock and our keys has to do, and nothing else.
-//! A hash, a clock reading, a lock, a lookup, an addition.
+//! The floor: what any keyed limiter with our clock and our keys has to do, and nothing else. A
+//! hash, a clock reading, a lock, a lookup, an addition.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -1,4 +1,4 @@
-//! Who runs: each decides for a key, and says whether it was allowed.
+//! The contestants: each decides for a key, and says whether it was allowed.
 
 mod bare;
 mod governor;
@@ -9,7 +9,7 @@ use ::tidegate::AlgorithmKind;
 
 /// One limiter under test.
 pub(crate) trait Contestant: Send + Sync {
-    /// May this key? A `String`, because governor asks for the type that it stores.
+    /// Decides for a key. A `String`, because governor requires the type that it stores.
     #[allow(clippy::ptr_arg, reason = "see above")]
     fn check(&self, key: &String) -> bool;
 }
@@ -17,25 +17,25 @@ pub(crate) trait Contestant: Send + Sync {
 /// What the limiters are set to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setting {
-    /// A thousand a day and a burst of 800,000: nobody is denied, and no key is forgotten while
-    /// it is measured.
+    /// A thousand a day and a burst of 800,000: nobody is denied, and no key is forgotten while it
+    /// is measured.
     Generous,
     /// One a day: after the first request of a key, everything is denied.
     Strict,
 }
 
-/// The one that the others are compared with.
+/// The contestant that the others are compared with.
 pub(crate) const PEER: &str = "governor";
 /// What the machine allows: a table of fingerprints, a clock and a counter.
 pub(crate) const FLOOR: &str = "bare table + clock";
 
-/// Everyone, by name. The names of ours are those of the algorithms.
+/// All of them, by name. Ours are named after the algorithms.
 pub(crate) fn names() -> Vec<&'static str> {
     let peers = [PEER, "throttlecrab + mutex", FLOOR];
     AlgorithmKind::ALL.iter().map(|kind| kind.name()).chain(peers).collect()
 }
 
-/// Makes one of [`names`].
+/// Creates one of [`names`].
 pub(crate) fn make(name: &str, setting: Setting) -> Box<dyn Contestant> {
     match name {
         PEER => Box::new(governor::Governor::new(setting)),

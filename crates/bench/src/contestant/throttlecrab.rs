@@ -1,6 +1,6 @@
-//! The throttlecrab library. It wants `&mut self`, so callers share it behind a lock, as its
-//! server shares it behind one task. With its periodic store: the adaptive one scans all keys
-//! again and again when a million of them are alive.
+//! The throttlecrab library. It needs `&mut self`, so callers share it behind a lock, as its server
+//! shares it behind one task. With its periodic store: the adaptive one scans all keys over and
+//! over when a million of them are alive.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! Us, through the front door.
+//! Tidegate, through its public API.
 
 use tidegate::{AlgorithmKind, Limiter, MemoryStore};
 

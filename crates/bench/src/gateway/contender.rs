@@ -30,7 +30,7 @@ impl Running {
 }
 
 impl Contender {
-    /// nginx first: it is what the others are measured by.
+    /// nginx first: it is the baseline for the others.
     pub(crate) fn all(service: u16, redis: &str) -> Vec<Self> {
         let redis = redis.to_owned();
         let named =
@@ -66,7 +66,7 @@ fn pinned(
     Some(Running { port, daemon: daemon.listening_on(port) })
 }
 
-/// nginx that answers by itself, at once.
+/// nginx answering by itself, at once.
 pub(crate) fn service() -> Option<Running> {
     let server = "access_log off; keepalive_requests 1000000000; server { listen 127.0.0.1:PORT \
                   backlog=4096; location / { return 200 'hello, this is the service'; } }";
@@ -138,7 +138,7 @@ pub(crate) fn pin(pid: u32, core: &str) -> anyhow::Result<()> {
 /// The processor time of a process so far.
 pub(crate) fn cpu_micros(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Behind the name, which may hold anything.
+    // After the name, which may contain anything.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|it| it.parse::<u64>().ok()).sum();
     ticks * 10_000

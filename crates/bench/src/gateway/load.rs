@@ -1,4 +1,4 @@
-//! wrk for as much as possible, h2load for so much and no more.
+//! wrk for as much as possible, h2load for a fixed rate.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +13,7 @@ use super::OF_OTHERS;
 pub(crate) struct Measured {
     pub(crate) requests: u64,
     pub(crate) a_second: f64,
-    /// Microseconds of its processor for a request.
+    /// Microseconds of its processor time per request.
     pub(crate) cpu: f64,
     pub(crate) p99: f64,
 }
@@ -44,7 +44,7 @@ pub(crate) fn run(port: u16, is_denied: bool, seconds: u64) -> anyhow::Result<Me
     })
 }
 
-/// So many requests a second: how long 99 of 100 of them take, in microseconds.
+/// At this many requests a second: how long 99 of 100 of them take, in microseconds.
 pub(crate) fn paced(port: u16, rate: u64, seconds: u64) -> anyhow::Result<f64> {
     const CLIENTS: u64 = 16;
     let h2load = peer("h2load").context("h2load is not installed: run scripts/peers")?;
@@ -68,7 +68,7 @@ pub(crate) fn paced(port: u16, rate: u64, seconds: u64) -> anyhow::Result<f64> {
     Ok(*p99 as f64)
 }
 
-/// The round in the middle, by what a request costs.
+/// The median round, by what a request costs.
 pub(crate) fn median(mut all: Vec<Measured>) -> Option<Measured> {
     all.sort_by(|a, b| a.cpu.total_cmp(&b.cpu));
     all.get(all.len() / 2).copied()

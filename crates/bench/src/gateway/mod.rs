@@ -1,8 +1,8 @@
-//! The gateway beside nginx and HAProxy as proxies that limit, before the same service.
+//! The gateway beside nginx and HAProxy as proxies that limit, in front of the same service.
 //!
-//! A proxy has one core to itself; the service and the load share the other one. What a request costs
-//! the proxy's process is read from the system: on a shared machine it says more than requests a
-//! second.
+//! A proxy has one core to itself; the service and the load share the other one. What a request
+//! costs the proxy's process is read from the system: on a shared machine that says more than
+//! requests per second.
 
 mod contender;
 mod load;
@@ -21,7 +21,7 @@ pub(crate) use server::serve;
 pub(crate) const OF_PROXIES: &str = "0";
 pub(crate) const OF_OTHERS: &str = "1";
 
-/// Everybody in turns, so that all suffer alike from what else the machine does.
+/// All of them in turn, so that all suffer alike from whatever else the machine does.
 pub(crate) fn compare(rounds: usize, seconds: u64) -> anyhow::Result<()> {
     let service = contender::service().context("nginx is not installed: run scripts/peers")?;
     let redis = Redis::start();
@@ -60,7 +60,7 @@ pub(crate) fn compare(rounds: usize, seconds: u64) -> anyhow::Result<()> {
     half_load(&contenders, &baseline, rounds, seconds)
 }
 
-/// Half of what nginx can do, from everybody: how long requests take when nothing is short.
+/// Half of what nginx can do, for all of them: how long requests take when nothing is scarce.
 fn half_load(
     contenders: &[Contender],
     baseline: &Measured,

@@ -1,4 +1,4 @@
-//! A gateway on one thread, as each worker of the server is.
+//! A gateway on one thread, like each worker of the server.
 
 use std::sync::Arc;
 

@@ -6,11 +6,11 @@ use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitRequest};
 
 const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// What a connection begins with: the preface, no settings, and all the room that there can be.
+/// What a connection begins with: the preface, no settings, and the largest possible window.
 pub(super) const HELLO: &[u8] =
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x04\x08\0\0\0\0\0\x3f\0\0\0";
 
-/// What that room is when it is renewed, in bytes that were received.
+/// When that window is renewed, in bytes received.
 pub(super) const ROOM: usize = 0x3f00_0000 / 2;
 pub(super) const MORE_ROOM: &[u8] = b"\0\0\x04\x08\0\0\0\0\0\x1f\x80\0\0";
 pub(super) const SETTINGS_ACK: &[u8] = b"\0\0\0\x04\x01\0\0\0\0";
@@ -23,7 +23,7 @@ pub(super) const GOAWAY: u8 = 7;
 pub(super) const ACK: u8 = 1;
 pub(super) const END_STREAM: u8 = 1;
 
-/// A frame of a server.
+/// A frame from a server.
 pub(super) struct Frame<'a> {
     pub(super) kind: u8,
     pub(super) flags: u8,
@@ -32,7 +32,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The first one, if it is complete, and what comes after it.
+    /// The first frame, if it is complete, and what comes after it.
     pub(super) fn read(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (&[a, b, c, kind, flags, d, e, f, g], rest) = bytes.split_first_chunk()?;
         let (payload, rest) = rest.split_at_checked(u32::from_be_bytes([0, a, b, c]) as usize)?;
@@ -41,9 +41,9 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Writes calls that differ in their key only.
+/// Writes calls that differ only in their key.
 pub(super) struct Writer {
-    /// Of the first call, which the server is to remember.
+    /// For the first call, which the server is to remember.
     head: Vec<u8>,
     body: Vec<u8>,
     key: usize,
@@ -67,7 +67,7 @@ impl Writer {
         Self { head: first_head(), body, key, next: 1 }
     }
 
-    /// A call about this key; its stream.
+    /// A call about this key; returns its stream.
     pub(super) fn call(&mut self, mut key: u32, out: &mut Vec<u8>) -> u32 {
         let stream = self.next;
         self.next += 2;
@@ -89,7 +89,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8], out: &mut Vec<u8>) {
     out.extend(payload);
 }
 
-/// POST and http are in HPACK's own table; the other fields are put into the server's.
+/// POST and http are in HPACK's own table; the other fields are added to the server's.
 fn first_head() -> Vec<u8> {
     let mut head = vec![0x83, 0x86];
     let text = |text: &str| {
@@ -110,7 +110,7 @@ fn first_head() -> Vec<u8> {
     head
 }
 
-/// The same fields by their numbers: the last one that was put into the table is 62.
+/// The same fields by their numbers: the last one that was added to the table is 62.
 const REPEATED_HEAD: &[u8] = &[0x83, 0x86, 0xc2, 0xc1, 0xc0, 0xbf, 0xbe];
 
 const HEADERS: u8 = 1;

@@ -1,4 +1,4 @@
-//! Load: connections that keep some calls under way each.
+//! Load: connections that each keep several calls in flight.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub(super) struct Load {
     pub(super) calls: u64,
 }
 
-/// How it did. Latencies are in microseconds, the CPU is the server's for a call.
+/// The results. Latencies are in microseconds; the CPU time is the server's, per call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) calls: u64,
@@ -70,11 +70,11 @@ impl Load {
     }
 }
 
-/// One of them.
+/// One connection.
 struct Connection {
     writer: Writer,
     watch: Stopwatch,
-    /// When each call under way was sent.
+    /// When each call in flight was sent.
     sent: HashMap<u32, f64>,
     nanos: Vec<u32>,
     denied: u64,
@@ -135,7 +135,7 @@ impl Connection {
     fn handle(&mut self, frame: &Frame<'_>) -> anyhow::Result<()> {
         match frame.kind {
             frames::DATA => {
-                // After the prefix of a message, its first field is the decision.
+                // After the message prefix, the first field is the decision.
                 self.denied += u64::from(frame.payload.get(5..7) == Some(&[0x08, 2]));
                 self.received += frame.payload.len();
                 if self.received > frames::ROOM {

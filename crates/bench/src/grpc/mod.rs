@@ -22,7 +22,7 @@ pub(crate) use self::server::serve;
 /// Who is compared.
 const CONTESTANTS: [&str; 2] = ["tonic, bare", "tidegate"];
 
-/// What is asked: a name, whether it is denied, and of how many keys.
+/// The workload: a name, whether it is denied, and how many keys.
 const WORKLOADS: [(&str, &str, u32); 4] = [
     ("allowed, 1 key", "allowed", 1),
     ("allowed, 1M keys", "allowed", 1_000_000),
@@ -48,7 +48,7 @@ fn in_memory(rounds: usize, calls: u64) -> anyhow::Result<()> {
         let servers = CONTESTANTS.map(|contestant| Server::start(contestant, limit));
         let mut measured = CONTESTANTS.map(|_| Vec::new());
         let servers = servers.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-        // Every key once, so that none is new when the measuring starts.
+        // Every key once, so that none is new when the measurement starts.
         for server in &servers {
             server.measure(keys, keys.max(20_000).into())?;
         }
@@ -72,7 +72,7 @@ fn in_memory(rounds: usize, calls: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a decision costs the server when Redis keeps the counters, on the core of the load.
+/// What a decision costs the server when Redis keeps the counters, on the load's core.
 fn in_redis(rounds: usize, calls: u64) -> anyhow::Result<()> {
     let redis = Redis::start();
     let mut rows = Vec::new();
@@ -103,7 +103,7 @@ fn row(workload: &str, (contestant, one): (&str, Measured), bare: Measured) -> V
     ]
 }
 
-/// Of each figure the middle one.
+/// The median of each figure.
 fn median(rounds: Vec<Measured>) -> Option<Measured> {
     let middle = |figure: fn(&Measured) -> f64| {
         let mut values: Vec<f64> = rounds.iter().map(figure).collect();
@@ -121,7 +121,7 @@ fn median(rounds: Vec<Measured>) -> Option<Measured> {
     })
 }
 
-/// A contestant in a process of its own. Ends with the value.
+/// A contestant in a process of its own. Ends when dropped.
 struct Server {
     process: Child,
     port: u16,
@@ -164,7 +164,7 @@ impl Drop for Server {
     }
 }
 
-/// To one core, if there is such a core.
+/// Pins to one core, if there is such a core.
 fn pin(core: usize) {
     let mut cores = CpuSet::new();
     cores.set(core);

@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 
 use super::{SERVERS_CORE, pin};
 
-/// Serves until it is killed; says its port.
+/// Serves until it is killed; prints its port.
 pub(crate) fn serve(contestant: &str, limit: &str) -> anyhow::Result<()> {
     pin(SERVERS_CORE);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -58,7 +58,7 @@ async fn ours<S: Store + 'static>(
     Ok(())
 }
 
-/// Reads what it is asked, and says yes to it, in as many words as we do.
+/// Reads the question, and says yes to it, in as many words as we do.
 struct Echo;
 
 #[tonic::async_trait]

@@ -1,5 +1,5 @@
-//! The floor: a hyper server that decides nothing. Its answers are as large as ours, and have as many
-//! fields.
+//! The floor: a hyper server that decides nothing. Its answers are as large as ours, and have as
+//! many headers.
 
 use std::convert::Infallible;
 
@@ -17,7 +17,7 @@ pub(super) async fn serve(listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
         let _ = stream.set_nodelay(true);
         let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(&request)) });
-        // Without a timer, and with many answers in a write: all that can be had of hyper.
+        // Without a timer, and with many answers per write: the most that hyper can do.
         let connection = http1::Builder::new()
             .header_read_timeout(None)
             .pipeline_flush(true)

@@ -1,4 +1,4 @@
-//! HTTP/1.1, as far as a client needs it whose servers all say how long their answers are.
+//! As much of HTTP/1.1 as a client needs whose servers all say how long their answers are.
 
 use anyhow::{Context, bail};
 use memchr::memmem;

@@ -1,5 +1,5 @@
-//! Checks over HTTP: our server beside one of hyper that decides nothing, and beside throttlecrab's.
-//! Each has one core to itself, and the load comes from another one.
+//! Checks over HTTP: our server beside a hyper server that decides nothing, and beside
+//! throttlecrab's. Each has one core to itself, and the load comes from another one.
 
 mod bare;
 mod load;
@@ -21,7 +21,7 @@ pub(crate) use self::server::serve;
 const DEPTHS: [usize; 2] = [1, 16];
 const MANY: u32 = 1_000_000;
 
-/// Who answers.
+/// The server that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contestant {
     Bare,
@@ -80,7 +80,7 @@ fn start(throttlecrab: Option<&Path>) -> anyhow::Result<Vec<(Contestant, Running
     Ok(servers)
 }
 
-/// Interleaved, so that all of them suffer alike from whoever else uses the machine.
+/// Interleaved, so that all of them suffer alike from whatever else runs on the machine.
 fn in_turns(
     servers: &[(Contestant, Running)],
     depth: usize,
@@ -108,7 +108,7 @@ fn in_turns(
     Ok(rows)
 }
 
-/// What a decision costs the server when Redis keeps the counters, on the core of the load.
+/// What a decision costs the server when Redis keeps the counters, on the load's core.
 fn in_redis(rounds: usize, time: Duration) -> anyhow::Result<()> {
     let redis = Redis::start();
     let server = server::start(&redis.url())?;
@@ -140,7 +140,7 @@ impl Contestant {
         Load { path, body, keys: traffic.keys, depth }
     }
 
-    /// throttlecrab answers 200 to those it denies too, and takes minutes to meet a million keys.
+    /// throttlecrab answers 200 to denied requests too, and takes minutes to see a million keys.
     const fn takes(self, traffic: Traffic) -> bool {
         !matches!(self, Self::Throttlecrab) || (traffic.keys == 1 && !traffic.is_denied)
     }

@@ -1,15 +1,15 @@
-//! What was measured, beside what is aimed at.
+//! What was measured, beside the targets.
 
 use super::{Contestant, Traffic};
 use crate::load::Measured;
 use crate::table;
 
-/// Of hyper's requests a second, one at a time and 16 at a time.
+/// The share of hyper's requests per second, one at a time and 16 at a time.
 const OF_BARE: f64 = 0.85;
 const OF_BARE_PIPELINED: f64 = 0.40;
-/// Of throttlecrab's.
+/// The multiple of throttlecrab's.
 const OF_THROTTLECRAB: f64 = 1.4;
-/// Microseconds of a decision in Redis.
+/// Microseconds per decision in Redis.
 const CPU_WITH_REDIS: f64 = 18.0;
 
 /// A table for one depth of pipelining.
@@ -35,7 +35,7 @@ pub(super) fn print(depth: usize, rows: &[(Traffic, Contestant, Measured)]) {
     println!("\nAimed at: {of_bare:.2} of hyper's, {OF_THROTTLECRAB:.2} of throttlecrab's.");
 }
 
-/// The same with Redis, where there is nobody beside us.
+/// The same with Redis, where there is nobody to compare with.
 pub(super) fn print_redis(rows: &[(String, Measured)]) {
     let nobody = || ["-".to_owned(), "-".to_owned()];
     let lines: Vec<_> =

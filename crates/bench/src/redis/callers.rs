@@ -1,4 +1,4 @@
-//! Us: callers that each wait for their decision before they ask for the next one.
+//! Tidegate: callers that each wait for their decision before they ask for the next one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use tidegate_testkit::Redis;
 use super::Result;
 use crate::stopwatch::Stopwatch;
 
-/// Who asks at the same time.
+/// How many ask at the same time.
 pub(super) const CALLERS: u64 = 64;
 
 /// What is asked.
@@ -69,14 +69,14 @@ fn limiter(
     url: &str,
 ) -> anyhow::Result<Limiter<RedisStore>> {
     let config: RedisConfig = url.parse()?;
-    // Throughput is measured here, not patience.
+    // This measures throughput, not patience.
     let store = RedisStore::builder(config).deadline(Duration::from_secs(5)).build();
     let limiter = Limiter::builder().limit(quota).algorithm(kind).precision(precision);
     Ok(limiter.store(store).build()?)
 }
 
-/// Nobody reaches it. A bucket of many takes so long to fill that its key is there when the next
-/// request comes.
+/// Nobody reaches it. A bucket of many takes so long to fill that its key is still there when the
+/// next request comes.
 const fn generous(kind: AlgorithmKind, keys: u64) -> &'static str {
     match kind {
         AlgorithmKind::TokenBucket if keys > 1 => "1000/hour burst 1000",
@@ -108,7 +108,7 @@ async fn drive(limiter: &Arc<Limiter<RedisStore>>, keys: u64, decisions: u64) ->
     sum
 }
 
-/// One caller: as long as there is something left to ask.
+/// One caller, for as long as there is something left to ask.
 async fn call(
     limiter: Arc<Limiter<RedisStore>>,
     left: Arc<AtomicU64>,
@@ -128,7 +128,7 @@ async fn call(
         outcome.denied += u64::from(!decision.is_allowed());
         outcome.asked += u64::from(decision.source() == Source::Store);
         outcome.fallbacks += u64::from(decision.source() == Source::Fallback);
-        // Whoever is answered at once lets others ask, too.
+        // A caller that is answered at once lets others ask, too.
         if matches!(decision.source(), Source::DenyCache | Source::Lease) {
             tokio::task::yield_now().await;
         }

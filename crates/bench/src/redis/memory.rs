@@ -11,7 +11,7 @@ use crate::table;
 const KEYS: u64 = 1_000_000;
 const KEYS_WITH_A_LOG: u64 = 100_000;
 
-/// Bytes of `used_memory` a key: a million keys of each algorithm, and logs of ten entries.
+/// Bytes of `used_memory` per key: a million keys of each algorithm, and logs of ten entries.
 pub(super) fn compare(only: &str) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for kind in wanted(AlgorithmKind::ALL, "memory", only) {
@@ -38,7 +38,7 @@ fn measure(kind: AlgorithmKind, keys: u64, requests: u64) -> anyhow::Result<f64>
         };
         let limiter =
             Arc::new(Limiter::builder().limit(quota).algorithm(kind).store(store).build()?);
-        // The script and the connections are there before the first key is.
+        // The script and the connections are there before the first key.
         let _ = limiter.check_n(&u64::MAX, Cost::PEEK).await;
         let before = redis.used_memory();
         let fillers: Vec<_> = (0..64)

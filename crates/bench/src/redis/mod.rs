@@ -1,5 +1,5 @@
-//! Decisions in Redis: what they cost it, and how many there are a second, beside the scripts that
-//! everyone writes first.
+//! Decisions in Redis: what they cost it, and how many there are per second, beside the scripts
+//! that everyone writes first.
 
 mod callers;
 mod memory;
@@ -15,7 +15,7 @@ use crate::table;
 /// What one contestant reached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Result {
-    /// Microseconds of Redis's processor.
+    /// Microseconds of Redis's processor time.
     pub(crate) cpu: f64,
     pub(crate) a_second: f64,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Result {
 const EXACT: Precision = Precision::CachedDeny;
 const LEASED: Precision = Precision::Leased { max_over_permille: 50 };
 
-/// Keys that requests are spread over.
+/// The number of keys that requests are spread over.
 const KEYS: u64 = 100_000;
 
 /// Everything whose name contains `only`, once for each round.
@@ -35,7 +35,7 @@ pub(crate) fn compare(rounds: usize, decisions: u64, only: &str) -> anyhow::Resu
     memory::compare(only)
 }
 
-/// Those of the algorithms for which a measurement was asked for, as they come.
+/// The algorithms for which a measurement was asked for.
 fn wanted<'a>(
     kinds: &'a [AlgorithmKind],
     what: &'a str,
@@ -95,7 +95,7 @@ fn hot_key(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What exact decisions about one key cannot exceed: each caller waits for a round trip at least.
+/// What exact decisions about one key cannot exceed: each caller waits for at least a round trip.
 fn floor(redis: &Redis, theirs: &[Result]) -> anyhow::Result<Vec<String>> {
     let most = callers::CALLERS as f64 * scripts::round_trips(redis)?;
     let script = median(theirs.iter().map(|result| result.a_second))?;
@@ -108,8 +108,8 @@ fn floor(redis: &Redis, theirs: &[Result]) -> anyhow::Result<Vec<String>> {
 const HEADER: [&str; 6] =
     ["", "Redis CPU, us", "script's", "ratio", "decisions/s", "of the script's"];
 
-/// Medians of all rounds. So are the ratios: each is of two runs that followed one another, since the
-/// machine is not as fast in one minute as in the next.
+/// Medians of all rounds. So are the ratios: each compares two consecutive runs, since the machine
+/// is not equally fast from one minute to the next.
 fn row(name: &str, ours: &[Result], theirs: &[Result]) -> anyhow::Result<Vec<String>> {
     let ratio = |of: fn(&Result) -> f64| {
         median(ours.iter().zip(theirs).map(|(ours, theirs)| of(ours) / of(theirs)))

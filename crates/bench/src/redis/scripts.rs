@@ -1,4 +1,4 @@
-//! The scripts that everyone writes first, by redis-benchmark.
+//! The scripts that everyone writes first, run by redis-benchmark.
 
 use std::process::Command;
 
@@ -29,7 +29,7 @@ fn script(kind: AlgorithmKind, keys: u64) -> anyhow::Result<(&'static str, [&'st
     })
 }
 
-/// Runs a script as often as asked, over so many keys.
+/// Runs a script as often as asked, over this many keys.
 pub(super) fn run(
     redis: &Redis,
     kind: AlgorithmKind,
@@ -39,7 +39,7 @@ pub(super) fn run(
     redis.command(&["FLUSHALL"]);
     let (text, arguments) = script(kind, keys)?;
     let sha = redis.command(&["SCRIPT", "LOAD", text]).text();
-    // Once without being measured, so that keys exist.
+    // Once unmeasured, so that keys exist.
     benchmark(redis, &sha, arguments, keys, decisions / 4)?;
     let before = redis.cpu_micros();
     let a_second = benchmark(redis, &sha, arguments, keys, decisions)?;
@@ -47,7 +47,7 @@ pub(super) fn run(
     Ok(Result { cpu, a_second })
 }
 
-/// Requests a second.
+/// Requests per second.
 fn benchmark(
     redis: &Redis,
     sha: &str,
@@ -61,8 +61,8 @@ fn benchmark(
     redis_benchmark(redis, &[&options[..], &command[..]].concat())
 }
 
-/// Round trips a second of one connection that waits for each: what nobody's decision can be faster
-/// than who has to ask Redis.
+/// Round trips per second of one connection that waits for each: no decision that has to ask Redis
+/// can be faster.
 pub(super) fn round_trips(redis: &Redis) -> anyhow::Result<f64> {
     redis_benchmark(redis, &["-n", "50000", "-c", "1", "PING"])
 }

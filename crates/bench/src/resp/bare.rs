@@ -1,4 +1,4 @@
-//! The floor: a tokio server that finds the commands in what it reads, and answers PONG to each that
+//! The floor: a tokio server that finds the commands in what it reads, answers PONG to each that
 //! has one word, and the same decision to all others.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,7 +33,7 @@ async fn answer(mut stream: TcpStream) {
 const PONG: &[u8] = b"+PONG\r\n";
 const ALLOWED: &[u8] = b"*5\r\n:0\r\n:100000001\r\n:99999999\r\n:-1\r\n:1\r\n";
 
-/// How many words the command has that `input` begins with, and its length, once it is complete.
+/// How many words the command at the start of `input` has, and its length, once it is complete.
 fn command(input: &[u8]) -> Option<(usize, usize)> {
     let (words, mut at) = number(input, 0)?;
     for _ in 0..words {
@@ -43,7 +43,7 @@ fn command(input: &[u8]) -> Option<(usize, usize)> {
     (at <= input.len()).then_some((words, at))
 }
 
-/// The number behind the sign at `at`, and where the next line begins.
+/// The number after the sign at `at`, and where the next line begins.
 fn number(input: &[u8], at: usize) -> Option<(usize, usize)> {
     let digits = input.get(at + 1..)?;
     let end = digits.iter().position(|byte| *byte == b'\r')?;

@@ -1,4 +1,4 @@
-//! The Redis protocol, as far as a client needs it that knows what is answered.
+//! As much of the Redis protocol as a client needs that knows the answers.
 
 use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -62,7 +62,7 @@ pub(super) struct Client {
     stream: TcpStream,
     requests: Requests,
     input: Vec<u8>,
-    /// Of all answers together.
+    /// For all answers together.
     lines: usize,
     says_denied: &'static [u8],
 }

@@ -1,5 +1,5 @@
-//! The Redis protocol: our server beside one that does nothing but answer PING, and beside
-//! throttlecrab's. Each has one core to itself, and the load comes from another one.
+//! The Redis protocol: our server beside one that only answers PING, and beside throttlecrab's.
+//! Each has one core to itself, and the load comes from another one.
 
 mod bare;
 mod load;
@@ -47,7 +47,7 @@ const TRAFFIC: &[Traffic] = &[
 ];
 
 const ALLOWED: &str = "CL.THROTTLE KEY 100000000 100000000 60";
-/// Each key comes seldom, and its bucket must not be full again by then: a full one is forgotten.
+/// Each key comes rarely, and its bucket must not be full again by then: a full one is forgotten.
 const ALLOWED_EACH: &str = "CL.THROTTLE KEY 100000 1 60";
 const DENIED: &str = "CL.THROTTLE KEY 0 1 36000";
 
@@ -79,7 +79,7 @@ pub(crate) fn compare(rounds: usize, seconds: f64) -> anyhow::Result<()> {
         let ping = Load { command: "PING", keys: 1, depth };
         let mut floor = Vec::new();
         let mut measured: Vec<Vec<Measured>> = TRAFFIC.iter().map(|_| Vec::new()).collect();
-        // Interleaved, so that all of them suffer alike from whoever else uses the machine.
+        // Interleaved, so that all of them suffer alike from whatever else runs on the machine.
         for round in 1..=rounds {
             eprintln!("-P {depth}, round {round} of {rounds} ...");
             floor.push(run(&bare, &ping, time)?);

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use super::bare;
 use crate::running::{Running, SERVERS_CORE, pin_to};
 
-/// Who answers.
+/// The server that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contestant {
     Bare,

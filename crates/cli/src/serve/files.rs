@@ -1,9 +1,9 @@
-//! How many files, and with them connections, this process may have open.
+//! How many files, and therefore connections, this process may have open.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Asks the system for as many files as connections may need, and says how many of those it
-/// allows. Some are kept for the store and for ourselves.
+/// Asks the system for as many files as connections may need, and returns how many of those it
+/// allows. Some are reserved for the store and for ourselves.
 pub(super) fn connections(wanted: usize, workers: usize) -> usize {
     let reserved = RESERVED.saturating_add(workers.saturating_mul(RESERVED_FOR_A_WORKER));
     let needed = wanted.saturating_add(reserved) as u64;
@@ -13,7 +13,7 @@ pub(super) fn connections(wanted: usize, workers: usize) -> usize {
     };
     let raised = current.max(needed.min(most));
     if raised > current {
-        // Less than wanted is no reason to refuse: connections beyond it wait.
+        // Fewer than wanted is no reason to refuse: connections beyond that wait.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..limit });
     }
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! The flags of `serve`, each with its twin in the environment.
+//! The flags of `serve`, each with its environment variable.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use super::traces::TraceFlags;
 use crate::gateway::GatewayFlags;
 use crate::operate::Operate;
 
-/// What can be said about the server.
+/// The server's command-line options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
-    /// The policies; a demo unless said. A change takes effect at once, and on SIGHUP
+    /// The policies; a demo if absent. Reloaded when the file changes, and on SIGHUP
     #[arg(long, env = "TIDEGATE_CONFIG", value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Where to answer HTTP: host:port, unix:/path, or off; port 0 picks a free one
@@ -25,35 +25,35 @@ pub(crate) struct Serve {
     /// Where to answer Envoy, over gRPC: host:port, unix:/path, or off; port 0 picks a free one
     #[arg(long, env = "TIDEGATE_GRPC", value_name = "ADDR", default_value = "127.0.0.1:8081")]
     grpc: String,
-    /// Charge each descriptor of an Envoy request by itself, also when another one is over its
-    /// limit, as envoyproxy/ratelimit does; all of them or none unless said
+    /// Charge each descriptor of an Envoy request on its own, even if another one is over its
+    /// limit, as envoyproxy/ratelimit does. By default all of them are charged or none
     #[arg(long, env = "TIDEGATE_CHARGE_EACH")]
     charge_each: bool,
     /// Where to answer Redis clients: host:port, unix:/path, or off; port 0 picks a free one
     #[arg(long, env = "TIDEGATE_RESP", value_name = "ADDR", default_value = "127.0.0.1:6380")]
     resp: String,
-    /// A file with the password that Redis clients must know; none unless said.
-    /// TIDEGATE_RESP_PASSWORD may have the password itself
+    /// A file with the password that Redis clients must send. Defaults to none.
+    /// TIDEGATE_RESP_PASSWORD may hold the password itself
     #[arg(long, env = "TIDEGATE_RESP_PASSWORD_FILE", value_name = "FILE")]
     resp_password_file: Option<PathBuf>,
     /// Where the counters are: memory, redis://, rediss://, redis+unix://, redis+sentinel:// or
-    /// redis+cluster://; as the configuration says unless said here
+    /// redis+cluster://. Defaults to what the configuration says
     #[arg(long, env = "TIDEGATE_STORE", value_name = "URL", hide_env_values = true)]
     pub(super) store: Option<String>,
     /// A file with the deployment's secret, under which keys are hashed in Redis: the same in all
-    /// instances. TIDEGATE_SECRET may have the secret itself
+    /// instances. TIDEGATE_SECRET may hold the secret itself
     #[arg(long, env = "TIDEGATE_SECRET_FILE", value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// How many instances share the limits: each has its part of them while Redis is away
+    /// How many instances share the limits: each gets its part of them while Redis is unavailable
     #[arg(long, env = "TIDEGATE_EXPECTED_NODES", value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) expected_nodes: u32,
-    /// How many threads answer, each with listeners and store connections of its own; as many as
-    /// there are cores unless said
+    /// How many threads answer, each with its own listeners and store connections. Defaults to the
+    /// number of cores
     #[arg(long, env = "TIDEGATE_WORKERS", value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=1_024))]
     workers: Option<u16>,
-    /// The most keys in memory; new ones share a counter beyond that
+    /// The most keys in memory; beyond that, new ones share a counter
     #[arg(long, env = "TIDEGATE_MAX_KEYS", value_name = "N", default_value_t = 1_000_000,
         value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub(super) max_keys: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// Every door and its address; one that is `off` has none.
+    /// Every listener and its address; one that is `off` has none.
     pub(super) fn doors(&self) -> anyhow::Result<Vec<(Transport, Address)>> {
         let doors = [
             (Transport::Http, &self.http),
@@ -118,13 +118,13 @@ fn secret(file: Option<&Path>, variable: &str) -> anyhow::Result<Option<String>>
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct TlsFlags {
-    /// Talk TLS with this certificate, and those it depends on (PEM). Followed like the policies
+    /// Serve TLS with this certificate and its chain (PEM). Reloaded like the policies
     #[arg(long, env = "TIDEGATE_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// The certificate's private key (PEM)
     #[arg(long, env = "TIDEGATE_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// Let only clients in that have a certificate by one of these (PEM)
+    /// Only let in clients with a certificate issued by one of these (PEM)
     #[arg(long, env = "TIDEGATE_TLS_CLIENT_CA", value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
 }
@@ -145,7 +145,7 @@ impl TlsFlags {
         }
     }
 
-    /// The certificate, for those who have to trust it.
+    /// The certificate, for clients that have to trust it.
     pub(super) fn cert(&self) -> Option<&PathBuf> {
         self.tls_cert.as_ref()
     }
@@ -155,7 +155,7 @@ impl TlsFlags {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Bounds")]
 pub(crate) struct Bounds {
-    /// The most connections of a listener; others wait
+    /// The most connections per listener; others wait
     #[arg(long, env = "TIDEGATE_MAX_CONNECTIONS", value_name = "N", default_value_t = 10_000,
         value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: u32,
@@ -175,11 +175,11 @@ pub(crate) struct Bounds {
     #[arg(long, env = "TIDEGATE_MAX_BODY", value_name = "BYTES", default_value_t = 65_536,
         value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     max_body: u32,
-    /// How long to go on after SIGTERM with /readyz failing, so that load balancers turn away
+    /// How long to go on after SIGTERM with /readyz failing, so that load balancers can turn away
     #[arg(long, env = "TIDEGATE_DRAIN_DELAY", value_name = "TIME", default_value = "0s",
         value_parser = span)]
     drain_delay: Duration,
-    /// How long requests in flight may then take
+    /// How long requests in flight may take after that
     #[arg(long, env = "TIDEGATE_DRAIN_TIMEOUT", value_name = "TIME", default_value = "10s",
         value_parser = span)]
     drain_timeout: Duration,
@@ -209,7 +209,7 @@ fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time in which something can happen.
+/// A time span in which something can happen.
 fn timeout(text: &str) -> Result<Duration, String> {
     match span(text)? {
         span if span < SHORTEST => Err(format!("expected at least {SHORTEST:?}")),
@@ -218,5 +218,5 @@ fn timeout(text: &str) -> Result<Duration, String> {
 }
 
 const SHORTEST: Duration = Duration::from_millis(1);
-/// Longer is a mistake.
+/// Anything longer is a mistake.
 const LONGEST: Duration = Duration::from_secs(86_400);

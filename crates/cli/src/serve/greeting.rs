@@ -1,4 +1,4 @@
-//! What `serve` says when it begins: what an operator would ask.
+//! What `serve` says when it starts: what an operator would ask.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,13 +14,13 @@ pub(super) struct Greeting<'a> {
     pub(super) gateways: &'a [Place],
     /// Where operators are answered.
     pub(super) admin: Option<String>,
-    /// The certificate, if TLS is spoken.
+    /// The certificate, if TLS is on.
     pub(super) cert: Option<&'a Path>,
     pub(super) workers: usize,
     pub(super) bounds: &'a Config,
-    /// Where the counters are, and what else is to be said of it.
+    /// Where the counters are, and anything else to say about them.
     pub(super) store: &'a str,
-    /// Where traces go, if they go anywhere.
+    /// Where traces go, if anywhere.
     pub(super) traces: Option<&'a str>,
     /// How many instances share the limits, if others do.
     pub(super) shared_by: Option<u32>,
@@ -87,7 +87,8 @@ impl Greeting<'_> {
         }
     }
 
-    /// A command that asks the first policy with one attribute, or else with as many as one needs.
+    /// A command that asks the first policy with one attribute, or failing that with as many as one
+    /// needs.
     fn try_it(&self, door: &(Transport, Place)) -> String {
         let body = match self.plan.policies().iter().find(|policy| policy.key().len() == 1) {
             Some(policy) => format!(r#"{{"policy": "{}", "key": "alice"}}"#, policy.name()),
@@ -170,6 +171,6 @@ fn describe(policy: &PlannedPolicy, has_attributes: bool, text: &mut String) {
     }
 }
 
-/// Of ten thousand policies, enough to recognise the file by.
+/// Enough to recognise the file by, if it has ten thousand policies.
 const MAX_SHOWN: usize = 20;
 const MAX_NAMED: usize = 5;

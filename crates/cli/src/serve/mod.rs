@@ -37,7 +37,7 @@ impl Serve {
             Ok(None) => self.gateway.demo()?,
             Err(problems) => return Ok(wrong(&problems)),
         };
-        // Once to see where the counters are, which decides how it is compiled for good.
+        // Compiled once to see where the counters are, which decides how it is compiled for good.
         let plan = match source.as_ref().map(Plan::compile).transpose() {
             Ok(plan) => plan,
             Err(problems) => return Ok(wrong(&problems)),
@@ -55,7 +55,7 @@ impl Serve {
                 }
             }
         });
-        // Whoever still reads a file is not waited for.
+        // A file that is still being read is not waited for.
         runtime.shutdown_background();
         code
     }
@@ -98,14 +98,14 @@ impl Serve {
         if doors.is_empty() && gateways.is_empty() {
             bail!("every listener is off: expected an address for one of them, or --upstream");
         }
-        // Before the first line is printed: whoever has read it may send a signal.
+        // Before the first line is printed: anyone who has read it may send a signal.
         let mut stop = Stop::new().context("cannot listen for signals")?;
         let file = self.config.as_deref().zip(source.as_ref());
         let reload = file.map(|(path, source)| follow(&app, path, source, self.store.is_none()));
         let certificates = tls.clone().map(follow_certificates);
         reload_on_hangup(reload.clone(), certificates).context("cannot listen for signals")?;
         tokio::spawn(tell_of_the_store(Arc::clone(&app)));
-        // Whoever follows the board says what is wrong with it.
+        // The task that follows the board reports what is wrong with it.
         let _ = app.catch_up().await;
         tokio::spawn(Arc::clone(&app).follow_board());
         let admin = self.operate.open(&app, tls, reload, &about).await?;
@@ -122,7 +122,7 @@ impl Serve {
             config: self.config.as_deref(),
             plan: &app.limiter().plan(),
         };
-        // Whoever cannot be greeted can be served.
+        // The server can run even if the greeting cannot be printed.
         let _ = print(&greeting.text());
 
         let told = Notify::new();
@@ -145,13 +145,13 @@ impl Serve {
     }
 }
 
-/// Says when the store is lost, and when it is back.
+/// Logs when the store is lost, why, and when it is back.
 async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
     let mut said = None;
     loop {
         let problem = app.limiter().store_problem();
         match (&said, &problem) {
-            (None, Some(problem)) => {
+            (before, Some(problem)) if before.as_ref() != Some(problem) => {
                 let message = format!("deciding without the store: {problem}");
                 log::say(Level::Warn, "store_lost", &message, &[]);
             }

@@ -7,7 +7,7 @@ use tidegate_server::ReloadRequest;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
-/// The signals that end a server: once in good order, and twice at once.
+/// The signals that end a server: the first one gracefully, the second one at once.
 pub(crate) struct Stop {
     terminate: Signal,
     interrupt: Signal,
@@ -20,7 +20,7 @@ impl Stop {
         Ok(Self { terminate, interrupt })
     }
 
-    /// The next of them.
+    /// Waits for the next of them.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -29,7 +29,7 @@ impl Stop {
     }
 }
 
-/// Has the policies and the certificates read again with every SIGHUP.
+/// Has the policies and the certificates reloaded on every SIGHUP.
 pub(super) fn reload_on_hangup(
     policies: Option<ReloadRequest>,
     certificates: Option<Arc<Notify>>,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::anyhow;
-use tidegate::config::KeyFormat as Template;
+use tidegate::config::KeyTemplate;
 use tidegate::{KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisUrlError};
 use tidegate_server::PerWorker;
 
@@ -16,7 +16,7 @@ pub(super) enum Chosen {
 }
 
 impl Serve {
-    /// As the command line says, else as the file does; and what there is to say about it.
+    /// As the command line says, otherwise as the file does; and anything to say about it.
     pub(super) fn store_of(&self, plan: Option<&Plan>) -> anyhow::Result<(Chosen, String)> {
         let settings = plan.map(Plan::settings);
         let url = self.store.as_deref().or_else(|| settings.and_then(|settings| settings.store()));
@@ -32,7 +32,7 @@ impl Serve {
                 let builder =
                     RedisStore::builder(config).secret(secret.as_deref().unwrap_or_default());
                 for template in key_formats_of(plan) {
-                    // Names come with the charges; here it is seen whether this Redis can have them.
+                    // Names come with the charges; this checks whether this Redis can have them.
                     let _ = builder.clone().key_format(template.parse::<KeyFormat>()?)?;
                     about += &format!("\nkeys: {template}");
                 }
@@ -50,7 +50,7 @@ impl Serve {
         }
     }
 
-    /// Whether everybody who can list processes reads the password.
+    /// Whether everybody who can list processes can read the password.
     fn is_password_shown(&self, url: &str) -> bool {
         let user = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
         let has_password = user.is_some_and(|(user, _)| user.contains(':'));
@@ -66,7 +66,7 @@ fn no_store(url: &str, error: &RedisUrlError) -> anyhow::Error {
     }
 }
 
-/// What an operator should know about Redis, in lines of their own.
+/// What an operator should know about Redis, one per line.
 pub(super) async fn doubts_of(store: &PerWorker<RedisStore>) -> String {
     let doubts = store.own().doubts().await;
     doubts.iter().map(|doubt| format!("\nwarning: {doubt}")).collect()
@@ -77,10 +77,10 @@ fn has_formats_only(plan: Option<&Plan>) -> bool {
     plan.is_some_and(|plan| plan.policies().iter().all(|policy| policy.key_format().is_some()))
 }
 
-/// The templates for names that policies have.
+/// The key name templates of the policies.
 fn key_formats_of(plan: Option<&Plan>) -> BTreeSet<&str> {
     let policies = plan.map(Plan::policies).unwrap_or_default();
-    policies.iter().filter_map(|policy| policy.key_format().map(Template::template)).collect()
+    policies.iter().filter_map(|policy| policy.key_format().map(KeyTemplate::as_str)).collect()
 }
 
 const NO_SECRET: &str = "\nkeys: hashed without a secret, so that who reads Redis can guess whose \

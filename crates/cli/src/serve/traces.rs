@@ -13,15 +13,16 @@ use tokio::time::timeout;
 
 use crate::client;
 
-/// What can be said about them.
+/// Its command-line options.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Traces")]
 pub(crate) struct TraceFlags {
     /// Send traces of requests to this OpenTelemetry collector, over gRPC: http://host:4317,
-    /// https://host:4317, or off. OTEL_EXPORTER_OTLP_ENDPOINT says it too
+    /// https://host:4317, or off. OTEL_EXPORTER_OTLP_ENDPOINT works too
     #[arg(long, env = "TIDEGATE_OTLP", value_name = "URL")]
     otlp: Option<String>,
-    /// How many of the traces that begin here, from 0 to 1; callers decide about theirs
+    /// The share of traces to record of those that begin here, from 0 to 1; callers decide about
+    /// their own
     #[arg(long, env = "TIDEGATE_OTLP_RATIO", value_name = "RATIO", default_value = "1",
         value_parser = str::parse::<Ratio>)]
     otlp_ratio: Ratio,
@@ -52,8 +53,8 @@ impl TraceFlags {
     }
 }
 
-/// What all programs are told that know OpenTelemetry. It may be meant for others: what we cannot
-/// do with it is said, and is no reason not to start.
+/// The settings that every program with OpenTelemetry reads. They may be meant for others: anything
+/// we cannot do is reported, and is no reason not to start.
 fn standard() -> Option<Collector> {
     let url = said(STANDARD)?;
     if said("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
@@ -75,7 +76,7 @@ fn said(variable: &str) -> Option<String> {
 }
 
 impl Traces {
-    /// Sends from now on, on the runtime of now.
+    /// Starts sending, on the current runtime.
     pub(super) fn start(self) -> (Tracer, Exporting) {
         let (tracer, exporter) = Tracer::new(self.ratio, &self.service);
         let stop = Arc::new(Notify::new());

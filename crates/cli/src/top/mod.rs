@@ -21,7 +21,7 @@ use self::model::Model;
 use crate::client::{Credentials, Server, get};
 use crate::output::print;
 
-/// What can be said about it.
+/// Its command-line options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Top {
     /// The server's admin address: http://host:port, https://host:port or unix:/path.
@@ -33,13 +33,13 @@ pub(crate) struct Top {
         default_value = "http://127.0.0.1:9090"
     )]
     admin: Server,
-    /// A certificate to show to a server that wants one, with those it depends on (PEM)
+    /// A certificate to present to a server that asks for one, with its chain (PEM)
     #[arg(long, env = "TIDEGATE_ADMIN_CERT", value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
     /// The certificate's private key (PEM)
     #[arg(long, env = "TIDEGATE_ADMIN_KEY", value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Prints one picture, of one second, and ends
+    /// Print one snapshot, of one second, and exit
     #[arg(long)]
     once: bool,
 }
@@ -55,7 +55,7 @@ impl Top {
                 identity: self.cert.zip(self.key),
             },
         };
-        // Before the screen is taken: an error is read where it is expected.
+        // Before the screen is taken over, so that an error is read where it is expected.
         let mut model = Model::new(desk.status()?, Stopwatch::start());
         if self.once {
             return once(&desk, model);
@@ -67,7 +67,7 @@ impl Top {
     }
 }
 
-/// Where a server tells how it stands.
+/// Where a server reports its state.
 struct Desk {
     runtime: Runtime,
     server: Server,
@@ -137,7 +137,7 @@ fn live(
     }
 }
 
-/// The lines of a picture, without what is blank at their ends.
+/// The lines of a picture, without trailing blanks.
 fn as_text(buffer: &Buffer) -> String {
     let mut text = String::new();
     for y in 0..buffer.area.height {

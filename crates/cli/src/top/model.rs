@@ -13,11 +13,11 @@ pub(super) struct Model {
     nanos: u64,
     sort: Sort,
     is_paused: bool,
-    /// Why the last state is an old one.
+    /// Why the last state is out of date.
     pub(super) problem: Option<String>,
 }
 
-/// By what policies are ordered.
+/// What policies are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     Decisions,
@@ -45,7 +45,7 @@ pub(super) struct Row<'a> {
     pub(super) early_returns: Rate,
 }
 
-/// So many a second, in tenths.
+/// A rate per second, in tenths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rate(u64);
 
@@ -62,7 +62,7 @@ impl Model {
         }
     }
 
-    /// A newer state, or why there is none.
+    /// Takes in a newer state, or why there is none.
     pub(super) fn update(&mut self, status: anyhow::Result<Status>, taken: Stopwatch) {
         match status {
             Ok(status) => {
@@ -101,7 +101,7 @@ impl Model {
         self.is_paused = !self.is_paused;
     }
 
-    /// The policies in their order.
+    /// The policies in order.
     pub(super) fn rows(&self) -> Vec<Row<'_>> {
         let mut rows: Vec<Row<'_>> = self.now.policies.iter().map(|it| self.row(it)).collect();
         let all = |row: &Row<'_>| row.allowed.0 + row.denied.0 + row.shadow_denied.0;
@@ -125,19 +125,19 @@ impl Model {
         }
     }
 
-    /// What a counter of the whole server grows by in a second.
+    /// How much a counter of the whole server grows per second.
     pub(super) fn rate_of(&self, of: impl Fn(&Status) -> u64) -> Rate {
         self.rate(of(&self.before), of(&self.now))
     }
 
     fn rate(&self, before: u64, now: u64) -> Rate {
-        // A server that was started anew begins at zero.
+        // A server that was restarted begins at zero.
         let more = u128::from(now.checked_sub(before).unwrap_or(now));
         let tenths = more * 10_000_000_000 / u128::from(self.nanos);
         Rate(u64::try_from(tenths).unwrap_or(u64::MAX))
     }
 
-    /// The bound below which so many hundredths of what came since lie: `1ms`.
+    /// The bound below which this percentage of what came since lies: `1ms`.
     pub(super) fn quantile(&self, percent: u64, of: impl Fn(&Status) -> &Timing) -> String {
         let (before, now) = (of(&self.before), of(&self.now));
         let since = now.counts.iter().enumerate().map(|(bucket, count)| {
@@ -161,7 +161,7 @@ impl Model {
 }
 
 impl Rate {
-    /// The share of this in both together, in tenths of a hundredth.
+    /// This one's share of both together, in tenths of a percent.
     pub(super) fn share_of(self, rest: Self) -> Option<u64> {
         (self.0 * 1_000).checked_div(self.0 + rest.0)
     }

@@ -9,11 +9,11 @@ use tidegate_wire::admin::{Status, TopKey};
 
 use super::model::{Model, Row, age, bytes, short};
 
-/// Draws all of it. Made for 80 columns and 24 lines; more of both shows more policies and keys.
+/// Draws all of it. Made for 80 columns and 24 lines; more of either shows more policies and keys.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     let keys = (frame.area().height / 3).clamp(4, 22);
     let alarm_text = alarm_line(model);
-    // What is wrong is not to be cut off.
+    // What is wrong must not be cut off.
     let alarm_height = if alarm_text.width() > usize::from(frame.area().width) { 2 } else { 1 };
     let [head, store, memory, alarm, policies, lists, foot] = Layout::vertical([
         Constraint::Length(1),
@@ -72,7 +72,7 @@ fn store_line(model: &Model) -> Paragraph<'static> {
     Paragraph::new(if store.breaker_open { line.fg(Color::Red) } else { line })
 }
 
-/// What is held, there and here.
+/// What the store holds, and what the server uses.
 fn memory_line(model: &Model) -> Paragraph<'static> {
     let Status { store, process, .. } = &model.now;
     let keys = store.keys.map(|keys| format!("{} keys", short(keys)));
@@ -84,7 +84,7 @@ fn memory_line(model: &Model) -> Paragraph<'static> {
     Paragraph::new(Line::from(format!("{held} server: {of_server}")))
 }
 
-/// What somebody should look at; nothing on a good day.
+/// What somebody should look at; empty on a good day.
 fn alarm_line(model: &Model) -> Line<'static> {
     let Status { store, config, .. } = &model.now;
     let old = model.problem.as_ref().map(|it| format!("no answer: {it}"));
@@ -107,7 +107,7 @@ fn draw_policies(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let room = usize::from(area.height.saturating_sub(1));
     let omitted = rows.len().saturating_sub(room) + model.now.policies_omitted;
     let shown = if omitted > 0 { room.saturating_sub(1) } else { room };
-    // Names and limits share what the numbers leave.
+    // Names and limits share the space that the numbers leave.
     let words = usize::from(area.width).saturating_sub(NUMBERS);
     let limits = (words / 2).max(14);
     let names = words.saturating_sub(limits);
@@ -155,7 +155,7 @@ fn policy_line<'a>(row: &Row<'a>, names: usize, limits: usize) -> TableRow<'a> {
 
 fn draw_keys(frame: &mut Frame<'_>, area: Rect, title: &str, keys: &[TopKey], total: u64) {
     let title = format!(" {title}, of {} in 1-2 min ", short(total));
-    // Fingerprints are shown as a whole; text of a key may be long.
+    // Fingerprints are shown in full; a key's text may be long.
     let words = usize::from(area.width).saturating_sub(10);
     let policies = words.saturating_sub(18).clamp(11, 24);
     let texts = words.saturating_sub(policies + 1);
@@ -177,7 +177,7 @@ fn foot_line(model: &Model) -> Paragraph<'static> {
     Paragraph::new(Line::from(text).reversed())
 }
 
-/// What is cut off is seen to be: `a-long-na…`.
+/// Shows that something was cut off: `a-long-na…`.
 fn cut(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         Some(_) => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A server with its two addresses and all that it has printed.
+/// A server with its two addresses and everything that it has printed.
 pub(crate) struct Server {
     child: Child,
     pub(crate) http: String,
@@ -50,7 +50,7 @@ impl Server {
         self.send(&self.admin, &head, body)
     }
 
-    /// What is left to a user, without taking any.
+    /// What a user has left, without taking any.
     pub(crate) fn remaining(&self, user: &str) -> Option<u64> {
         let body = format!(r#"{{"policy": "api", "key": "{user}", "cost": 0}}"#);
         number(&self.send(&self.http, "POST /v1/check HTTP/1.1", &body).1, "remaining")
@@ -85,10 +85,10 @@ pub(crate) fn number(body: &str, name: &str) -> Option<u64> {
 }
 
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-/// A machine that is busy is no Redis that is away.
+/// A busy machine is not the same as an unavailable Redis.
 pub(crate) const FILE: &str =
     "policies: [{ name: api, key: [user], limits: [2/hour], store_deadline: 5s }]";
-/// All instances are to obey within a second; a machine that is busy may take a little longer.
+/// All instances must obey within a second; a busy machine may take a little longer.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 pub(crate) fn scratch(name: &str, text: &str) -> PathBuf {
@@ -97,7 +97,7 @@ pub(crate) fn scratch(name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// With no doors but those that the test opens.
+/// With no listeners but those that the test opens.
 pub(crate) fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.env("TIDEGATE_GRPC", "off").env("TIDEGATE_RESP", "off").env("TIDEGATE_SECRET", "s");

@@ -1,4 +1,4 @@
-//! `tidegate top`, of a server that runs.
+//! `tidegate top`, against a running server.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A running `tidegate serve`. Killed when dropped.
 pub(crate) struct Server {
     child: Child,
-    /// What it said when it began.
+    /// What it said when it started.
     pub(crate) greeting: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl Server {
         Self { child, greeting }
     }
 
-    /// The line that begins so, without its beginning.
+    /// The line with this beginning, without it.
     pub(crate) fn said(&self, beginning: &str) -> &str {
         let line = self.greeting.iter().find_map(|line| line.strip_prefix(beginning));
         line.unwrap_or_else(|| panic!("no {beginning:?} in {:#?}", self.greeting))
@@ -89,7 +89,7 @@ impl Drop for Server {
     }
 }
 
-/// The binary, with no setting but those that keep tests apart.
+/// The binary, with no settings but those that keep tests apart.
 pub(crate) fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     for (name, _) in std::env::vars().filter(|(name, _)| is_setting(name)) {
@@ -111,7 +111,7 @@ pub(crate) fn output(args: &[&str]) -> Output {
     tidegate().args(args).output().unwrap()
 }
 
-/// That it failed with one line on standard error, which is returned.
+/// Asserts that it failed with one line on standard error, which is returned.
 pub(crate) fn failure(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());

@@ -29,7 +29,7 @@ pub fn agrees_with_the_model_when_limits_change(subject: &impl Subject) {
     });
 }
 
-/// Also when much is counted.
+/// Also when counts are large.
 pub fn large_counts_agree_with_the_model(subject: &impl Subject) {
     for_all(subject.share_of(4 * CASES), large_traces(), |trace| compare(subject, &trace, false));
 }
@@ -49,8 +49,8 @@ fn compare(subject: &impl Subject, trace: &Trace, staggered: bool) {
     }
 }
 
-/// Many keys of several limits, staggered or not, while time passes and some of them die: nobody
-/// is forgotten early because of somebody else.
+/// Many keys of several limits, staggered or not, while time passes and some of them die: no key is
+/// forgotten early because of another.
 pub fn many_keys_agree_with_the_model(subject: &impl Subject) {
     let rules = prop::collection::vec((limits(), any::<bool>()), 1..4);
     let request = (0..200_usize, 0..4_usize, prop_oneof![3 => Just(0), 1 => 0..=500_000_u64]);
@@ -100,7 +100,7 @@ pub fn several_limits_agree_with_the_model(subject: &impl Subject) {
     );
 }
 
-/// What one key does, or one rule, no other key and no other rule can see.
+/// What one key or one rule does is invisible to every other key and rule.
 pub fn counters_are_apart(subject: &impl Subject) {
     for_all(
         subject.share_of(CASES / 4).max(8),

@@ -1,4 +1,4 @@
-//! How much passes: never more than the algorithm promises, never less for asking less.
+//! How much passes: never more than the algorithm promises, and never less for asking less.
 
 use tidegate_core::{AlgorithmKind, Cost, Limit, Timestamp};
 
@@ -36,8 +36,8 @@ fn admitted(subject: &impl Subject, trace: &Trace) -> Vec<(Timestamp, u64)> {
     admitted
 }
 
-/// The bounds of the table in the README, without division. Spans beyond a window promise
-/// nothing for the window algorithms.
+/// The bounds in the README's table, without division. The window algorithms promise nothing about
+/// spans beyond a window.
 fn within_bound(limit: &Limit, total: u128, span: u64) -> bool {
     let quota = limit.quota();
     let (l, b) = (u128::from(quota.limit()), u128::from(limit.capacity()));
@@ -51,8 +51,8 @@ fn within_bound(limit: &Limit, total: u128, span: u64) -> bool {
     }
 }
 
-/// Law 6: of those who were admitted, all the others still are when one of them stays away, and
-/// so they are without those who were denied.
+/// Law 6: if one admitted request stays away, all other admitted ones are still admitted, provided
+/// that the denied ones are left out.
 ///
 /// Not in the presence of the denied ones: at 1/minute, with requests at 0, 50 and 60 seconds, the
 /// second is denied. Without the first it is admitted, and then the third is not.

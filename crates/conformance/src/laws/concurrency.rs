@@ -7,12 +7,12 @@ use tidegate_core::{AlgorithmKind, Charge, Cost, Limit, Quota, Span, Timestamp};
 use crate::Subject;
 use crate::trace::{fresh, rule};
 
-/// Times that the callers race.
+/// How many times the callers race.
 const REPETITIONS: u32 = 2_000;
 const CALLERS: u64 = 4;
 const CALLS: u64 = 5;
 
-/// Law 7: at a frozen clock exactly as many pass as the limit allows, and what remains for them
+/// Law 7: with a frozen clock exactly as many pass as the limit allows, and what remains for them
 /// counts down to zero, each number once.
 pub fn concurrent_callers_get_exactly_the_limit(subject: &impl Subject) {
     let now = Timestamp::from_secs(1_763_000_000);

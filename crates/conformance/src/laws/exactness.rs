@@ -14,7 +14,8 @@ pub fn a_denial_or_a_peek_changes_nothing(subject: &impl Subject) {
         let lifetime = play.time_to_live();
         let before = profile(&play);
         assert_eq!(profile(&play), before);
-        // A log forgets what has left its window whenever it looks; nothing lives longer for it.
+        // A log forgets what has left its window whenever it looks; nothing lives longer because of
+        // that.
         assert!(play.time_to_live() <= lifetime);
     });
 }

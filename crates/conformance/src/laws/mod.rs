@@ -1,4 +1,4 @@
-//! What every decision owes. Each law takes a store and panics when the store breaks it.
+//! What must hold for every decision. Each law takes a store and panics if the store breaks it.
 
 mod agreement;
 mod bounds;
@@ -22,5 +22,5 @@ pub use time::{
     what_is_forgotten_is_fresh,
 };
 
-/// Random cases that each law is tried on.
+/// How many random cases each law is tried on.
 const CASES: u32 = 2_000;

@@ -7,8 +7,8 @@ use super::CASES;
 use crate::Subject;
 use crate::trace::{Mix, Play, for_all, traces};
 
-/// Law 5: what may be forgotten decides like a key never seen, and after one idle period the
-/// full quota is there.
+/// Law 5: what may be forgotten decides like a key never seen, and after one idle period the full
+/// quota is there.
 pub fn what_is_forgotten_is_fresh(subject: &impl Subject) {
     for_all(subject.share_of(CASES), (traces(Mix::STEADY), 0..20_u64), |(trace, cost)| {
         let mut play = Play::new(subject, trace.limit, trace.start);

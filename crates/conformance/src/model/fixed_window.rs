@@ -23,7 +23,7 @@ impl FixedWindow {
         Self { limit, window, counts_denied, start: i128::MIN / 2, hits }
     }
 
-    /// As it is at `now`. If the clock went back before the window, the window begins now.
+    /// Its state at `now`. If the clock went back to before the window, the window begins now.
     fn tidied(&self, now: i128) -> Self {
         let mut tidied = self.clone();
         if now >= self.start + self.window {

@@ -1,5 +1,5 @@
-//! The algorithms once more, naively: what happened is kept as a list, and every answer is
-//! worked out from it. What needs no cleverness can have no clever mistake.
+//! The algorithms once more, naively: what happened is kept as a list, and every answer is worked
+//! out from it. Code that needs no cleverness can have no clever mistakes.
 
 mod fixed_window;
 mod sliding_log;
@@ -13,7 +13,7 @@ use tidegate_core::{AlgorithmKind, Cost, Limit, Quota, Timestamp, Verdict};
 
 /// One key under one limit.
 pub trait Model: Send {
-    /// What would be said.
+    /// What the verdict would be.
     fn probe(&self, cost: Cost, now: Timestamp) -> Verdict;
     /// An admitted request.
     fn commit(&mut self, cost: Cost, now: Timestamp);
@@ -23,7 +23,7 @@ pub trait Model: Send {
     fn refund(&mut self, amount: Cost, now: Timestamp);
     /// Another quota of the same algorithm and window: what was counted stays.
     fn adopt(&mut self, quota: &Quota, now: Timestamp);
-    /// From then on, as good as new.
+    /// From this time on, as good as new.
     fn forget_at(&self) -> Timestamp;
     /// A copy to try things on.
     fn copy(&self) -> Box<dyn Model>;
@@ -64,7 +64,7 @@ fn take_newest(hits: &mut Vec<Hit>, mut amount: i128) {
     }
 }
 
-/// What cannot have happened yet, because the clock went back, happened now.
+/// Whatever cannot have happened yet, because the clock went back, happened now.
 fn pull_back(hits: &mut [Hit], now: i128) {
     hits.iter_mut().for_each(|hit| hit.at = hit.at.min(now));
 }
@@ -90,7 +90,7 @@ fn first(mut low: i128, mut high: i128, holds: impl Fn(i128) -> bool) -> i128 {
     low
 }
 
-/// A verdict from plain numbers. `admits` is the algorithm's rule for waiting that long.
+/// A verdict from plain numbers. `admits` is the algorithm's rule after waiting that long.
 fn verdict(
     capacity: i128,
     remaining: i128,
@@ -100,7 +100,7 @@ fn verdict(
     admits_after: impl Fn(i128) -> bool,
 ) -> Verdict {
     let span = |micros: i128| tidegate_core::Span::from_micros(u64::try_from(micros).unwrap());
-    // Nothing fits everywhere, also where a lowered limit or a jump of the clock left too much.
+    // A peek fits everywhere, even if a lowered limit or a jump of the clock left too much counted.
     let allowed = capacity > 0 && (cost == 0 || admits_after(0));
     let possible = capacity > 0 && cost <= capacity;
     Verdict {

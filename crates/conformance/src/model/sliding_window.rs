@@ -1,4 +1,4 @@
-//! Sliding-window counter: the hits of two windows, weighed.
+//! Sliding-window counter: the hits of two windows, weighted.
 
 use tidegate_core::{Cost, Quota, Timestamp, Verdict};
 
@@ -17,7 +17,7 @@ impl SlidingWindow {
         Self { limit: i128::from(quota.limit()), window, hits: Vec::new() }
     }
 
-    /// Units in the window that is `back` windows before the one of `now`.
+    /// Units in the window that is `back` windows before the one at `now`.
     fn count(&self, now: i128, back: i128) -> i128 {
         units(&self.hits, |hit| hit.at / self.window == now / self.window - back)
     }
@@ -36,7 +36,7 @@ impl SlidingWindow {
         self.hits.iter().any(|hit| hit.at / self.window > now / self.window)
     }
 
-    /// As it is at `now`: two windows, none of them later than now's.
+    /// Its state at `now`: two windows, neither later than the current one.
     fn tidied(&self, now: i128) -> Self {
         let mut tidied = self.clone();
         if self.went_back(now) {

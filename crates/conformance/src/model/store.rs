@@ -77,7 +77,7 @@ impl Inner {
         verdict
     }
 
-    /// A key that was only looked at, or denied, stays unknown.
+    /// A key that was only peeked at, or denied, stays unknown.
     fn keep(&mut self, counter: Fingerprint, model: Box<dyn Model>) {
         if self.models.contains_key(&counter) || model.forget_at() > Timestamp::ZERO {
             self.models.insert(counter, model);

@@ -1,4 +1,4 @@
-//! Token bucket: GCRA as the textbook has it, on an exact fraction.
+//! Token bucket: textbook GCRA, on an exact fraction.
 
 use tidegate_core::{Cost, Quota, Timestamp, Verdict};
 

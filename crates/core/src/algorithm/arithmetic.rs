@@ -1,4 +1,4 @@
-//! Exact products and quotients: 128 bits in between, and the fast path of 64.
+//! Exact products and quotients: 128-bit intermediates, with a fast path for 64 bits.
 
 /// `a * b`, which cannot overflow.
 #[inline]
@@ -6,13 +6,14 @@ pub(super) fn product(a: u64, b: u64) -> u128 {
     u128::from(a) * u128::from(b)
 }
 
-/// `n / d` and its remainder. A divisor of zero answers zero: constructors refuse it, and a
-/// decision has no way to fail.
+/// `n / d` and its remainder. A zero divisor yields zero: constructors refuse it, and a decision
+/// has no way to fail.
 #[inline]
 pub(super) fn div_rem(n: u128, d: u64) -> (u128, u64) {
-    // Nearly every quota fits in 64 bits, where a division costs a tenth.
+    // Nearly every quota fits in 64 bits, where a division costs a tenth as much.
     match u64::try_from(n) {
-        // And where nothing is left, as of a limit that denies, it need not be made at all.
+        // When nothing is left, as with a limit that denies, the division can be skipped
+        // altogether.
         Ok(n) if n < d => (0, n),
         Ok(n) => match (n.checked_div(d), n.checked_rem(d)) {
             (Some(quotient), Some(rest)) => (u128::from(quotient), rest),
@@ -29,7 +30,7 @@ pub(super) fn div_ceil(n: u128, d: u64) -> u128 {
     quotient + u128::from(rest > 0)
 }
 
-/// Values above 64 bits come only from products that the caller knows to be small again.
+/// Values above 64 bits come only from products that the caller knows will shrink again.
 #[inline]
 pub(super) fn narrow(n: u128) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)

@@ -3,14 +3,14 @@
 use super::{Algorithm, judge, refuse_burst};
 use crate::{Calendar, Cost, MAX_COUNT, Quota, QuotaError, Span, Timestamp, Verdict};
 
-/// Counts requests in windows aligned to the epoch and starts again at zero in each.
+/// Counts requests in windows aligned to the epoch, starting from zero in each.
 ///
 /// The cheapest algorithm, and the one whose flaw is best known: a full quota at the end of one
-/// window and another at the start of the next admit twice the limit within moments.
+/// window and another at the start of the next let through twice the limit within moments.
 ///
 /// ```
-/// use tidegate_core::algorithm::{Algorithm, FixedWindow};
-/// use tidegate_core::{Cost, Timestamp};
+/// use tidegate::algorithm::{Algorithm, FixedWindow};
+/// use tidegate::{Cost, Timestamp};
 ///
 /// let limit = FixedWindow::from_quota(&"5/minute".parse()?)?;
 /// let mut state = Default::default();
@@ -24,13 +24,13 @@ use crate::{Calendar, Cost, MAX_COUNT, Quota, QuotaError, Span, Timestamp, Verdi
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWindow {
     limit: u64,
-    /// Of a calendar window, the longest it gets.
+    /// For a calendar window, the longest it can be.
     window: Span,
     counts_denied: bool,
     calendar: Option<Calendar>,
 }
 
-/// The count of one window, known by its end. At the end, it is forgotten.
+/// The count of one window, identified by the window's end. It is forgotten at that point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowCount {
     end: Timestamp,
@@ -38,37 +38,37 @@ pub struct WindowCount {
 }
 
 impl FixedWindow {
-    /// Counts by the calendar, in UTC: `limit` a day, week or month.
+    /// Counts by the calendar, in UTC: `limit` per day, week or month.
     ///
     /// ```
-    /// use tidegate_core::algorithm::{Algorithm, FixedWindow};
-    /// use tidegate_core::{Calendar, Cost, Span, Timestamp};
+    /// use tidegate::algorithm::{Algorithm, FixedWindow};
+    /// use tidegate::{Calendar, Cost, Span, Timestamp};
     ///
     /// let limit = FixedWindow::by_calendar(1_000, Calendar::Month)?;
     /// let february = Timestamp::from_secs(1_706_745_600); // 2024-02-01
     /// let verdict = limit.probe(&Default::default(), Cost::ONE, february);
     /// assert_eq!(verdict.reset_after, Span::from_days(29));
-    /// # Ok::<(), tidegate_core::QuotaError>(())
+    /// # Ok::<(), tidegate::QuotaError>(())
     /// ```
     pub fn by_calendar(limit: u64, calendar: Calendar) -> Result<Self, QuotaError> {
         let quota = Quota::new(limit, calendar.longest())?;
         Ok(Self { calendar: Some(calendar), ..Self::from_quota(&quota)? })
     }
 
-    /// The calendar it follows, if it does.
+    /// The calendar it follows, if any.
     pub const fn calendar(&self) -> Option<Calendar> {
         self.calendar
     }
 
-    /// Lets denied requests count as well, which no other algorithm here does. It keeps who
-    /// hammers locked out of the rest of the window even for small costs. A cost that could never
-    /// pass does not count.
+    /// Counts denied requests as well, which no other algorithm here does. A caller that keeps
+    /// hammering stays locked out for the rest of the window, even for small costs. A cost that
+    /// could never pass does not count.
     #[must_use]
     pub const fn counting_denied(self) -> Self {
         Self { counts_denied: true, ..self }
     }
 
-    /// The state of a store that keeps a window's end and its count.
+    /// Rebuilds the state from what a store keeps: a window's end and its count.
     pub const fn state(end: Timestamp, count: u64) -> WindowCount {
         WindowCount { end, count }
     }
@@ -78,7 +78,7 @@ impl FixedWindow {
         self.counts_denied
     }
 
-    /// The state as of `now`: of the window that contains `now`.
+    /// The state as of `now`, for the window that contains `now`.
     #[inline]
     fn current(&self, state: &WindowCount, now: Timestamp) -> WindowCount {
         if now >= state.end {
@@ -86,13 +86,14 @@ impl FixedWindow {
         } else if now + self.window >= state.end {
             *state
         } else {
-            // The clock went back before the window began: the count comes along, and stays for a
-            // whole window. Until the next edge only, a clock that trembles there would reset it.
+            // The clock went back to before the window began: the count comes along and stays for a
+            // whole window. If it stayed only until the next edge, a clock jittering around that
+            // edge would reset it.
             WindowCount { end: now + self.window, count: state.count }
         }
     }
 
-    /// When the window that contains `now` is over.
+    /// When the window that contains `now` ends.
     #[inline]
     fn end(&self, now: Timestamp) -> Timestamp {
         match self.calendar {
@@ -109,7 +110,7 @@ impl FixedWindow {
     }
 
     fn count(current: WindowCount, cost: Cost) -> WindowCount {
-        // Counted denials could climb for ever; past this value nothing passes anyway.
+        // Counted denials could climb forever; past this value nothing passes anyway.
         let count = current.count.saturating_add(cost.get()).min(2 * MAX_COUNT);
         WindowCount { count, ..current }
     }

@@ -1,11 +1,11 @@
-//! The algorithms: each one a file, each one registered by one line.
+//! The algorithms: one file each, and one line each to register them.
 
 mod arithmetic;
 mod timeline;
 
 use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
-/// The register of algorithms. A line here brings in the algorithm's file, and gives it a variant
+/// The registry of algorithms. A line here brings in the algorithm's file, and gives it a variant
 /// of [`Limit`](crate::Limit) and [`AlgorithmKind`](crate::AlgorithmKind), a table in the embedded
 /// store, and a place in every law, vector and benchmark.
 ///
@@ -34,16 +34,16 @@ for_each_algorithm!(modules);
 
 /// A rate limiting algorithm: a pure function of state, cost and time.
 ///
-/// Implementations hold parameters only. They read no clock, keep no key and cannot fail: what
-/// could overflow is refused by [`from_quota`](Algorithm::from_quota). The laws that every
-/// implementation owes are the laws of the conformance crate, which tests them.
+/// Implementations hold parameters only. They read no clock, keep no key and cannot fail: anything
+/// that could overflow is refused by [`from_quota`](Algorithm::from_quota). Every implementation
+/// must satisfy the laws that the conformance crate tests.
 ///
-/// Every state is valid for every `now`. A state from the future (the clock went back) is read as
-/// if it had been written now: nothing is gained, and nobody is denied for longer than one
-/// [`period`](Algorithm::period).
+/// Every state is valid for every `now`. A state from the future (because the clock went back) is
+/// read as if it had been written now: nobody gains anything, and nobody is denied for longer than
+/// one [`period`](Algorithm::period).
 pub trait Algorithm: Sized {
-    /// What is remembered of a key. The default is a key never seen. Small and fixed-size, but
-    /// for the log.
+    /// What is remembered about a key. The default is a key never seen. Small and fixed-size,
+    /// except for the log.
     type State: Clone + Default + std::fmt::Debug + PartialEq;
 
     /// Checks everything that could go wrong later.
@@ -57,42 +57,42 @@ pub trait Algorithm: Sized {
         self.quota().limit()
     }
 
-    /// Idle for this long, any state is as good as a fresh one.
+    /// After being idle for this long, any state is as good as a fresh one.
     fn period(&self) -> Span;
 
-    /// The rule itself: does `cost` fit now? Says what [`probe`](Algorithm::probe) says, without
-    /// the numbers that explain it.
+    /// The rule itself: does `cost` fit now? Agrees with [`probe`](Algorithm::probe), without the
+    /// numbers that explain the answer.
     fn admits(&self, state: &Self::State, cost: Cost, now: Timestamp) -> bool;
 
-    /// Would `cost` pass now, and what then? Reads only: this is also "peek".
+    /// Would `cost` pass now, and what would follow? Read-only, so this is also how to peek.
     fn probe(&self, state: &Self::State, cost: Cost, now: Timestamp) -> Verdict;
 
-    /// Takes `cost`, which was admitted at the same `now`, and says what is left.
+    /// Takes `cost`, which was admitted at the same `now`, and reports what is left.
     fn commit(&self, state: &mut Self::State, cost: Cost, now: Timestamp) -> Verdict;
 
-    /// What a denial, by this limit or another one, leaves behind: nothing that changes a later
-    /// decision. There are two exceptions: a state from the future is pulled back to `now`, and
-    /// an algorithm may have been asked to count denials.
+    /// Records a denial, by this limit or another one. It must not change any later decision, with
+    /// two exceptions: a state from the future is pulled back to `now`, and an algorithm may have
+    /// been asked to count denials.
     fn deny(&self, state: &mut Self::State, cost: Cost, now: Timestamp);
 
-    /// Gives `amount` back. Never lifts above full, never makes a later request fail.
+    /// Gives `amount` back. Never lifts the state above full, and never makes a later request fail.
     fn refund(&self, state: &mut Self::State, amount: Cost, now: Timestamp);
 
-    /// From then on a fresh state decides alike. A property of the state alone, so that a store
-    /// can drop what is dead without knowing whose it was.
+    /// From this time on, a fresh state would decide the same way. Depends on the state alone, so
+    /// that a store can drop dead entries without knowing whose they were.
     fn forget_at(state: &Self::State) -> Timestamp;
 
-    /// Bytes the state holds outside itself.
+    /// Bytes that the state holds on the heap.
     fn heap_bytes(_state: &Self::State) -> usize {
         0
     }
 
-    /// Gives up precision for memory, on the strict side: may deny more, never admits more.
+    /// Trades precision for memory, on the strict side: may deny more, never admits more.
     fn coarsen(&self, _state: &mut Self::State) {}
 }
 
-/// Assembles the verdict that every algorithm ends with. `wait` is called only for a denial
-/// that time can heal.
+/// Assembles the verdict that every algorithm ends with. `wait` is called only for a denial that
+/// time can cure.
 #[inline(always)]
 fn judge(
     capacity: u64,

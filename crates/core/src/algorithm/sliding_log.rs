@@ -1,15 +1,15 @@
-//! Sliding log: every request of the last window, remembered.
+//! Sliding log: remembers every request of the last window.
 
 use super::timeline::{Run, Timeline};
 use super::{Algorithm, judge, refuse_burst};
 use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
-/// Remembers each admitted request for one window: never more than the limit in any window,
-/// wherever it begins. The exact one, at the price of memory for every request.
+/// Remembers each admitted request for one window, so no window ever holds more than the limit,
+/// wherever it begins. Exact, at the price of memory for every request.
 ///
 /// ```
-/// use tidegate_core::algorithm::{Algorithm, SlidingLog};
-/// use tidegate_core::{Cost, Span, Timestamp};
+/// use tidegate::algorithm::{Algorithm, SlidingLog};
+/// use tidegate::{Cost, Span, Timestamp};
 ///
 /// let limit = SlidingLog::from_quota(&"5/minute".parse()?)?;
 /// let mut state = Default::default();
@@ -33,10 +33,10 @@ pub struct Log {
 }
 
 impl SlidingLog {
-    /// The largest limit: a log costs memory for every request it has admitted.
+    /// The largest limit. A log uses memory for every request it has admitted.
     pub const MAX_LIMIT: u64 = 100_000;
 
-    /// The state of a store that keeps instants, the oldest first, each with its units.
+    /// Rebuilds the state from what a store keeps: instants, oldest first, each with its units.
     pub fn state(&self, entries: impl IntoIterator<Item = (Timestamp, u64)>) -> Log {
         let mut log = Log::default();
         entries.into_iter().for_each(|(at, units)| log.entries.push(Run { at, units }));
@@ -44,8 +44,8 @@ impl SlidingLog {
         log
     }
 
-    /// Entries at or before this instant have left the window. Before the first window has
-    /// passed since the epoch there is no such instant, so nothing has.
+    /// Entries at or before this instant have left the window. Until one window has passed since
+    /// the epoch there is no such instant, so nothing has left.
     fn cutoff(&self, now: Timestamp) -> Option<Timestamp> {
         now.as_micros().checked_sub(self.window.as_micros()).map(Timestamp::from_micros)
     }
@@ -62,7 +62,7 @@ impl SlidingLog {
         })
     }
 
-    /// Forgets what has left the window; pulls back what lies in the future.
+    /// Forgets what has left the window, and pulls back what lies in the future.
     fn tidy(&self, log: &mut Log, now: Timestamp) {
         if let Some(cutoff) = self.cutoff(now) {
             log.entries.drop_until(cutoff);
@@ -123,7 +123,7 @@ impl Algorithm for SlidingLog {
     }
 
     /// Entries that have left the window are forgotten here too, so that nobody can make us read
-    /// the same dead entries again and again.
+    /// the same dead entries over and over.
     fn deny(&self, state: &mut Log, _cost: Cost, now: Timestamp) {
         self.tidy(state, now);
     }
@@ -142,7 +142,7 @@ impl Algorithm for SlidingLog {
         state.entries.heap_bytes()
     }
 
-    /// Entries of the same 64th of a window become one, at the latest of their times.
+    /// Entries in the same 64th of a window are merged into one, at the latest of their times.
     fn coarsen(&self, state: &mut Log) {
         state.entries.join_within(Span::from_micros(self.window.as_micros().div_ceil(64)));
     }

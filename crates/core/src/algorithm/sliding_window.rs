@@ -4,14 +4,14 @@ use super::arithmetic::{div_ceil, div_rem, narrow, product};
 use super::{Algorithm, judge, refuse_burst};
 use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
-/// Weighs the previous window's count by how much of it the rolling window still covers, and
-/// adds the current count. Constant memory, and close to the exact log on ordinary traffic.
+/// Weights the previous window's count by how much of it the rolling window still covers, and adds
+/// the current count. Constant memory, and close to the exact log on ordinary traffic.
 ///
 /// The estimate is never rounded in the caller's favour: `ceil(previous * (W - e) / W)`.
 ///
 /// ```
-/// use tidegate_core::algorithm::{Algorithm, SlidingWindow};
-/// use tidegate_core::{Cost, Timestamp};
+/// use tidegate::algorithm::{Algorithm, SlidingWindow};
+/// use tidegate::{Cost, Timestamp};
 ///
 /// let limit = SlidingWindow::from_quota(&"5/minute".parse()?)?;
 /// let mut state = Default::default();
@@ -26,8 +26,8 @@ pub struct SlidingWindow {
     window: Span,
 }
 
-/// The counts of two adjacent windows, known by when the later one stops to matter: two windows
-/// after it began.
+/// The counts of two adjacent windows, identified by when the later one stops mattering: two
+/// windows after it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowPair {
     until: Timestamp,
@@ -36,13 +36,13 @@ pub struct WindowPair {
 }
 
 impl SlidingWindow {
-    /// The state of a store that keeps the counts of two windows, and when the later one stops to
-    /// matter: two windows after it began.
+    /// Rebuilds the state from what a store keeps: the counts of two windows, and when the later
+    /// one stops mattering (two windows after it began).
     pub const fn state(until: Timestamp, previous: u64, current: u64) -> WindowPair {
         WindowPair { until, previous, current }
     }
 
-    /// The state as of `now`: its later window contains `now`.
+    /// The state as of `now`, shifted so that its later window contains `now`.
     #[inline]
     fn current(&self, state: &WindowPair, now: Timestamp) -> WindowPair {
         let left = state.until.since(now);
@@ -53,8 +53,8 @@ impl SlidingWindow {
         } else if left <= self.window + self.window {
             *state
         } else {
-            // The clock went back. Where in their windows those requests fell is no longer
-            // known, so all of them count in full.
+            // The clock went back. Where in their windows those requests fell is no longer known,
+            // so all of them count in full.
             let total = state.previous.saturating_add(state.current);
             WindowPair { until: self.until(now), previous: 0, current: total.min(self.limit) }
         }
@@ -100,7 +100,7 @@ impl SlidingWindow {
         }
     }
 
-    /// How much of a window is left when a count that is its predecessor's weighs `room`.
+    /// How much of a window is left once the previous window's count has decayed to `room`.
     fn decays_at(&self, room: u64, count: u64) -> Span {
         if room == 0 {
             return Span::ZERO;
@@ -134,7 +134,7 @@ impl Algorithm for SlidingWindow {
             let left = self.window_left(&pair, now).as_micros();
             product(pair.previous, left) <= product(room, self.window.as_micros())
         });
-        // Nothing fits everywhere, even where a clock that went back left too much.
+        // A peek fits everywhere, even where a clock that went back has left too much counted.
         self.limit > 0 && (fits || cost.is_peek())
     }
 
@@ -157,7 +157,7 @@ impl Algorithm for SlidingWindow {
         }
     }
 
-    /// Takes from the current window first: what is given back was probably taken just now.
+    /// Takes from the current window first: what is being given back was probably taken just now.
     fn refund(&self, state: &mut WindowPair, amount: Cost, now: Timestamp) {
         let pair = self.current(state, now);
         let from_previous = amount.get().saturating_sub(pair.current);

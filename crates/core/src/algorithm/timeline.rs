@@ -2,18 +2,19 @@
 
 use crate::{Span, Timestamp};
 
-/// Instants in order, each with a number of units, as gaps in variable-length bytes: three bytes
-/// for an entry of an ordinary limit where two plain integers would take sixteen.
+/// Instants in order, each with a number of units, stored as variable-length gaps: an entry of an
+/// ordinary limit takes three bytes, where two plain integers would take sixteen.
 ///
-/// Each run is `gap << 1 | more`, followed by the units where `more` says that they are not one.
-/// Numbers are little-endian base 128. The gap of the first run is never read: `oldest` knows.
+/// Each run is `gap << 1 | more`, followed by the units if `more` says that there is not exactly
+/// one. Numbers are little-endian base 128. The gap of the first run is never read, because
+/// `oldest` has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Timeline {
     oldest: Timestamp,
     newest: Timestamp,
     units: u64,
     bytes: Vec<u8>,
-    /// Where the first run begins: what lies before has been dropped.
+    /// Where the first run begins; everything before it has been dropped.
     head: usize,
 }
 
@@ -37,7 +38,7 @@ impl Timeline {
         self.bytes.capacity()
     }
 
-    /// Units after `cutoff`; all of them when there is none.
+    /// Units after `cutoff`; all of them if there is no cutoff.
     pub(super) fn units_after(&self, cutoff: Option<Timestamp>) -> u64 {
         let gone = self.runs().take_while(|run| Some(run.at) <= cutoff).map(|run| run.units);
         self.units.saturating_sub(gone.fold(0, u64::saturating_add))
@@ -86,7 +87,7 @@ impl Timeline {
         };
         self.units = self.units.saturating_sub(gone);
         (self.head, self.oldest) = (head, oldest);
-        // Moving the rest to the front costs less than it saves once half is gone.
+        // Once half is gone, moving the rest to the front costs less than it saves.
         if self.head > self.bytes.len() / 2 {
             self.bytes.drain(..self.head);
             self.head = 0;
@@ -113,8 +114,8 @@ impl Timeline {
         });
     }
 
-    /// Joins what falls into the same cell of a grid, at the latest of its instants: fewer
-    /// entries, none forgotten early, and none later by more than a cell.
+    /// Merges everything that falls into the same cell of a grid, at the latest of its instants:
+    /// fewer entries, none forgotten early, and none kept longer by more than a cell.
     pub(super) fn join_within(&mut self, cell: Span) {
         self.rebuild(|mut runs, rebuilt| {
             let Some(mut joined) = runs.next() else { return };
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn an_entry_of_an_ordinary_limit_takes_three_bytes() {
-        // 100 a minute, evenly.
+        // 100 a minute, evenly spaced.
         let timeline = timeline(&(0..100).map(|i| (i * 600_000, 1)).collect::<Vec<_>>());
         assert!(timeline.bytes.len() <= 300);
     }

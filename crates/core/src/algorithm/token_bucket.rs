@@ -6,14 +6,15 @@ use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
 /// A bucket of `burst` tokens that refills at `limit` per window.
 ///
-/// Kept as the debt that is still to be refilled, in units of which a token is worth `window`
-/// and a microsecond pays back `limit`. Both are whole numbers for every rate, so 3 a second or
-/// 7 per 10 s are exact for ever: nothing is rounded, so nothing drifts. It is the same law as
-/// GCRA, with the theoretical arrival time written as a whole microsecond and a rest.
+/// The state is the debt still to be refilled, measured in units such that a token is worth
+/// `window` of them and a microsecond pays back `limit`. Both are whole numbers for every rate, so
+/// 3 a second or 7 per 10 s stay exact forever: nothing is rounded, so nothing drifts. It is the
+/// same law as GCRA, with the theoretical arrival time written as whole microseconds and a
+/// remainder.
 ///
 /// ```
-/// use tidegate_core::algorithm::{Algorithm, TokenBucket};
-/// use tidegate_core::{Cost, Span, Timestamp};
+/// use tidegate::algorithm::{Algorithm, TokenBucket};
+/// use tidegate::{Cost, Span, Timestamp};
 ///
 /// let limit = TokenBucket::from_quota(&"3/second burst 2".parse()?)?;
 /// let (mut state, now) = (Default::default(), Timestamp::from_secs(1));
@@ -27,22 +28,22 @@ pub struct TokenBucket {
     rate: u64,
     window: Span,
     burst: u64,
-    /// How long the bucket takes to refill when one token is in it: divided once, for all denials of
-    /// the usual cost.
+    /// How long the bucket takes to refill with one token already in it. Divided once, for all
+    /// denials of the usual cost.
     but_one: Refill,
 }
 
-/// Whole microseconds, and a rest in units of which a microsecond pays back the rate.
+/// Whole microseconds, and a remainder in units of which a microsecond pays back the rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Refill {
     micros: u64,
     rest: u64,
 }
 
-/// When the bucket is full again, and how that was reckoned.
+/// When the bucket is full again, and how that was calculated.
 ///
-/// The debt at `now` is `rate * (full_at - now) + rest`. The rate is kept with it, so that a
-/// limit that changes finds the debt as it was, in tokens.
+/// The debt at `now` is `rate * (full_at - now) + rest`. The rate is stored alongside, so that when
+/// a limit changes the debt carries over in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debt {
     full_at: Timestamp,
@@ -61,14 +62,14 @@ impl Debt {
 }
 
 impl TokenBucket {
-    /// The state of a store that keeps when the bucket is full, a rest of that in units of which a
-    /// microsecond pays back `rate`, and that rate.
+    /// Rebuilds the state from what a store keeps: when the bucket is full, a remainder in units of
+    /// which a microsecond pays back `rate`, and that rate.
     pub const fn state(full_at: Timestamp, rest: u64, rate: u64) -> Debt {
         Debt { full_at, rest, rate }
     }
 
-    /// How long an empty bucket takes to refill `tokens`: whole microseconds, and a rest in units of
-    /// which a microsecond pays back the rate.
+    /// How long an empty bucket takes to refill `tokens`: whole microseconds, and a remainder in
+    /// units of which a microsecond pays back the rate.
     pub fn refill_time(&self, tokens: u64) -> (u128, u64) {
         div_rem(self.worth(tokens), self.rate)
     }
@@ -84,8 +85,8 @@ impl TokenBucket {
         product(tokens, self.window.as_micros())
     }
 
-    /// No more than an empty bucket owes: more can only come from a clock that went back or a
-    /// burst that was lowered, and neither may deny anyone for longer than one refill.
+    /// Caps the debt at what an empty bucket owes. More can only come from a clock that went back
+    /// or a burst that was lowered, and neither may deny anyone for longer than one refill.
     #[inline]
     fn debt(&self, state: &Debt, now: Timestamp) -> u128 {
         state.at(now).min(self.brim())
@@ -102,8 +103,8 @@ impl TokenBucket {
         Span::from_micros(narrow(div_ceil(debt, self.rate)))
     }
 
-    /// A denial of one token, by a debt that was reckoned by this limit: `ceil((debt + 1 token - a
-    /// full bucket) / rate)`, from two quotients that are known already.
+    /// A denial of one token, with a debt that was calculated by this limit:
+    /// `ceil((debt + 1 token - a full bucket) / rate)`, from two quotients that are already known.
     #[inline]
     fn denial_of_one(&self, state: &Debt, now: Timestamp) -> Verdict {
         let until_full = state.full_at.since(now).as_micros();
@@ -174,7 +175,7 @@ impl Algorithm for TokenBucket {
     #[inline]
     fn probe(&self, state: &Debt, cost: Cost, now: Timestamp) -> Verdict {
         let (stored, debt) = (state.at(now), self.debt(state, now));
-        // The state says when it is full, unless it was reckoned by another limit.
+        // The state says when it is full, unless another limit calculated it.
         if stored != debt || state.rate != self.rate {
             return self.verdict(debt, cost, self.paid_in(debt));
         }
@@ -193,7 +194,7 @@ impl Algorithm for TokenBucket {
 
     #[inline]
     fn deny(&self, state: &mut Debt, _cost: Cost, now: Timestamp) {
-        // Also when the limit has changed: from now on the debt is repaid at the new rate.
+        // Applies to a changed limit too: from now on the debt is repaid at the new rate.
         let (stored, debt) = (state.at(now), self.debt(state, now));
         if stored > debt || (debt > 0 && state.rate != self.rate) {
             *state = self.owing(debt, now);
@@ -202,7 +203,8 @@ impl Algorithm for TokenBucket {
 
     fn refund(&self, state: &mut Debt, amount: Cost, now: Timestamp) {
         let debt = self.debt(state, now);
-        // A full bucket stays as it is: dated anew, it would owe something if the clock went back.
+        // A full bucket stays as it is: with a new timestamp, it would owe something if the clock
+        // went back.
         if debt > 0 {
             *state = self.owing(debt.saturating_sub(self.worth(amount.get())), now);
         }
@@ -214,7 +216,8 @@ impl Algorithm for TokenBucket {
     }
 }
 
-/// A state must be forgotten some day: no key is kept for longer than two of the longest windows.
+/// A state has to be forgotten eventually: no key is kept for longer than two of the longest
+/// windows.
 const LONGEST_REFILL: Span = Span::from_days(800);
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use http::{Method, Request, StatusCode};
+use tidegate::config::gateway::HealthCheck;
 use tokio::time::{sleep, timeout};
 
 use super::Failure;
@@ -18,12 +20,15 @@ use crate::forward::{Forward, Rules};
 pub(crate) async fn watch(cluster: Arc<Cluster>) {
     let Some(check) = &cluster.about.health else { return };
     loop {
-        for endpoint in &cluster.endpoints {
-            let asked = timeout(check.timeout.into(), ask(&cluster, endpoint, &check.path)).await;
-            endpoint.said(matches!(asked, Ok(Ok(status)) if status.as_u16() < 400));
-        }
+        // At the same time: those that do not answer keep nobody waiting for the others.
+        join_all(cluster.endpoints.iter().map(|it| look(&cluster, it, check))).await;
         sleep(check.every.into()).await;
     }
+}
+
+async fn look(cluster: &Cluster, endpoint: &Endpoint, check: &HealthCheck) {
+    let asked = timeout(check.timeout.into(), ask(cluster, endpoint, &check.path)).await;
+    endpoint.said(matches!(asked, Ok(Ok(status)) if status.as_u16() < 400));
 }
 
 async fn ask(cluster: &Cluster, endpoint: &Endpoint, path: &str) -> Result<StatusCode, Failure> {

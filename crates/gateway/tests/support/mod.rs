@@ -10,7 +10,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::config::Source;
+use serde_json::Value;
+use tidegate::config::{Problems, Source};
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
 use tidegate_gateway::{Gateway, serve};
 use tidegate_server::{App, Config};
@@ -85,7 +86,22 @@ impl<S: Store + 'static> Front<S> {
     }
 
     pub(crate) fn reload(&self, text: &str) {
-        self.app.limiter().reload(&Source::new("test", text).unwrap()).unwrap();
+        self.try_reload(text).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+
+    pub(crate) fn try_reload(&self, text: &str) -> Result<(), Problems> {
+        self.app.reload(&Source::new("test", text).unwrap())
+    }
+
+    /// How often a policy said this, whoever decided.
+    pub(crate) async fn decisions(&self, policy: &str, outcome: &str) -> u64 {
+        let labels = format!(r#"policy="{policy}",outcome="{outcome}",source="#);
+        let page = self.app.metrics_page().await;
+        let of_them = |line: &str| {
+            let sample = line.strip_prefix("tidegate_decisions_total{")?.strip_prefix(&*labels)?;
+            sample.rsplit(' ').next()?.parse::<u64>().ok()
+        };
+        page.lines().filter_map(of_them).sum()
     }
 
     pub(crate) fn stop(&mut self) {
@@ -96,6 +112,27 @@ impl<S: Store + 'static> Front<S> {
     pub(crate) async fn stopped(self) {
         soon(self.task).await.unwrap();
     }
+}
+
+/// A gateway to one service, with these policies.
+pub(crate) async fn front(upstream: SocketAddr, policies: &str) -> Front {
+    Front::start(&with(upstream, "", policies)).await
+}
+
+/// A gateway to one service, with more fields of it and these policies.
+pub(crate) fn with(upstream: SocketAddr, fields: &str, policies: &str) -> String {
+    format!("gateway:\n  upstreams: {{ up: http://{upstream} }}\n{fields}\npolicies: {policies}\n")
+}
+
+pub(crate) fn request(method: &str, target: &str, fields: &str) -> String {
+    format!("{method} {target} HTTP/1.1\r\nhost: a\r\n{fields}content-length: 0\r\n\r\n")
+}
+
+/// The fields of a request that a service has described.
+pub(crate) fn fields(described: &Value, name: &str) -> Vec<String> {
+    let all = described["headers"].as_array().unwrap().iter();
+    let named = all.filter(|pair| pair[0] == name);
+    named.map(|pair| pair[1].as_str().unwrap().to_owned()).collect()
 }
 
 /// A policy that never denies in a test.

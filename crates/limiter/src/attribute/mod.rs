@@ -1,4 +1,4 @@
-//! What stands behind `#[rate_limit]`: limits on functions, by an attribute.
+//! What is behind `#[rate_limit]`: limits on functions, by an attribute.
 //!
 //! ```
 //! use tidegate::{Denied, rate_limit};
@@ -20,16 +20,16 @@
 //!
 //! | argument | means |
 //! |---|---|
-//! | `name = "mails"` | tells its counters from others'. Functions that share a name and a window share their counters |
+//! | `name = "mails"` | distinguishes its counters from others'. Functions that share a name and a window share their counters |
 //! | `quota = "100/minute"` | also `["5/second", "100/minute"]`: all must pass. Read when the program is compiled |
-//! | `algorithm = "sliding-log"` | as in a configuration file; chosen by the quota unless said |
+//! | `algorithm = "sliding-log"` | as in a configuration file; by default the quota decides |
 //! | `key = \|to\| to` | who is counted: an expression over the function's arguments, which it sees by reference |
 //! | `scope = global` | everybody together; the default |
-//! | `scope = user`, `scope = ip` | whoever calls, as the [resolver](resolve_with) of this process knows them. With a `key`: both together |
+//! | `scope = user`, `scope = ip` | the caller, as known to the [resolver](resolve_with) of this process. With a `key`: both together |
 //! | `on_denied = error` | the call returns an error that is made [from](From) a [`Denied`]; the default |
 //! | `on_denied = wait` | the call waits in line, as [`until_ready`](crate::Limiter::until_ready) does, and returns an error when that takes too long |
-//! | `fail = local`, `open`, `closed` | what to do [when the store does not answer](crate::OnStoreError) |
-//! | `limiter = &self.limiter` | another limiter than this process's: any [`RateLimiter`]. It has its own quota, name and failure mode |
+//! | `fail = local`, `open`, `closed` | what to do [if the store does not answer](crate::OnStoreError) |
+//! | `limiter = &self.limiter` | a limiter other than this process's: any [`RateLimiter`]. It has its own quota, name and failure mode |
 //!
 //! The attribute may be repeated. Limits are asked from top to bottom, and what was taken is given
 //! back when a later one denies.
@@ -48,9 +48,9 @@
 //!
 //! # Functions that are not async
 //!
-//! They ask a store in memory without waiting. With a store at the other end of a wire the thread
-//! waits for its answer, for as long as the store's deadline at most; with `on_denied = wait` it
-//! waits for its turn. Neither belongs on a thread that runs async tasks.
+//! They ask a store in memory without waiting. With a remote store the thread waits for its answer,
+//! at most for the store's deadline; with `on_denied = wait` it waits for its turn. Neither belongs
+//! on a thread that runs async tasks.
 
 mod blocking;
 mod denied;

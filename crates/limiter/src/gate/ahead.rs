@@ -1,11 +1,14 @@
 //! Decisions without a word to the store, and what has to be taken from it before.
 
-use tidegate_core::{Charge, Span, Timestamp, Verdict};
+use smallvec::SmallVec;
+use tidegate_core::{Charge, Cost, Span, Timestamp, Verdict};
+use tidegate_policy::OnStoreError;
 use tidegate_store::{Stopwatch, Store, StoreError, Verdicts};
 
 use super::{Gate, Terms, decided};
-use crate::deny_cache::DenyCache;
+use crate::deny_cache::{DenyCache, Moment};
 use crate::leases::{Asking, Bounds};
+use crate::looked::at_its_cost;
 use crate::{Decision, Source};
 
 impl<S: Store> Gate<S> {
@@ -15,15 +18,37 @@ impl<S: Store> Gate<S> {
         denials: &DenyCache,
         charges: &[Charge<'_>],
         terms: Terms,
-        now: Timestamp,
+        now: Moment,
     ) -> Option<Decision> {
         if let Some((charge, _)) = self.leased(charges, terms)
-            && let Some(verdict) = self.leases.spend(charge, now)
+            && let Some(verdict) = self.leases.spend(charge, now.at)
         {
             return Some(decided(charges, true, Source::Lease, Verdicts::from_iter([verdict])));
         }
         let verdicts = denials.recall(charges, now).filter(|_| !terms.exact)?;
         Some(decided(charges, false, Source::DenyCache, verdicts))
+    }
+
+    /// How the limits stand, for a request that none of them will ever let pass.
+    pub(super) async fn look_in_vain(
+        &self,
+        charges: &[Charge<'_>],
+        terms: Terms,
+        mode: impl Fn(usize) -> OnStoreError + Send,
+    ) -> Decision {
+        let watch = Stopwatch::start();
+        let looks: SmallVec<[Charge<'_>; 4]> =
+            charges.iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
+        match self.ask_within(&looks, terms.deadline).await {
+            Ok(looked) => {
+                self.vitals.answered(watch.nanos());
+                let each = charges.iter().zip(looked.verdicts());
+                let verdicts =
+                    each.map(|(charge, verdict)| at_its_cost(charge, *verdict)).collect();
+                decided(charges, false, Source::Store, verdicts)
+            }
+            Err(error) => self.failed(&error, watch, charges, mode),
+        }
     }
 
     /// Only one limit at a time is taken ahead: of several, what one has given would have to be

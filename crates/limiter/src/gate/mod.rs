@@ -1,6 +1,8 @@
 //! A store, with what spares it and what stands in for it.
 
 mod ahead;
+mod hope;
+mod refund;
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Rule, Span, Timestamp, Verdict};
@@ -8,7 +10,10 @@ use tidegate_policy::{OnStoreError, Precision};
 use tidegate_store::{Stopwatch, Store, StoreError, StoreErrorKind, Verdicts};
 use tokio::time::timeout;
 
-use crate::deny_cache::DenyCache;
+use self::hope::Hope;
+pub(crate) use self::hope::denied_unasked;
+pub(crate) use self::refund::Payee;
+use crate::deny_cache::{DenyCache, Moment};
 use crate::fallback::{self, Fallback};
 use crate::leases::Leases;
 use crate::trouble::Trouble;
@@ -80,9 +85,10 @@ impl<S: Store> Gate<S> {
     #[inline]
     pub(crate) fn settle_at_once(&self, charges: &[Charge<'_>], terms: Terms) -> Option<Decision> {
         if let Some(denials) = &self.denials {
-            return match hopeless(charges) {
-                Some(verdicts) => Some(decided(charges, false, Source::Store, verdicts)),
-                None => self.known(denials, charges, terms, denials.now()),
+            return match Hope::of(charges) {
+                Hope::Closed => Some(denied_unasked(charges, Source::None)),
+                Hope::TooDear => None,
+                Hope::Some => self.known(denials, charges, terms, denials.moment(charges)),
             };
         }
         let mut is_answered = false;
@@ -105,43 +111,57 @@ impl<S: Store> Gate<S> {
             let asked = self.ask(charges).await;
             return asked.unwrap_or_else(|_| self.without_store(charges, mode));
         };
-        if let Some(verdicts) = hopeless(charges) {
-            return decided(charges, false, Source::Store, verdicts);
+        match Hope::of(charges) {
+            Hope::Closed => return denied_unasked(charges, Source::None),
+            Hope::TooDear => return Box::pin(self.look_in_vain(charges, terms, mode)).await,
+            Hope::Some => {}
         }
-        let now = denials.now();
+        let now = denials.moment(charges);
         if let Some(decision) = self.known(denials, charges, terms, now) {
             return decision;
         }
         let watch = Stopwatch::start();
-        let asked = match self.asking(charges, terms, now) {
+        let asked = match self.asking(charges, terms, now.at) {
             Some(asking) => Box::pin(self.ask_ahead(denials, charges, terms, asking)).await,
             None => self.ask_within(charges, terms.deadline).await,
         };
         match asked {
             Ok(decision) => {
                 self.vitals.answered(watch.nanos());
-                self.trouble.is_over();
                 self.learn(denials, charges, &decision, now);
-                self.told(charges, terms, decision, now)
+                self.told(charges, terms, decision, now.at)
             }
-            Err(error) => {
-                self.vitals.failed(&error, watch.nanos());
-                self.trouble.note(&error);
-                self.without_store(charges, mode)
-            }
+            Err(error) => self.failed(&error, watch, charges, mode),
         }
+    }
+
+    fn failed(
+        &self,
+        error: &StoreError,
+        watch: Stopwatch,
+        charges: &[Charge<'_>],
+        mode: impl Fn(usize) -> OnStoreError,
+    ) -> Decision {
+        self.vitals.failed(error, watch.nanos());
+        self.trouble.note(error, self.now());
+        self.without_store(charges, mode)
     }
 
     /// What is wrong with the store, until it answers again.
     pub(crate) fn store_problem(&self) -> Option<String> {
-        self.trouble.what()
+        self.trouble.what(self.now(), self.store.is_available())
+    }
+
+    /// By the clock of a remote store's decisions; others have no use for it.
+    fn now(&self) -> Timestamp {
+        self.denials.as_ref().map_or(Timestamp::ZERO, DenyCache::now)
     }
 
     pub(crate) fn report(&self) -> StoreReport {
         StoreReport {
             is_remote: self.is_remote(),
             is_available: self.store.is_available(),
-            problem: self.trouble.what(),
+            problem: self.store_problem(),
             latency: self.vitals.latency(),
             errors: self.vitals.errors(),
         }
@@ -159,37 +179,19 @@ impl<S: Store> Gate<S> {
         })
     }
 
-    /// The verdicts, if these charges are known to be denied; and the time, for
+    /// The verdicts, if these charges are known to be denied; and the moment, for
     /// [`remember`](Self::remember).
-    pub(crate) fn recall(&self, charges: &[Charge<'_>]) -> (Option<Verdicts>, Timestamp) {
-        let Some(denials) = &self.denials else { return (None, Timestamp::ZERO) };
-        let now = denials.now();
-        (denials.recall(charges, now), now)
+    pub(crate) fn recall(&self, charges: &[Charge<'_>]) -> Option<(Option<Verdicts>, Moment)> {
+        let denials = self.denials.as_ref()?;
+        let now = denials.moment(charges);
+        Some((denials.recall(charges, now), now))
     }
 
     /// Takes note of a denial that somebody else found.
-    pub(crate) fn remember(&self, charges: &[Charge<'_>], verdicts: &Verdicts, asked: Timestamp) {
+    pub(crate) fn remember(&self, charges: &[Charge<'_>], verdicts: &Verdicts, asked: Moment) {
         if let Some(denials) = &self.denials {
             denials.remember(charges, verdicts, asked);
         }
-    }
-
-    /// Gives a charge's cost back. A store that does not answer gives nothing back: erring on the
-    /// strict side.
-    pub(crate) async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        let outcome = self.store.refund(charge).await;
-        self.fallback.refund(charge);
-        self.forget_denials();
-        outcome
-    }
-
-    /// Forgets a charge's counter.
-    pub(crate) async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        let outcome = self.store.reset(charge).await;
-        self.fallback.reset(charge);
-        self.leases.forget(charge);
-        self.forget_denials();
-        outcome
     }
 
     async fn ask(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
@@ -203,19 +205,12 @@ impl<S: Store> Gate<S> {
         denials: &DenyCache,
         charges: &[Charge<'_>],
         decision: &Decision,
-        asked: Timestamp,
+        asked: Moment,
     ) {
         if !decision.is_allowed() {
             denials.remember(charges, decision.all_verdicts(), asked);
         }
-        self.fallback.saw(charges, decision.all_verdicts(), asked);
-    }
-
-    /// Somebody has given something back, or set another limit.
-    pub(crate) fn forget_denials(&self) {
-        if let Some(denials) = &self.denials {
-            denials.forget();
-        }
+        self.fallback.saw(charges, decision.all_verdicts(), asked.at);
     }
 
     /// The only place that knows what a failed store means. Each policy has its own answer; one
@@ -226,8 +221,8 @@ impl<S: Store> Gate<S> {
         charges: &[Charge<'_>],
         mode: impl Fn(usize) -> OnStoreError,
     ) -> Decision {
-        if let Some(verdicts) = hopeless(charges) {
-            return decided(charges, false, Source::Fallback, verdicts);
+        if Hope::of(charges) != Hope::Some {
+            return denied_unasked(charges, Source::Fallback);
         }
         let counts = |index: usize, wanted| {
             mode(index) == wanted && charges.get(index).is_some_and(|charge| charge.rule().enforced)
@@ -251,7 +246,7 @@ impl<S: Store> Gate<S> {
             .zip(&rules)
             .map(|(charge, rule)| Charge::new(charge.subject(), charge.cost(), rule))
             .collect();
-        let now = self.denials.as_ref().map_or(Timestamp::ZERO, DenyCache::now);
+        let now = self.now();
         Decision::of_charges(&local, Source::Fallback, |out| {
             let passes = self.fallback.settle(&local, now, out);
             let watched = out.iter_mut().enumerate();
@@ -264,29 +259,9 @@ impl<S: Store> Gate<S> {
     }
 }
 
-/// Without a look at any counter.
-pub(crate) fn denied_unasked(charges: &[Charge<'_>], source: Source) -> Decision {
-    decided(charges, false, source, fresh(charges))
-}
-
 fn decided(charges: &[Charge<'_>], allowed: bool, source: Source, verdicts: Verdicts) -> Decision {
     Decision::of_charges(charges, source, |out| {
         *out = verdicts;
         allowed
     })
-}
-
-/// The verdicts that need no store: a block list stays closed whatever fails.
-fn hopeless(charges: &[Charge<'_>]) -> Option<Verdicts> {
-    let never = |charge: &Charge<'_>| {
-        let capacity = charge.rule().limit.capacity();
-        charge.rule().enforced && (capacity == 0 || charge.cost().get() > capacity)
-    };
-    charges.iter().any(never).then(|| fresh(charges))
-}
-
-fn fresh(charges: &[Charge<'_>]) -> Verdicts {
-    let fresh =
-        |charge: &Charge<'_>| charge.rule().limit.probe_fresh(charge.cost(), Timestamp::ZERO);
-    charges.iter().map(fresh).collect()
 }

@@ -41,7 +41,7 @@ const LEASES_PER_SHARD: usize = 8_192;
 /// How many are looked at for one that nobody needs, when there is no room.
 const LOOKED_AT: usize = 64;
 /// A limit has to be this large for each instance.
-const LEAST_PER_NODE: u64 = 20;
+const LEAST_PER_NODE: u64 = tidegate_policy::Precision::MIN_LEASED;
 
 impl Leases {
     pub(crate) fn new() -> Self {

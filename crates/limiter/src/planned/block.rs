@@ -1,18 +1,20 @@
 //! `block_for`: whoever is denied stays denied for a while.
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule, Span, Timestamp, Verdict};
+use tidegate_core::{Charge, Cost, Fingerprint, Rule, Timestamp, Verdict};
 use tidegate_policy::{Block, OnStoreError, Owed, PlannedPolicy};
 use tidegate_store::{Store, Verdicts};
 
 use super::{PlanLimiter, terms_of};
-use crate::fallback::RETRY_AFTER;
+use crate::looked::at_its_cost;
 use crate::{Decision, Source};
 
 /// A policy of a request that blocks those whom it denies.
 pub(super) struct Blocking<'p> {
     name: Option<&'p str>,
     mode: OnStoreError,
+    /// Whether only the response tells if a request counts.
+    is_decided_later: bool,
     /// The first of its charges.
     first: usize,
     subject: Fingerprint,
@@ -43,15 +45,20 @@ fn block_of<'p>(owed: &Owed<'p>, index: usize) -> Option<(&'p PlannedPolicy, &'p
     Some((policy, policy.block()?))
 }
 
-/// One for each policy with `block_for`.
+/// One for each policy with `block_for`, and for each caller that it is about: a request of several
+/// descriptors may be about several.
 pub(super) fn blocks_of<'p>(owed: &Owed<'p>) -> SmallVec<[Blocking<'p>; 1]> {
     let mut blocks: SmallVec<[Blocking<'p>; 1]> = SmallVec::new();
     for (first, charge) in owed.charges().iter().enumerate() {
         let Some((policy, block)) = block_of(owed, first) else { continue };
-        if blocks.iter().all(|other| other.rule.id != block.rule.id) {
+        let is_same = |other: &Blocking<'_>| {
+            (other.rule.id, other.subject) == (block.rule.id, charge.subject())
+        };
+        if !blocks.iter().any(is_same) {
             blocks.push(Blocking {
                 name: Some(policy.name()),
                 mode: policy.on_store_error(),
+                is_decided_later: policy.after_cost().is_some(),
                 first,
                 subject: charge.subject(),
                 rule: &block.rule,
@@ -78,8 +85,8 @@ impl<S: Store> PlanLimiter<S> {
             .map(|block| block.charge(Cost::ONE))
             .chain(owed.named_charges())
             .collect();
-        let (known, asked) = self.gate.recall(&whole);
-        if let Some(verdicts) = known {
+        let recalled = self.gate.recall(&whole);
+        if let Some((Some(verdicts), _)) = &recalled {
             let (of_blocks, rest) = verdicts.split_at(blocks.len().min(verdicts.len()));
             let looked = Decision::of_charges(owed.charges(), Source::DenyCache, |out| {
                 out.extend_from_slice(rest);
@@ -101,7 +108,9 @@ impl<S: Store> PlanLimiter<S> {
         let looked = self.ask(owed, &peeks).await;
         let of_blocks = verdicts.clone();
         // What stands in for the store knows nothing that the store would repeat.
-        if looked.source() != Source::Fallback {
+        if looked.source() != Source::Fallback
+            && let Some((_, asked)) = recalled
+        {
             verdicts.extend_from_slice(looked.verdicts());
             self.gate.remember(&whole, &verdicts, asked);
         }
@@ -122,27 +131,54 @@ impl<S: Store> PlanLimiter<S> {
     }
 
     /// Blocks the callers of those policies whose limits denied, and says how long that takes. A
-    /// cost that never fits is a mistake, and no attempt.
+    /// cost that never fits is a mistake, and no attempt. Where only some responses count, what is
+    /// taken before is no attempt yet either: see [`block_if_used_up`](Self::block_if_used_up).
     pub(super) async fn block(
         &self,
         owed: &Owed<'_>,
         blocks: &[Blocking<'_>],
         mut decision: Decision,
     ) -> Decision {
-        for block in blocks {
+        for block in blocks.iter().filter(|block| !block.is_decided_later) {
             let denies = |index: usize| {
                 let (verdict, charge) = (decision.verdicts().get(index), owed.charges().get(index));
                 let is_denied = verdict.is_some_and(|it| !it.allowed && !it.is_hopeless());
                 let is_meant = charge.is_some_and(|it| it.rule().enforced && !it.cost().is_peek());
-                is_denied && is_meant && owed.policy(index).map(PlannedPolicy::name) == block.name
+                is_denied && is_meant && block.holds(owed, index)
             };
             if !decision.is_allowed() && (0..owed.charges().len()).any(denies) {
-                let charge = [block.charge(Cost::ONE)];
-                let _ = self.gate.settle(&charge, terms_of(owed), |_| block.mode).await;
+                self.set(owed, block).await;
                 decision = decision.waiting(block.first, block.rule.limit.period());
             }
         }
         decision
+    }
+
+    /// Blocks the callers of policies whose quota is used up by now: for costs that only the response
+    /// tells, when one has been counted. What others have under way is part of what is used.
+    pub async fn block_if_used_up(&self, owed: &Owed<'_>) {
+        let blocks = blocks_of(owed);
+        if blocks.is_empty() {
+            return;
+        }
+        let peeks: SmallVec<[Charge<'_>; 4]> =
+            owed.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
+        let looked = self.ask(owed, &peeks).await;
+        let is_used_up = |index: &usize| {
+            let verdict = looked.verdicts().get(*index).filter(|_| looked.counts(*index));
+            verdict.is_some_and(|verdict| verdict.remaining == 0)
+        };
+        for block in &blocks {
+            let mut held = (0..owed.charges().len()).filter(|index| block.holds(owed, *index));
+            if held.any(|index| is_used_up(&index)) {
+                self.set(owed, block).await;
+            }
+        }
+    }
+
+    async fn set(&self, owed: &Owed<'_>, block: &Blocking<'_>) {
+        let charge = [block.charge(Cost::ONE)];
+        let _ = self.gate.settle(&charge, terms_of(owed), |_| block.mode).await;
     }
 }
 
@@ -168,29 +204,4 @@ fn blocked(
         }
     }
     decision
-}
-
-/// What a limit that was looked at would say to the charge.
-fn at_its_cost(charge: &Charge<'_>, looked: Verdict) -> Verdict {
-    let cost = charge.cost().get();
-    if !looked.allowed || cost <= looked.remaining {
-        return looked;
-    }
-    let fits_once = cost <= charge.rule().limit.capacity();
-    Verdict { allowed: false, retry_after: fits_once.then(|| wait(charge, &looked)), ..looked }
-}
-
-/// How long a charge has to wait for what is missing. A look tells exactly when a window ends and
-/// how much a bucket owes. Of the windows that slide it tells when all of it is back, which may be
-/// later than needed and is never too early.
-fn wait(charge: &Charge<'_>, looked: &Verdict) -> Span {
-    let limit = &charge.rule().limit;
-    if looked.limit != limit.capacity() {
-        // An instance's share of it, while the store is away: that fills more slowly, or may be
-        // less than the cost.
-        return looked.reset_after.max(RETRY_AFTER);
-    }
-    let Limit::TokenBucket(bucket) = limit else { return looked.reset_after };
-    let (micros, _) = bucket.refill_time(looked.limit.saturating_sub(charge.cost().get()));
-    looked.reset_after.minus(Span::from_micros(u64::try_from(micros).unwrap_or_default()))
 }

@@ -13,12 +13,12 @@ use tidegate_policy::{
 use tidegate_store::{MemoryStore, Store, StoreError};
 
 use self::block::{Blocking, blocks_of, has_blocks};
-use crate::gate::{Gate, Terms, denied_unasked};
+use crate::gate::{Gate, Payee, Terms, denied_unasked};
 use crate::{Decision, Source, StoreReport};
 
-/// Decides by a plan, which can be replaced while decisions are made.
+/// Decides by a plan, which can be replaced while decisions are being made.
 ///
-/// Whoever decides takes the plan once, so that every decision is by one plan, the old or the new.
+/// Each decision takes the plan once, so that it uses a single plan, either the old or the new one.
 ///
 /// ```
 /// use tidegate::{Cost, MemoryStore, Plan, PlanLimiter};
@@ -42,13 +42,14 @@ pub struct PlanLimiter<S = MemoryStore> {
 }
 
 impl<S: Store> PlanLimiter<S> {
-    /// By what a user wrote, or everything that is wrong with it. Keys become fingerprints as the
-    /// store wants it: of this process, or the same in all that share the store.
+    /// Loads what a user wrote, or reports everything that is wrong with it. Keys become
+    /// fingerprints the way the store needs them: private to this process, or the same in all
+    /// processes that share the store.
     pub fn load(source: &Text, store: S) -> Result<Self, Problems> {
         Ok(Self::new(Plan::compile_with(hasher_of(&store), source)?, store))
     }
 
-    /// The same for a limiter that decides already: by this text from now on, if it is good.
+    /// The same for a limiter that is in use: decides by this text from now on, if it is valid.
     pub fn reload(&self, source: &Text) -> Result<(), Problems> {
         self.replace(Plan::compile_with(hasher_of(self.gate.store()), source)?);
         Ok(())
@@ -59,20 +60,20 @@ impl<S: Store> PlanLimiter<S> {
         Plan::compile_amended(hasher_of(self.gate.store()), source, amendments)
     }
 
-    /// With this plan, until another takes its place.
+    /// Uses this plan, until another takes its place.
     pub fn new(plan: Plan, store: S) -> Self {
         set_deadline(&store, &plan);
         Self { plan: ArcSwap::from_pointee(plan), gate: Gate::new(store, 1) }
     }
 
     /// How many instances share the limits: each has its part of them while the store does not
-    /// answer. One unless said.
+    /// answer. Defaults to 1.
     #[must_use]
     pub fn expected_nodes(self, nodes: u32) -> Self {
         Self { gate: self.gate.with_nodes(nodes), ..self }
     }
 
-    /// The plan of now. Take it once for each decision.
+    /// The current plan. Take it once for each decision.
     pub fn plan(&self) -> Arc<Plan> {
         self.plan.load_full()
     }
@@ -88,7 +89,7 @@ impl<S: Store> PlanLimiter<S> {
         self.gate.store()
     }
 
-    /// What is wrong with a store at the other end of a wire, as decisions saw it last.
+    /// What is wrong with a remote store, as decisions saw it last.
     pub fn store_problem(&self) -> Option<String> {
         self.gate.store_problem()
     }
@@ -98,13 +99,13 @@ impl<S: Store> PlanLimiter<S> {
         self.gate.report()
     }
 
-    /// Asks the store again about those who were denied: another instance may have given something
-    /// back.
+    /// Asks the store again about callers that were denied: another instance may have given
+    /// something back.
     pub fn forget_denials(&self) {
         self.gate.forget_denials();
     }
 
-    /// May this request happen? By all policies that are about it.
+    /// May this request happen? Asks all policies that apply to it.
     pub async fn check<A>(&self, request: &A, cost: Cost) -> Decision
     where
         A: Attributes + Sync + ?Sized,
@@ -130,8 +131,8 @@ impl<S: Store> PlanLimiter<S> {
         self.settle_by_asking(owed).await
     }
 
-    /// [`settle`](Self::settle) for whoever cannot wait. `None` where a store at the other end of a
-    /// wire has to be asked, or where a policy blocks those whom it has denied: then nothing was.
+    /// [`settle`](Self::settle) for a caller that cannot wait. `None` if a remote store has to be
+    /// asked, or if a policy blocks callers that it has denied: then nothing was done.
     pub fn settle_at_once(&self, owed: &Owed<'_>) -> Option<Decision> {
         unasked(owed).or_else(|| {
             let is_plain = !owed.is_named() && !has_blocks(owed);
@@ -165,9 +166,9 @@ impl<S: Store> PlanLimiter<S> {
         }
     }
 
-    /// Decides charges that no policy has made, such as those of a limit that came with the request
-    /// ([`Plan::ad_hoc`]): all of them pay, or none. `on_store_error` says what they do without the
-    /// store.
+    /// Decides charges that belong to no policy, such as those of a limit that came with the
+    /// request ([`Plan::ad_hoc`]): all of them pay, or none. `on_store_error` says what happens
+    /// without the store.
     pub async fn settle_charges(
         &self,
         charges: &[Charge<'_>],
@@ -182,8 +183,8 @@ impl<S: Store> PlanLimiter<S> {
         self.gate.settle(charges, Terms::default(), |_| on_store_error).await
     }
 
-    /// [`settle_charges`](Self::settle_charges) for whoever cannot wait. `None` where a store at the
-    /// other end of a wire has to be asked: then nothing was.
+    /// [`settle_charges`](Self::settle_charges) for a caller that cannot wait. `None` if a remote
+    /// store has to be asked: then nothing was done.
     pub fn settle_charges_at_once(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         match charges.len() {
             1..=Plan::MAX_CHARGES => self.gate.settle_at_once(charges, Terms::default()),
@@ -191,20 +192,19 @@ impl<S: Store> PlanLimiter<S> {
         }
     }
 
-    /// Says that this charge will be settled in a moment; see [`Store::announce`].
+    /// Announces that this charge is about to be settled; see [`Store::announce`].
     #[inline]
     pub fn announce(&self, charge: &Charge<'_>) {
         self.gate.store().announce(charge);
     }
 
-    /// Whether the store is at the other end of a wire, so that it pays to have many decisions
-    /// under way.
+    /// Whether the store is remote, so that it pays to have many decisions in flight.
     pub fn is_remote(&self) -> bool {
         self.gate.is_remote()
     }
 
-    /// Whether anything is left of what is owed to. Takes nothing; denied is whoever would be
-    /// denied for the least cost, and may come back when the quota is full again.
+    /// Whether anything is left of what is owed. Takes nothing; a caller is denied if it would be
+    /// denied for the smallest cost, and may come back when the quota is full again.
     pub async fn peek(&self, owed: &Owed<'_>) -> Decision {
         let owed = owed.clone().costing(Cost::PEEK);
         let mut decision = self.settle(&owed).await;
@@ -217,25 +217,62 @@ impl<S: Store> PlanLimiter<S> {
         decision
     }
 
-    /// Gives back what is owed: it was taken, and then not used. See [`Limiter::refund`].
+    /// Gives back what is owed: it was taken, and then not used. See [`Limiter::refund`]. Says what
+    /// went wrong first, and gives back the rest all the same.
     ///
     /// [`Limiter::refund`]: crate::Limiter::refund
     pub async fn refund(&self, owed: &Owed<'_>) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
         for charge in &owed.named_charges() {
-            self.gate.refund(charge).await?;
+            outcome = outcome.and(self.gate.refund(charge, Payee::Either).await);
         }
-        Ok(())
+        outcome
     }
 
-    /// Forgets the counters that are owed to, and lifts the blocks: whoever it is has a full quota.
+    /// Undoes a decision: what it took goes back to where it was taken from (the store, or its
+    /// stand-in), and a shadow limit that had no room gets nothing. `owed` is what was decided about,
+    /// at the cost to give back.
+    pub async fn undo(&self, owed: &Owed<'_>, decision: &Decision) -> Result<(), StoreError> {
+        self.undo_where(owed, decision, |_| true).await
+    }
+
+    /// The same for the limits of one policy.
+    pub async fn undo_for(
+        &self,
+        policy: &str,
+        owed: &Owed<'_>,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        self.undo_where(owed, decision, |index| owed.policy_name(index) == Some(policy)).await
+    }
+
+    async fn undo_where(
+        &self,
+        owed: &Owed<'_>,
+        decision: &Decision,
+        is_meant: impl Fn(usize) -> bool,
+    ) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
+        for (index, charge) in owed.named_charges().iter().enumerate() {
+            if decision.took(index) && is_meant(index) {
+                let payee = Payee::of(decision.source());
+                outcome = outcome.and(self.gate.refund(charge, payee).await);
+            }
+        }
+        outcome
+    }
+
+    /// Forgets the counters of what is owed, and lifts the blocks: the caller has a full quota again.
+    /// Returns the first error, after trying all of them.
     pub async fn reset(&self, owed: &Owed<'_>) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
         for charge in &owed.named_charges() {
-            self.gate.reset(charge).await?;
+            outcome = outcome.and(self.gate.reset(charge).await);
         }
         for block in &blocks_of(owed) {
-            self.gate.reset(&block.charge(Cost::ONE)).await?;
+            outcome = outcome.and(self.gate.reset(&block.charge(Cost::ONE)).await);
         }
-        Ok(())
+        outcome
     }
 
     async fn ask(&self, owed: &Owed<'_>, charges: &[Charge<'_>]) -> Decision {

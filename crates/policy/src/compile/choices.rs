@@ -10,7 +10,7 @@ use crate::problem::{Report, brief};
 use crate::settings::{DEFAULT_DEADLINE, LegacyHeaders, Mode, OnStoreError, Precision};
 use crate::yaml::Spot;
 
-/// What policies do unless they say otherwise.
+/// Defaults for policies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
     pub(crate) algorithm: Option<AlgorithmKind>,
@@ -103,7 +103,7 @@ pub(crate) fn block_for(text: &Spot<String>, report: &mut Report<'_>) -> Option<
     bounded(text, "a block", Span::from_millis(1), Span::from_days(400), report)
 }
 
-/// What a gateway waits for; longer than an hour nobody does.
+/// How long a gateway waits; nobody waits longer than an hour.
 pub(crate) fn timeout(text: &Spot<String>, report: &mut Report<'_>) -> Option<Span> {
     bounded(text, "a span", Span::from_millis(1), Span::from_secs(3_600), report)
 }
@@ -173,7 +173,7 @@ pub(crate) fn permille(
     permille
 }
 
-/// Whatever the store itself knows. The value is not shown: it may hold a password.
+/// Whatever the store itself accepts. The value is not shown: it may hold a password.
 pub(crate) fn store(text: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
     let scheme = text.value.split_once("://").map(|(scheme, _)| scheme);
     match scheme {

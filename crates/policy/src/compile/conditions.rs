@@ -7,7 +7,7 @@ use crate::normalise::Form;
 use crate::problem::{Report, brief};
 use crate::yaml::Spot;
 
-/// Whatever can be compiled of them; the report says what cannot.
+/// Compiles whatever can be compiled; the report lists the rest.
 pub(super) fn conditions(
     file: &[file::Condition],
     compiler: &mut Compiler,

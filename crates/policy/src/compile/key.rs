@@ -1,12 +1,12 @@
-//! Keys and the overrides of some of them.
+//! Keys, and overrides for some of them.
 
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
-use tidegate_core::Fingerprint;
+use tidegate_core::{Fingerprint, KeyTemplate};
 
 use super::limits::{Context, limit_set};
-use super::{Compiler, conditions, whole};
+use super::{Compiler, conditions, key_format, whole};
 use crate::file;
 use crate::normalise::{DEFAULT_PREFIX, Form, Routes};
 use crate::planned::LimitSet;
@@ -104,21 +104,30 @@ fn routes(file: &file::KeyPartFields, report: &mut Report<'_>) -> Option<Routes>
 }
 
 /// What overrides that are in no file need to know of their policy.
-pub(crate) struct OverrideContext<'a>(pub(super) &'a Context<'a>);
+pub(crate) struct OverrideContext<'a> {
+    pub(super) limits: &'a Context<'a>,
+    pub(super) template: Option<&'a KeyTemplate>,
+}
 
 impl OverrideContext<'_> {
     pub(crate) const fn policy(&self) -> &str {
-        self.0.name
+        self.limits.name
     }
 
-    /// From a text that is what stands below `overrides` in a file.
+    /// Compiled from a text in the form of the `overrides` section of a file.
     pub(crate) fn overrides(
         &self,
         key: &[KeyPart],
         report: &mut Report<'_>,
     ) -> HashMap<Fingerprint, LimitSet, RandomState> {
         let Some(root) = crate::yaml::parse(report) else { return HashMap::default() };
-        overrides(&file::overrides(&root, report), key, self.0, report)
+        let overrides = overrides(&file::overrides(&root, report), key, self.limits, report);
+        for limits in overrides.values() {
+            if let Some(problem) = key_format::problem(self.policy(), self.template, limits) {
+                report.add(&root.at, problem);
+            }
+        }
+        overrides
     }
 }
 
@@ -144,7 +153,7 @@ pub(super) fn overrides(
     overrides
 }
 
-/// Whom the key of an override stands for, if it is one.
+/// The subject that the key of an override stands for, if it is one.
 pub(crate) fn subject_of(text: &str, key: &[KeyPart], hasher: &KeyHasher) -> Option<Fingerprint> {
     let source = Source::new("key", text).ok()?;
     let text = Spot::new(0..0, text.to_owned());

@@ -16,14 +16,14 @@ pub(super) struct Context<'a> {
     pub(super) hasher: &'a KeyHasher,
     /// The policy's own choice.
     pub(super) algorithm: Option<AlgorithmKind>,
-    /// The file's, for those who have none.
+    /// The file's default, for policies without one.
     pub(super) default: Option<AlgorithmKind>,
     pub(super) counts_denied: bool,
     pub(super) is_staggered: bool,
     pub(super) is_shadow: bool,
 }
 
-/// All of a list, or a problem for each that cannot be had.
+/// All limits of a list, or a problem for each one that is not possible.
 pub(super) fn limit_set(
     file: &[LimitFile],
     context: &Context<'_>,
@@ -82,7 +82,7 @@ fn finish(limit: Limit, at: &At, context: &Context<'_>, report: &mut Report<'_>)
     }
 }
 
-/// A limit whose parts are read, and whose algorithm is not chosen yet.
+/// A limit whose parts have been read, and whose algorithm is not chosen yet.
 struct Wanted {
     units: u64,
     window: Window,
@@ -146,7 +146,7 @@ impl Wanted {
         let chosen = self.algorithm.or(context.algorithm);
         match self.window {
             Window::Calendar(calendar) => {
-                // Through a quota, for its refusal of a burst or another algorithm.
+                // Goes through a quota, which refuses a burst or another algorithm.
                 let quota = with_burst(Quota::new(self.units, calendar.longest())?, self.burst)?;
                 let kind = chosen.unwrap_or(AlgorithmKind::FixedWindow);
                 match Limit::new(AlgorithmKind::FixedWindow, &quota)? {
@@ -207,7 +207,7 @@ fn window(text: &Spot<String>, report: &mut Report<'_>) -> Option<Window> {
     }
 }
 
-/// Whoever writes `month` wants the calendar's: no other unit is so long.
+/// Anyone who writes `month` wants the calendar's: no other unit is that long.
 fn with_calendar(text: &str, error: &QuotaError) -> String {
     let text = text.to_ascii_lowercase();
     let asks = ["week", "month", "year"].iter().any(|unit| text.contains(unit));

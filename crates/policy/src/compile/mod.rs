@@ -11,7 +11,7 @@ mod response;
 
 use std::collections::HashMap;
 
-use tidegate_core::MAX_COUNT;
+use tidegate_core::{KeyTemplate, MAX_COUNT};
 
 use crate::amend::Amending;
 use crate::attributes::Known;
@@ -54,7 +54,9 @@ fn ours(
     amending: &mut Amending<'_>,
     report: &mut Report<'_>,
 ) -> Option<Plan> {
+    let key_format = file.key_format.as_ref().and_then(|text| key_format::read(text, report));
     let mut compiler = Compiler {
+        key_format: key_format.clone(),
         defaults: Defaults::compile(&file.defaults, report),
         known: Known::default(),
         hasher,
@@ -62,7 +64,7 @@ fn ours(
     let legacy_headers = file.http.legacy_headers.as_ref();
     let settings = Settings {
         store: file.store.as_ref().and_then(|store| choices::store(store, report)),
-        key_format: file.key_format.as_ref().and_then(|format| key_format::read(format, report)),
+        key_format,
         trusted_proxies: choices::networks(&file.trusted_proxies, report),
         legacy_headers: legacy_headers.and_then(|unit| choices::legacy_headers(unit, report)),
         is_rlaas: false,
@@ -80,9 +82,6 @@ fn ours(
         .iter()
         .map(|policy| compile_policy(policy, &mut compiler, amending, report))
         .collect();
-    for policy in policies.iter_mut().filter(|policy| policy.key_format.is_none()) {
-        policy.key_format.clone_from(&settings.key_format);
-    }
     for (policy, file) in policies.iter().zip(&file.policies) {
         let at = file.key_format.as_ref().map_or(&file.name.at, |format| &format.at);
         key_format::check(policy, at, report);
@@ -113,11 +112,13 @@ fn ours(
 /// What is needed to compile any policy.
 pub(crate) struct Compiler {
     pub(crate) defaults: Defaults,
+    /// Of policies that have none of their own.
+    pub(crate) key_format: Option<KeyTemplate>,
     pub(crate) known: Known,
     pub(crate) hasher: KeyHasher,
 }
 
-/// Two policies of one name would share counters.
+/// Two policies with the same name would share counters.
 fn check_names(file: &File, report: &mut Report<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for policy in &file.policies {
@@ -148,7 +149,7 @@ fn check_crowding(file: &File, policies: &[PlannedPolicy], report: &mut Report<'
     }
 }
 
-/// The limits of policies that have no condition and are not off.
+/// The limits of policies that have no conditions and are not off.
 pub(crate) fn unconditional_limits(policies: &[PlannedPolicy]) -> usize {
     let always =
         policies.iter().filter(|policy| policy.conditions.is_empty() && policy.indexed.is_none());

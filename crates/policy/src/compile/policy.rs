@@ -14,7 +14,7 @@ use crate::settings::{Mode, Precision};
 use crate::yaml::Spot;
 use crate::{KeyHasher, Policy};
 
-/// Of a policy with problems, as much as can be checked on.
+/// Compiles as much of a policy with problems as can still be checked.
 pub(crate) fn compile_policy(
     file: &PolicyFile,
     compiler: &mut Compiler,
@@ -27,7 +27,9 @@ pub(crate) fn compile_policy(
     let context = context(name, file, mode, compiler, &hasher, report);
     let key = key::key(&file.key, compiler, report);
     let mut overrides = key::overrides(&file.overrides, &key, &context, report);
-    amending.add_overrides(&key, &key::OverrideContext(&context), &mut overrides);
+    let key_names = key_format::names(file.key_format.as_ref(), compiler, report);
+    let amended = key::OverrideContext { limits: &context, template: key_names.template() };
+    amending.add_overrides(&key, &amended, &mut overrides);
     let tiers = tiers(file, &context, compiler, report);
     let limits = match &file.limits {
         Some(limits) => limit_set(limits, &context, report).unwrap_or(LimitSet::Unlimited),
@@ -59,7 +61,7 @@ pub(crate) fn compile_policy(
             .as_ref()
             .and_then(|text| choices::precision(text, report))
             .unwrap_or(compiler.defaults.precision),
-        key_format: file.key_format.as_ref().and_then(|text| key_format::read(text, report)),
+        key_names,
         at_gateway: response::at_gateway(file, report),
     };
     check_lease(file, &policy, report);
@@ -85,12 +87,12 @@ fn context<'a>(
     }
 }
 
-/// Names are shown in headers, metrics and logs. What has none goes by another while the rest of
-/// it is checked.
+/// Names appear in headers, metrics and logs. A policy without one goes by another name while the
+/// rest of it is checked.
 fn name<'f>(name: &'f Spot<String>, report: &mut Report<'_>) -> &'f str {
     let most = Policy::MAX_NAME;
     let is_name = (1..=most).contains(&name.value.len()) && !name.value.contains(char::is_control);
-    // Of a name that is not there, that was said.
+    // A missing name has been reported already.
     if !is_name && !name.at.is_empty() {
         let value = brief(&name.value);
         let expected = format!("a name of 1 to {most} bytes without control characters");
@@ -117,7 +119,7 @@ fn tiers(
     file.tiers.iter().filter_map(tier).collect()
 }
 
-/// What is taken before the request happens. A cost that the response tells is one until then.
+/// What is taken before the request happens. A cost that the response determines is one until then.
 fn cost(file: Option<&CostFile>, compiler: &mut Compiler, report: &mut Report<'_>) -> CostSource {
     match file {
         None => CostSource::Fixed(Cost::ONE),
@@ -143,7 +145,7 @@ pub(super) fn units(text: &Spot<String>, report: &mut Report<'_>) -> Cost {
     units.and_then(|units| Cost::new(units).ok()).unwrap_or(Cost::ONE)
 }
 
-/// One unit in every span, as an exact log: a denial takes it, and whoever finds it taken is
+/// One unit in every span, as an exact log: a denial takes it, and a caller that finds it taken is
 /// blocked until it comes back.
 fn block(
     name: &str,
@@ -163,13 +165,12 @@ fn check_lease(file: &PolicyFile, policy: &PlannedPolicy, report: &mut Report<'_
     let (Precision::Leased { .. }, Some(precision)) = (policy.precision, &file.precision) else {
         return;
     };
-    let too_small = |limit: &u64| *limit < MIN_LEASED;
+    let too_small = |limit: &u64| *limit < Precision::MIN_LEASED;
     let limits = policy.rules().iter().map(|rule| rule.limit.quota().limit());
     if let Some(limit) = limits.filter(|limit| *limit > 0).find(too_small) {
-        let least = format!("expected limits of at least {MIN_LEASED}");
+        let least = format!("expected limits of at least {}", Precision::MIN_LEASED);
         report.add(&precision.at, format!("a quota of {limit} is too small to lease: {least}"));
     }
 }
 
 const MAX_TIERS: usize = 100;
-const MIN_LEASED: u64 = 20;

@@ -1,4 +1,4 @@
-//! What a policy says about responses and the denied: for whoever stands between the two.
+//! What a policy says about responses and denials, for the gateway in between.
 
 use tidegate_core::{Cost, Span};
 

@@ -28,16 +28,16 @@ pub(crate) enum LimitForm {
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "LimitFields")]
 pub(crate) struct LimitFields {
-    /// How many; or all of it as text, such as 100/minute.
+    /// How many; or the whole limit as text, such as 100/minute.
     #[schemars(with = "Scalar")]
     pub(crate) quota: Spot<String>,
     /// In how long: 1m, 10s, 2h, 1d, or a calendar-day, calendar-week or calendar-month in UTC.
     #[schemars(with = "Option<String>")]
     pub(crate) per: Option<Spot<String>>,
-    /// How it counts.
+    /// The algorithm.
     #[schemars(with = "Option<AlgorithmName>")]
     pub(crate) algorithm: Option<Spot<String>>,
-    /// The most that may come at once, of a token bucket.
+    /// The most that may come at once. Token buckets only.
     #[schemars(with = "Option<u64>")]
     pub(crate) burst: Option<Spot<String>>,
 }

@@ -1,8 +1,8 @@
 //! What the user wrote: the shape of a configuration, not yet its meaning.
 //!
-//! Reading checks types and names and keeps every place; [`compile`](crate::compile) gives it a
-//! meaning. Both report to the same list, so that one run shows every mistake. The types are also
-//! where the JSON Schema comes from.
+//! Reading checks types and names and remembers where everything stood; [`compile`](crate::compile)
+//! gives it a meaning. Both report to the same list, so that one run shows every mistake. The JSON
+//! Schema is generated from these types as well.
 
 mod gateway;
 mod limit;
@@ -33,20 +33,19 @@ pub(crate) struct File {
     /// Where counters live: memory, redis://host:6379/0, rediss://, redis+sentinel://h1,h2/service
     /// or redis+cluster://h1,h2.
     pub(crate) store: Option<Spot<String>>,
-    /// A template for stored keys, for those who share a Redis with another limiter: {entity},
+    /// A template for stored keys, for a Redis that is shared with another limiter: {entity},
     /// {limit}, {window_index}, {window_start} and {window_start_ms}.
     pub(crate) key_format: Option<Spot<String>>,
-    /// Networks of proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8; nobody's unless
-    /// said.
+    /// Networks of proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8. Defaults to none.
     #[schemars(with = "Option<OneOrMany<String>>")]
     pub(crate) trusted_proxies: Vec<Spot<String>>,
     /// How answers look in HTTP.
     #[schemars(with = "Option<Http>")]
     pub(crate) http: Http,
-    /// What policies do unless they say otherwise.
+    /// Defaults for policies.
     #[schemars(with = "Option<Defaults>")]
     pub(crate) defaults: Defaults,
-    /// A gateway in front of services, which limits by the policies.
+    /// A gateway in front of services, which enforces the policies.
     pub(crate) gateway: Option<GatewayFile>,
     /// The policies. All that match a request apply together.
     pub(crate) policies: Vec<PolicyFile>,
@@ -56,20 +55,20 @@ pub(crate) struct File {
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Http {
-    /// Adds X-RateLimit-Limit, -Remaining and -Reset to answers, the last in this unit: seconds or
-    /// milliseconds from now, or epoch-seconds.
+    /// Adds X-RateLimit-Limit, -Remaining and -Reset to responses, the last in this unit: seconds
+    /// or milliseconds from now, or epoch-seconds.
     #[schemars(with = "Option<LegacyHeadersName>")]
     pub(crate) legacy_headers: Option<Spot<String>>,
 }
 
-/// What policies do unless they say otherwise.
+/// Defaults for policies.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Defaults {
-    /// How limits count.
+    /// The algorithm of limits.
     #[schemars(with = "Option<AlgorithmName>")]
     pub(crate) algorithm: Option<Spot<String>>,
-    /// What to do when the store does not answer.
+    /// What to do if the store does not answer.
     #[schemars(with = "Option<OnStoreErrorName>")]
     pub(crate) on_store_error: Option<Spot<String>>,
     /// How long to wait for the store, such as 10ms.
@@ -82,7 +81,7 @@ impl File {
     pub(crate) const FIELDS: &'static [&'static str] =
         &["store", "key_format", "trusted_proxies", "http", "defaults", "gateway", "policies"];
 
-    /// Whatever can be read of it. The report says what cannot.
+    /// Reads whatever can be read; the report lists the rest.
     pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Self {
         let Some(fields) = Fields::of(node, "a configuration", Self::FIELDS, report) else {
             return Self::default();
@@ -143,10 +142,10 @@ pub(crate) enum OneOrMany<T> {
     Many(Vec<T>),
 }
 
-/// What a mapping of attributes to patterns looks like to an editor.
+/// What a mapping from attributes to patterns looks like to an editor.
 pub(crate) type Conditions = BTreeMap<String, OneOrMany<Scalar>>;
 
-/// Text, or what YAML also takes for a number or a truth value.
+/// Text, or what YAML takes for a number or a boolean.
 #[derive(JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
 #[schemars(untagged)]
 #[allow(dead_code, reason = "describes a shape to editors")]
@@ -167,7 +166,7 @@ pub(crate) enum AlgorithmName {
     TokenBucket,
 }
 
-/// The failure modes.
+/// What to do if the store does not answer.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 #[allow(dead_code, reason = "describes a choice to editors")]

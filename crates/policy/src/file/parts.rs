@@ -25,12 +25,12 @@ pub(crate) enum KeyPart {
 pub(crate) struct KeyPartFields {
     /// Its name.
     pub(crate) attribute: Spot<String>,
-    /// How it is brought into one form. `ip` and `path` are read as such unless told otherwise.
+    /// How it is normalised. By default `ip` and `path` are read as such, anything else as text.
     #[schemars(rename = "as", with = "Option<FormName>")]
     pub(crate) form: Option<Spot<String>>,
-    /// Stands in for it where a request has none.
+    /// The value to use for a request that has none.
     pub(crate) default: Option<Spot<String>>,
-    /// How many bits of an IPv6 address count; 64 unless said.
+    /// How many bits of an IPv6 address count. Defaults to 64.
     #[schemars(with = "Option<u8>")]
     pub(crate) prefix: Option<Spot<String>>,
     /// The templates of `as: route`, such as /users/{id}.
@@ -42,9 +42,9 @@ pub(crate) struct KeyPartFields {
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(untagged)]
 pub(crate) enum CostFile {
-    /// So many units.
+    /// A number of units.
     Fixed(#[schemars(with = "u64")] Spot<String>),
-    /// As many as an attribute says.
+    /// As many as an attribute or the response says.
     From(CostFields),
 }
 
@@ -54,28 +54,28 @@ pub(crate) enum CostFile {
 pub(crate) struct CostFields {
     /// An attribute that holds a number.
     pub(crate) attribute: Option<Spot<String>>,
-    /// A field of the response that holds a number.
+    /// A header of the response that holds a number.
     pub(crate) response_header: Option<Spot<String>>,
     /// Only responses with these statuses count, such as 401 or 5xx.
     #[schemars(with = "Option<OneOrMany<Scalar>>")]
     pub(crate) response_status: Option<Vec<Spot<String>>>,
-    /// The cost of a request without the attribute or field; 1 unless said.
+    /// The cost of a request without the attribute or header. Defaults to 1.
     #[schemars(with = "Option<u64>")]
     pub(crate) default: Option<Spot<String>>,
 }
 
-/// What those who are denied are told.
+/// The response to denied callers.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Denied")]
 pub(crate) struct DeniedFile {
-    /// The status, 400 to 599; 429 unless said.
+    /// The status, 400 to 599. Defaults to 429.
     #[schemars(with = "Option<u16>")]
     pub(crate) status: Option<Spot<String>>,
-    /// The body; a problem document unless said.
+    /// The body. Defaults to a problem document.
     pub(crate) body: Option<Spot<String>>,
-    /// The body's media type; text/plain unless said.
+    /// The body's media type. Defaults to text/plain.
     pub(crate) content_type: Option<Spot<String>>,
-    /// Fields beside Retry-After and RateLimit.
+    /// Headers in addition to Retry-After and RateLimit.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
     pub(crate) headers: Vec<FieldFile>,
 }
@@ -86,7 +86,7 @@ pub(crate) struct DeniedFile {
 pub(crate) enum PrecisionFile {
     /// By name.
     Name(#[schemars(with = "PrecisionName")] String),
-    /// A node takes some of the quota at a time.
+    /// Each node takes some of the quota at a time.
     Leased {
         /// How far it may overshoot.
         #[schemars(with = "Leased")]

@@ -15,55 +15,55 @@ use crate::yaml::{Fields, Node, Spot, entries, one_or_many};
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Policy")]
 pub(crate) struct PolicyFile {
-    /// Its name in answers and metrics. Counters belong to it, so that renaming forgets them.
+    /// Its name in responses and metrics. Counters belong to it, so renaming a policy forgets them.
     pub(crate) name: Spot<String>,
-    /// The requests it is about: attribute by attribute, an exact value, a list, a prefix*, a
-    /// /glob/** on paths, or !not. Everything when absent.
+    /// The requests it applies to: attribute by attribute, an exact value, a list, a prefix*, a
+    /// /glob/** on paths, or !not. Everything if absent.
     #[schemars(rename = "match", with = "Option<Conditions>")]
     pub(crate) condition: Vec<Condition>,
-    /// The attributes that tell callers apart; an empty list is one counter for all. A request
-    /// without one of them is not this policy's.
+    /// The attributes that distinguish callers; an empty list means one counter for all. A request
+    /// that lacks one of them is not limited by this policy.
     #[schemars(with = "OneOrMany<KeyPart>")]
     pub(crate) key: Vec<KeyPart>,
     /// What each key may do. All limits must pass.
     #[schemars(with = "Option<OneOrMany<LimitFile>>")]
     pub(crate) limits: Option<Vec<LimitFile>>,
-    /// How limits count, unless they say otherwise.
+    /// The algorithm of limits that name none.
     #[schemars(with = "Option<AlgorithmName>")]
     pub(crate) algorithm: Option<Spot<String>>,
     /// Other limits for some requests: the first that matches replaces `limits`.
     #[schemars(with = "Option<Vec<Tier>>")]
     pub(crate) tiers: Vec<Tier>,
-    /// Other limits for some keys, such as "user=42". They come before tiers.
+    /// Other limits for some keys, such as "user=42". They take precedence over tiers.
     #[schemars(with = "Option<BTreeMap<String, OneOrMany<LimitFile>>>")]
     pub(crate) overrides: Vec<Override>,
-    /// Whether denials are obeyed, only watched, or not even computed.
+    /// Whether denials are enforced, only observed, or not even computed.
     #[schemars(with = "Option<ModeName>")]
     pub(crate) mode: Option<Spot<String>>,
     /// Counts denied requests too. Fixed windows only.
     pub(crate) count_denied: Option<Spot<bool>>,
-    /// Gives each key's windows their own time to begin.
+    /// Lets each key's windows begin at their own time.
     pub(crate) stagger: Option<Spot<bool>>,
     /// After a denial, denies everything for this long, such as 15m.
     pub(crate) block_for: Option<Spot<String>>,
-    /// What a request costs: a number, or an attribute that holds one. Multiplied with the cost
-    /// that comes with the request.
+    /// What a request costs: a number, or an attribute that holds one. Multiplied by the cost that
+    /// comes with the request.
     pub(crate) cost: Option<CostFile>,
-    /// What to do when the store does not answer.
+    /// What to do if the store does not answer.
     #[schemars(with = "Option<OnStoreErrorName>")]
     pub(crate) on_store_error: Option<Spot<String>>,
     /// How long to wait for the store, such as 10ms.
     pub(crate) store_deadline: Option<Spot<String>>,
     /// How exact a decision must be.
     pub(crate) precision: Option<Spot<PrecisionFile>>,
-    /// A template for stored keys.
+    /// A template for stored keys in place of the file's, or none: names of our own.
     pub(crate) key_format: Option<Spot<String>>,
-    /// Whether the gateway refuses those who are denied, or lets them wait in line.
+    /// Whether the gateway refuses denied callers, or lets them wait in line.
     #[schemars(with = "Option<OnDeniedName>")]
     pub(crate) on_denied: Option<Spot<String>>,
-    /// The longest that anybody waits in line; 5s unless said.
+    /// The longest that anyone waits in line. Defaults to 5s.
     pub(crate) max_wait: Option<Spot<String>>,
-    /// What the gateway answers to those who are denied, in place of our own words.
+    /// How the gateway responds to denied callers, in place of the default response.
     pub(crate) denied: Option<DeniedFile>,
 }
 
@@ -103,7 +103,7 @@ enum ModeName {
     Off,
 }
 
-/// What a gateway does with those who are denied.
+/// What a gateway does with denied callers.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 #[allow(dead_code, reason = "describes a choice to editors")]

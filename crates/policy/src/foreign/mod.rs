@@ -19,7 +19,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// By what no other has. What is nobody's is ours, and will be told so.
+    /// Recognised by what no other format has. Anything unrecognised is treated as ours, and the
+    /// messages will say so.
     pub(crate) fn of(root: &Node) -> Self {
         match &root.value {
             Value::Map(_) if root.get("policies").is_some() => Self::Tidegate,

@@ -8,7 +8,7 @@ use crate::problem::{Report, brief};
 use crate::yaml::{At, Fields, Node, Spot, Value};
 
 /// The same as a configuration of ours, as much as can be read of it. The other settings of the
-/// application are not our business, but for where the counters are.
+/// application are not our business, except for where the counters are.
 pub(crate) fn read(root: &Node, report: &mut Report<'_>) -> Option<File> {
     let node = root.get("rate-limiter")?;
     let policy = Fields::of(node, "rate-limiter", FIELDS, report)
@@ -25,7 +25,7 @@ fn store(root: &Node) -> Option<Spot<String>> {
     }
 }
 
-/// Each field is read before any is missed, so that one run shows every mistake.
+/// Every field is read before any is reported missing, so that one run shows every mistake.
 fn read_policy(at: &At, fields: &Fields<'_>, report: &mut Report<'_>) -> Option<PolicyFile> {
     let algorithm = algorithm(fields, report);
     let quota = quota(fields, report);

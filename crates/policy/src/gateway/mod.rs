@@ -1,6 +1,6 @@
 //! A gateway in front of services, as data: where requests go, and what is done to them.
 //!
-//! Whoever moves bytes reads this. Nothing here knows a socket.
+//! This is for the code that moves bytes. Nothing here knows about sockets.
 
 mod response;
 mod upstream;
@@ -19,7 +19,8 @@ use crate::matcher::Condition;
 /// Where requests go, and what is done to them on the way.
 ///
 /// ```
-/// use tidegate_policy::{Plan, Source};
+/// use tidegate::Plan;
+/// use tidegate::config::Source;
 ///
 /// let text = "
 /// gateway:
@@ -34,24 +35,24 @@ use crate::matcher::Condition;
 /// let number = gateway.route(&[("path", "/api/users")]).unwrap();
 /// let route = &gateway.routes()[number];
 /// assert_eq!(gateway.upstreams()[route.upstream()].name, "api");
-/// # Ok::<(), tidegate_policy::Problems>(())
+/// # Ok::<(), tidegate::config::Problems>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gateway {
     /// Where to listen: `host:port`.
     pub listen: Vec<String>,
-    /// What is changed in the fields of every request.
+    /// Changes to the headers of every request.
     pub request_headers: HeaderRules,
-    /// What is changed in the fields of every response.
+    /// Changes to the headers of every response.
     pub response_headers: HeaderRules,
-    /// Whether paths with an encoded slash are passed on, and not refused.
+    /// Whether paths with an encoded slash are passed on rather than refused.
     pub keeps_encoded_slashes: bool,
     /// Where the attribute `api_key` is found.
     pub api_key: KeyPlace,
     /// How tokens are verified.
     pub jwt: Option<Jwt>,
-    /// Where requests are written down.
+    /// Where requests are logged.
     pub access_log: Option<AccessLog>,
     pub(crate) known: Known,
     pub(crate) routes: Vec<Route>,
@@ -59,28 +60,28 @@ pub struct Gateway {
 }
 
 /// Some requests, and the service that they go to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Route {
     /// Its name.
     pub name: String,
-    /// What is changed in the fields of its requests.
+    /// Changes to the headers of its requests.
     pub request_headers: HeaderRules,
-    /// What is changed in the fields of its responses.
+    /// Changes to the headers of its responses.
     pub response_headers: HeaderRules,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) upstream: usize,
 }
 
-/// What is changed in the fields of a message: removed first, then set, then added. Names are in
-/// lower case, and both names and values are fit to be sent.
+/// Changes to the headers of a message: first removed, then set, then added. Names are in lower
+/// case, and both names and values are valid to send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderRules {
-    /// Names of fields that go.
+    /// Names of headers to remove.
     pub remove: Vec<String>,
-    /// Fields that replace those of their name.
+    /// Headers to set, replacing any of the same name.
     pub set: Vec<(String, String)>,
-    /// Fields that come beside those of their name.
+    /// Headers to add beside any of the same name.
     pub add: Vec<(String, String)>,
 }
 
@@ -95,9 +96,9 @@ impl HeaderRules {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyPlace {
-    /// In a field, by its name in lower case.
+    /// In a header, by its name in lower case.
     Header(String),
-    /// In a part of the query.
+    /// In a query parameter.
     Query(String),
     /// In a cookie.
     Cookie(String),
@@ -113,9 +114,9 @@ pub struct Jwt {
     pub algorithms: Vec<JwtAlgorithm>,
     /// Whether a request without a token is refused.
     pub required: bool,
-    /// Who must have issued it.
+    /// The issuer that a token must have.
     pub issuer: Option<String>,
-    /// Whom it must be meant for.
+    /// The audience that a token must be meant for.
     pub audience: Option<String>,
     /// How far clocks may be apart.
     pub leeway: Span,
@@ -150,29 +151,29 @@ impl JwtAlgorithm {
     }
 }
 
-/// Where requests are written down.
+/// Where requests are logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccessLog {
-    /// The file; standard output unless there is one.
+    /// The file; standard output if there is none.
     pub file: Option<PathBuf>,
-    /// How many of a thousand requests.
+    /// How many of a thousand requests are logged.
     pub sample_permille: u16,
-    /// Whether callers are shown as they are, and not hashed.
+    /// Whether callers are shown as they are, rather than hashed.
     pub shows_keys: bool,
 }
 
 impl Gateway {
-    /// Where to listen unless said.
+    /// Where to listen by default.
     pub const DEFAULT_LISTEN: &'static str = "127.0.0.1:8000";
 
-    /// Everything goes to one address. Says what is wrong with it if it is none.
+    /// Sends everything to one address. The error says what is wrong with the URL.
     pub fn to(url: &str) -> Result<Self, String> {
         let upstream = Upstream::new("default".to_owned(), vec![Endpoint::read(url)?]);
         Ok(Self::new(vec![upstream]))
     }
 
-    /// Everything goes to the first service.
+    /// Sends everything to the first service.
     pub(crate) fn new(upstreams: Vec<Upstream>) -> Self {
         let name = upstreams.first().map(|first| first.name.clone()).unwrap_or_default();
         Self {
@@ -189,8 +190,8 @@ impl Gateway {
         }
     }
 
-    /// The number of the first route that a request matches. It is asked for `host`, `path`,
-    /// `method` and `header:...` alone.
+    /// The number of the first route that a request matches. The request is asked only for `host`,
+    /// `path`, `method` and `header:...`.
     pub fn route<A: Attributes + ?Sized>(&self, request: &A) -> Option<usize> {
         if let [only] = &self.routes[..]
             && only.conditions.is_empty()

@@ -1,8 +1,9 @@
-//! What policies say about responses: what the denied are told, and costs that show afterwards.
+//! What policies say about responses: what denied callers are told, and costs that are known only
+//! afterwards.
 
 use tidegate_core::Cost;
 
-/// What those who are denied are told in place of our own words.
+/// What denied callers are told, in place of the default response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Denied {
@@ -10,19 +11,19 @@ pub struct Denied {
     pub status: u16,
     /// The body, and its media type.
     pub body: Option<(String, String)>,
-    /// Fields beside `Retry-After` and `RateLimit`, fit to be sent.
+    /// Headers in addition to `Retry-After` and `RateLimit`, valid to send.
     pub headers: Vec<(String, String)>,
 }
 
-/// A cost that the response tells. One unit is taken before, and set right afterwards.
+/// A cost that the response determines. One unit is taken in advance, and corrected afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AfterCost {
-    /// As much as this field says, by its name in lower case.
+    /// As much as this header says, by its name in lower case.
     Header {
-        /// The field.
+        /// The header's name.
         name: String,
-        /// For a response without it.
+        /// The cost of a response without it.
         default: Cost,
     },
     /// One, for a response with one of these statuses; others cost nothing.

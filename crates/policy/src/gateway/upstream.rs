@@ -17,13 +17,13 @@ pub struct Upstream {
     pub endpoints: Vec<Endpoint>,
     /// How long it may take.
     pub timeouts: Timeouts,
-    /// How to ask whether an address is well.
+    /// How to check whether an address is healthy.
     pub health: Option<HealthCheck>,
     /// Whether it sees the host that the client asked for.
     pub preserves_host: bool,
-    /// Requests under way at a time.
+    /// The most requests in flight at a time.
     pub max_requests: usize,
-    /// Certificates that it is verified against; the system's unless said.
+    /// Certificates that it is verified against. Defaults to the system's.
     pub ca: Option<PathBuf>,
 }
 
@@ -44,7 +44,7 @@ impl Upstream {
 /// One address of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
-    /// How it is spoken to.
+    /// The protocol to use.
     pub scheme: Scheme,
     /// A name or an address; an IPv6 address without its brackets.
     pub host: String,
@@ -52,7 +52,7 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// How an address is spoken to.
+/// The protocol an address is spoken to with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scheme {
@@ -77,7 +77,7 @@ impl Scheme {
 }
 
 impl Endpoint {
-    /// From `http://host:port`; says what is wrong with it if it is none.
+    /// Parses `http://host:port`; the error says what is wrong with it.
     pub fn read(url: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             let expected = "expected http://host:port, https://host:port or h2c://host:port";
@@ -114,7 +114,7 @@ impl Endpoint {
         Ok(Self { scheme: *scheme, host: host.to_owned(), port })
     }
 
-    /// The host and the port, as a `Host` field has them.
+    /// The host and the port, as a `Host` header has them.
     pub fn authority(&self) -> String {
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),
@@ -134,7 +134,7 @@ impl fmt::Display for Endpoint {
 /// How long a service may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// To a connection.
+    /// To make a connection.
     pub connect: Span,
     /// From the end of a request to the head of the response.
     pub response: Span,
@@ -150,10 +150,10 @@ impl Timeouts {
     };
 }
 
-/// How to ask an address whether it is well.
+/// How to check whether an address is healthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// What to get.
+    /// The path to get.
     pub path: String,
     /// How often.
     pub every: Span,

@@ -1,17 +1,17 @@
-//! All that must hold of one attribute.
+//! Everything that must hold for one attribute.
 
 use super::Pattern;
 use crate::attributes::Resolved;
 
 /// One of some patterns, and none of others.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
     pub(crate) attribute: usize,
     pub(crate) any_of: Vec<Pattern>,
     pub(crate) none_of: Vec<Pattern>,
 }
 
-/// Why a request is not meant.
+/// Why a condition does not apply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
     /// It has no such attribute.
@@ -21,8 +21,7 @@ pub(crate) enum Mismatch {
 }
 
 impl Condition {
-    /// Whether it holds. An attribute that is not there is none of anything, and not one of
-    /// anything either.
+    /// Whether it holds. A missing attribute satisfies "none of", and never "one of".
     pub(crate) fn holds(&self, request: &Resolved<'_>) -> bool {
         match request.value(self.attribute) {
             None => self.any_of.is_empty(),
@@ -43,7 +42,7 @@ impl Condition {
         }
     }
 
-    /// The values it holds for, where they can be listed.
+    /// The values for which it holds, if they can be listed.
     pub(crate) fn values(&self) -> Option<Vec<&[u8]>> {
         let mut values = Vec::with_capacity(self.any_of.len());
         for pattern in &self.any_of {

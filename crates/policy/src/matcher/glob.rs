@@ -4,7 +4,7 @@
 /// very worst, and no memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Glob {
-    /// What every match begins with: most paths are told apart by it alone.
+    /// What every match begins with: it alone rules out most paths.
     start: Box<[u8]>,
     segments: Vec<Segment>,
 }
@@ -13,7 +13,7 @@ pub(crate) struct Glob {
 enum Segment {
     /// `**`.
     Deep,
-    /// Literal text; between two pieces, and nowhere else, anything may stand.
+    /// Literal text; anything may stand between two pieces, and nowhere else.
     Pieces(Vec<Box<[u8]>>),
 }
 
@@ -48,7 +48,7 @@ impl Glob {
         let path = path.strip_prefix(b"/").unwrap_or(path);
         let mut rest = path.split(is_slash as fn(&u8) -> bool);
         let mut next = 0;
-        // Where to go on when what follows the last `**` fits nowhere: one segment further.
+        // Where to resume if what follows the last `**` fits nowhere: one segment further on.
         let mut retry = None;
         loop {
             let fits = match self.segments.get(next) {

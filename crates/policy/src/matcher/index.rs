@@ -1,4 +1,4 @@
-//! Finds the policies that may match without looking at each.
+//! Finds the policies that may match without looking at each one.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,11 @@ use super::Condition;
 use crate::PlannedPolicy;
 use crate::attributes::Resolved;
 
-/// Policies by a value that their requests must have; those that have none are always candidates.
+/// Policies by a value that their requests must have; policies without such a value are always
+/// candidates.
 ///
-/// A policy is filed under the attribute by which most policies can be told apart: of a thousand
-/// tenants' policies, a request finds its tenant's by one lookup.
+/// A policy is filed under the attribute that distinguishes most policies: among a thousand
+/// tenants' policies, a request finds its tenant's with one lookup.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     always: Vec<u32>,
@@ -37,7 +38,8 @@ impl Index {
                 index.always.push(number);
                 continue;
             };
-            // What is met already is not looked at again: it would be a visit to cold memory.
+            // A condition that is already met is not looked at again: that would be a visit to cold
+            // memory.
             let condition = policy.conditions.remove(at);
             if let Some(values) = condition.values() {
                 index.file(number, condition.attribute, values);

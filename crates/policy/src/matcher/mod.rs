@@ -1,4 +1,4 @@
-//! Which policies a request is about.
+//! Which policies apply to a request.
 
 mod condition;
 mod glob;

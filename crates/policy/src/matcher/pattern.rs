@@ -3,7 +3,7 @@
 use super::Glob;
 use crate::normalise::{Address, Form, Network, normal_path};
 
-/// What a value may have to look like.
+/// What a value must look like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
     /// `*`: there is a value.
@@ -16,12 +16,12 @@ pub(crate) enum Pattern {
     Suffix(Box<[u8]>),
     /// `/api/**`.
     Glob(Glob),
-    /// `10.0.0.0/8`, of an attribute that is an address.
+    /// `10.0.0.0/8`, for an attribute that is an address.
     Network(Network),
 }
 
 impl Pattern {
-    /// From text without its negation. What a form is read as, its patterns are too.
+    /// From text without its negation. Patterns are normalised in the same form as the values.
     pub(crate) fn new(text: &str, form: &Form) -> Result<Self, String> {
         if text.len() > MAX_PATTERN {
             return Err(format!("is longer than {MAX_PATTERN} bytes"));

@@ -22,15 +22,16 @@ impl From<Address> for IpAddr {
 }
 
 impl Address {
-    /// As people and proxies write it, also with a zone (`fe80::1%eth0`), in brackets, or with a port.
+    /// Parses an address the way people and proxies write it, also with a zone (`fe80::1%eth0`), in
+    /// brackets, or with a port.
     pub fn read(value: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(value).ok()?.trim();
         let address = plain(text).or_else(|| with_port(text))?;
         Some(Self(address.to_canonical()))
     }
 
-    /// The network that it is in: an IPv6 address keeps its first `prefix` bits, an IPv4 address all
-    /// of them.
+    /// The network that it is in: an IPv6 address keeps its first `prefix` bits, an IPv4 address
+    /// all of them.
     #[must_use]
     pub fn truncated(self, prefix: u8) -> Self {
         match self.0 {
@@ -41,7 +42,7 @@ impl Address {
         }
     }
 
-    /// The octets that count, and then which kind they are: a text that has the same bytes stays
+    /// The octets that count, and then which kind they are, so that a text with the same bytes is
     /// another key.
     #[inline]
     pub(crate) fn each_part(self, prefix: u8, part: &mut impl FnMut(&[u8])) {
@@ -58,17 +59,18 @@ impl Address {
     }
 }
 
-/// Whoever has one IPv6 address has all that share its first 64 bits, so these are one key. The same
-/// address as text is another one.
+/// Anyone who has one IPv6 address has all that share its first 64 bits, so these are one key. The
+/// same address as text is a different key.
 ///
 /// ```
-/// use tidegate_policy::{Address, KeyHasher};
+/// use tidegate::{Address, Policy};
 ///
-/// let hasher = KeyHasher::random();
-/// let key = |text: &str| Address::read(text.as_bytes()).map(|it| hasher.fingerprint(&it));
+/// let policy = Policy::new("api", ["5/minute".parse()?])?;
+/// let key = |text: &str| Address::read(text.as_bytes()).map(|it| policy.fingerprint(&it));
 /// assert_eq!(key("2001:db8::1"), key("[2001:DB8:0:0:ffff::]:443"));
 /// assert_eq!(key("203.0.113.9"), key("::ffff:203.0.113.9"));
 /// assert_ne!(key("2001:db8:0:1::1"), key("2001:db8::1"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl Key for Address {
     #[inline]
@@ -92,11 +94,11 @@ fn with_port(text: &str) -> Option<IpAddr> {
 /// Addresses that begin with the same bits.
 ///
 /// ```
-/// use tidegate_policy::{Address, Network};
+/// use tidegate::{Address, Network};
 ///
 /// let network: Network = "203.0.113.0/24".parse()?;
 /// assert!(Address::read(b"[::ffff:203.0.113.9]:443").is_some_and(|it| network.contains(it)));
-/// # Ok::<(), tidegate_policy::NoNetwork>(())
+/// # Ok::<(), tidegate::NoNetwork>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
@@ -105,7 +107,7 @@ pub struct Network {
     is_v4: bool,
 }
 
-/// A text that is no network.
+/// A text that is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no network: expected an address or a prefix of one, such as 10.0.0.0/8")]
 pub struct NoNetwork(String);
@@ -140,7 +142,7 @@ impl Network {
         }
     }
 
-    /// Whether the address begins so.
+    /// Whether the network contains the address.
     pub fn contains(&self, address: Address) -> bool {
         let (bits, width) = bits(address.0);
         self.is_v4 == (width == 32) && mask(bits, self.prefix, width) == self.bits

@@ -2,7 +2,7 @@
 
 use super::Normal;
 
-/// In lower case, by Unicode's rules where it is text and by ASCII's where it is only bytes.
+/// In lower case, by Unicode's rules for text and by ASCII's for other bytes.
 pub(super) fn lower(value: &[u8]) -> Normal<'_> {
     if value.is_ascii() && !value.iter().any(u8::is_ascii_uppercase) {
         return Normal::Same(value);

@@ -1,4 +1,4 @@
-//! Brings attributes into one form, so that one caller has one counter however it is spelled.
+//! Normalises attributes, so that one caller has one counter however it is spelled.
 
 mod ip;
 mod lower;
@@ -21,16 +21,16 @@ pub(crate) enum Form {
     Text,
     /// In lower case.
     Lower,
-    /// As an address; of IPv6 only so many bits.
+    /// As an address; for IPv6, only this many bits.
     Ip { prefix: u8 },
     /// As a path in the normal form of RFC 3986.
     Path,
-    /// As the template that the path fits.
+    /// As the template that the path matches.
     Route(Routes),
 }
 
 impl Form {
-    /// The form in which attributes of this name are read unless told otherwise.
+    /// The form in which attributes of this name are read by default.
     pub(crate) fn of(attribute: &str) -> Self {
         match attribute {
             "ip" => Self::Ip { prefix: DEFAULT_PREFIX },
@@ -48,7 +48,7 @@ impl Form {
             Self::Route(routes) => part(routes.template(normal_path(value).as_ref())),
             Self::Ip { prefix } => match Address::read(value) {
                 Some(address) => address.each_part(*prefix, part),
-                // Not an address, and still somebody: each spelling is its own.
+                // Not an address, but still a caller: each spelling is its own.
                 None => part(value),
             },
         }
@@ -62,7 +62,7 @@ impl Form {
         }
     }
 
-    /// The value in this form, as a text that no value has that is another one in this form.
+    /// The value in this form, as a text that differs for any two values that differ in this form.
     pub(crate) fn text(&self, value: &[u8]) -> String {
         match self {
             Self::Text => readable(value),
@@ -76,7 +76,7 @@ impl Form {
                 match Address::read(value).map(|it| IpAddr::from(it.truncated(*prefix))) {
                     Some(IpAddr::V6(network)) if *prefix < 128 => format!("{network}/{prefix}"),
                     Some(address) => address.to_string(),
-                    // Not to be taken for a network.
+                    // Not to be mistaken for a network.
                     None => format!("?{}", readable(value)),
                 }
             }
@@ -84,10 +84,11 @@ impl Form {
     }
 }
 
-/// No template is called that: they begin with a slash.
+/// No template has this name: they begin with a slash.
 const NO_ROUTE: &str = "*";
 
-/// Bytes that are no text are told apart all the same: by their digits, behind what no reader prints.
+/// Bytes that are not text are distinguished all the same: by their digits, after a character that
+/// no reader prints.
 fn readable(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),
@@ -95,7 +96,7 @@ fn readable(value: &[u8]) -> String {
     }
 }
 
-/// A value in normal form: the one that came in where it was already, else a copy that is on the
+/// A value in normal form: the original if it was normal already, otherwise a copy, which is on the
 /// stack unless it is long.
 pub(crate) enum Normal<'a> {
     Same(&'a [u8]),
@@ -111,5 +112,5 @@ impl AsRef<[u8]> for Normal<'_> {
     }
 }
 
-/// One network of an ordinary subscriber: whoever has it has all addresses in it.
+/// One network of an ordinary subscriber, who has all addresses in it.
 pub(crate) const DEFAULT_PREFIX: u8 = 64;

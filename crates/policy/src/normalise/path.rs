@@ -6,12 +6,12 @@ use smallvec::SmallVec;
 
 use super::Normal;
 
-/// The form in which paths are compared and counted: without query, dot segments, empty
-/// segments and a slash at the end, and with escapes only where needed. Whoever passes requests on
-/// should pass on this form too, so that nobody is counted for one path and served another.
+/// The form in which paths are compared and counted: without query, dot segments, empty segments
+/// and trailing slash, and with escapes only where needed. A proxy should also forward this form,
+/// so that nobody is counted for one path and served another.
 ///
 /// ```
-/// use tidegate_policy::path_in_normal_form;
+/// use tidegate::path_in_normal_form;
 ///
 /// assert_eq!(&*path_in_normal_form(b"//a/../%6Cogin/?next=/"), b"/login");
 /// ```
@@ -22,8 +22,8 @@ pub fn path_in_normal_form(path: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Without query and fragment; escapes only where they are needed, and in upper case; no empty
-/// segments, no dot segments, no slash at the end. An encoded slash stays encoded: it is data.
+/// Without query and fragment; escapes only where needed, and in upper case; no empty segments, no
+/// dot segments, no trailing slash. An encoded slash stays encoded: it is data.
 pub(crate) fn normal_path(value: &[u8]) -> Normal<'_> {
     let end = value.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(value.len());
     let path = value.get(..end).unwrap_or_default();
@@ -34,7 +34,7 @@ pub(crate) fn normal_path(value: &[u8]) -> Normal<'_> {
 fn is_normal(path: &[u8]) -> bool {
     let mut before = 0;
     for &byte in path {
-        // A dot after a slash may be a dot segment; the slow path looks closer.
+        // A dot after a slash may be a dot segment; the slow path looks more closely.
         if byte == b'%' || (before == b'/' && matches!(byte, b'/' | b'.')) {
             return false;
         }

@@ -7,7 +7,7 @@ use crate::matcher::Glob;
 pub(crate) struct Routes(Vec<(Glob, Box<[u8]>)>);
 
 impl Routes {
-    /// Refuses what is no template, and says why.
+    /// Refuses anything that is not a template, and says why.
     pub(crate) fn push(&mut self, template: &str) -> Result<(), String> {
         let mut glob = String::new();
         let normal = template.trim_end_matches('/');
@@ -29,8 +29,8 @@ impl Routes {
         Ok(())
     }
 
-    /// The first that a path in normal form fits. What fits none shares one key: otherwise
-    /// whoever makes up paths would have a new counter for each.
+    /// The first template that a path in normal form matches. Paths that match none share one key:
+    /// otherwise made-up paths would get a new counter each.
     pub(crate) fn template(&self, path: &[u8]) -> &[u8] {
         self.0.iter().find(|(glob, _)| glob.matches(path)).map_or(&[], |(_, template)| template)
     }

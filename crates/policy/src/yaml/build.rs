@@ -7,8 +7,8 @@ use granit_parser::{Event, Options, Parser, ScalarStyle, Span};
 use super::{At, Entry, Node, Spot, Value};
 use crate::problem::Report;
 
-/// The one document of a source. `None` when it is no YAML, or none that could be a
-/// configuration; the report says why.
+/// The one document of a source. `None` if it is not YAML, or could not be a configuration; the
+/// report says why.
 pub(crate) fn parse(report: &mut Report<'_>) -> Option<Node> {
     let mut options = Options::default();
     options.block_nesting_limit = 2 * MAX_DEPTH;
@@ -51,7 +51,7 @@ struct Open {
     /// The name whose value comes next.
     name: Option<Spot<String>>,
     names: HashSet<String>,
-    /// Of everything before it.
+    /// The weight of everything before it.
     before: Weight,
 }
 
@@ -88,7 +88,7 @@ impl Builder {
                 let raw_tag = span.tag_span().and_then(|tag| tag.slice(text));
                 let value = match (tag, raw_tag) {
                     (None, _) => scalar(value.into_owned(), style),
-                    // `!GET` is a tag on nothing to YAML, and a negation to people.
+                    // To YAML, `!GET` is a tag on nothing; to people, it is a negation.
                     (Some(_), Some(raw)) if value.is_empty() => Value::Text(raw.to_owned()),
                     (Some(_), raw) => return Err((at, no_tags(raw.unwrap_or("a tag")))),
                 };
@@ -132,7 +132,7 @@ impl Builder {
         if done.anchor != 0 {
             let weight = self.weight.minus(done.before);
             self.anchors.insert(done.anchor, (done.node.clone(), weight));
-            // The copy that waits for its aliases counts too.
+            // The copy that is kept for its aliases counts too.
             self.spend(&done.node.at, weight)?;
         }
         self.place(done.node, report)

@@ -1,7 +1,7 @@
 //! YAML as a tree that remembers where everything stood.
 //!
-//! Deserialising into types ends at the first mistake. A tree lets a reader go on, and report all
-//! of them at once.
+//! Deserialising into types stops at the first mistake. A tree lets the reader go on, and report
+//! all of them at once.
 
 mod build;
 mod node;

@@ -15,7 +15,7 @@ pub(crate) struct Node {
     pub(crate) value: Value,
 }
 
-/// What YAML can say. Numbers and truth values are text until somebody asks for one, so that
+/// What YAML can say. Numbers and booleans stay text until somebody asks for one, so that
 /// `name: 42` and `name: on` mean what they look like.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
@@ -75,7 +75,7 @@ impl<T> Spot<T> {
     }
 }
 
-/// To an editor a place is invisible.
+/// To an editor, a place is invisible.
 impl<T: JsonSchema> JsonSchema for Spot<T> {
     fn inline_schema() -> bool {
         true

@@ -10,7 +10,7 @@ pub(crate) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// Reports what is no mapping, and every name that is not known.
+    /// Reports anything that is not a mapping, and every unknown name.
     pub(crate) fn of(
         node: &'n Node,
         what: &str,
@@ -28,13 +28,13 @@ impl<'n> Fields<'n> {
         Some(Self { at: node.at.clone(), entries })
     }
 
-    /// A member that is there and says something.
+    /// A member that is present and not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&'n Node> {
         let entry = self.entries.iter().find(|entry| entry.name.value == name)?;
         (!entry.node.is_null()).then_some(&entry.node)
     }
 
-    /// The same, and a problem when it is not there.
+    /// The same, with a problem if it is missing.
     pub(crate) fn required(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Who may do what: tokens with scopes, and the address they are asked on.
+//! Who may do what: tokens with scopes, and the address they are used on.
 
 use std::fmt;
 use std::path::Path;
@@ -7,22 +7,22 @@ use subtle::{ConditionallySelectable, ConstantTimeEq};
 
 use crate::Place;
 
-/// What a token is good for. Each includes those before it.
+/// What a token permits. Each scope includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// Looking.
     Read,
-    /// What concerns some keys: resets, refunds, overrides.
+    /// Actions on individual keys: resets, refunds, overrides.
     Write,
-    /// What concerns everybody: modes, reloads.
+    /// Actions that affect everybody: modes, reloads.
     Admin,
 }
 
 impl Scope {
-    /// All of them, the smallest first.
+    /// All of them, smallest first.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
 
-    /// The name in a file of tokens.
+    /// The name in a tokens file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -32,7 +32,7 @@ impl Scope {
     }
 }
 
-/// Tokens and their scopes. None of them is ever shown.
+/// Tokens and their scopes. Tokens are never shown.
 ///
 /// ```
 /// use tidegate_server::admin::Tokens;
@@ -47,11 +47,11 @@ impl Scope {
 #[derive(Clone, Default)]
 pub struct Tokens(Vec<(Scope, Token)>);
 
-/// Padded, so that all take as long to compare.
+/// Padded, so that all take equally long to compare.
 type Token = [u8; LONGEST];
 
 impl Tokens {
-    /// A scope and a token on each line; what follows a `#` is a comment.
+    /// A scope and a token on each line; anything after a `#` is a comment.
     pub fn parse(text: &str) -> Result<Self, TokensError> {
         let mut tokens = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
@@ -80,7 +80,7 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
-    /// From a file, which should be readable by nobody else.
+    /// From a file, which nobody else should be able to read.
     pub fn read(path: &Path) -> Result<Self, TokensError> {
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&text),
@@ -93,7 +93,7 @@ impl Tokens {
         self.0.is_empty()
     }
 
-    /// What a token is good for. All are looked at, so that the time says nothing about any.
+    /// What a token permits. All are compared, so that timing reveals nothing about any of them.
     pub(super) fn scope_of(&self, given: &[u8]) -> Option<Scope> {
         let fits = given.len() <= LONGEST;
         let given = padded(given);
@@ -134,7 +134,7 @@ impl TokensError {
 )]
 pub struct OpenToAll(pub(super) Place);
 
-/// Zeros at the end: no token has any.
+/// Zeros at the end: no token contains any.
 fn padded(token: &[u8]) -> Token {
     let mut padded = [0; LONGEST];
     padded.iter_mut().zip(token).for_each(|(to, from)| *to = *from);

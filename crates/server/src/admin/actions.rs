@@ -1,5 +1,5 @@
-//! What an operator can do. Everything is logged: what, to which policy, by which scope; a key only
-//! as its fingerprint.
+//! What an operator can do. Everything is logged: what, to which policy, under which scope; a key
+//! only as its fingerprint.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::transport::http::Response;
 use crate::transport::http::diagnose::wrong;
 use crate::transport::http::problem::Refusal;
 
-/// Who does something.
+/// Who performs an action.
 pub(super) struct Caller<S> {
     pub(super) app: Arc<App<S>>,
     pub(super) scope: Scope,
@@ -96,7 +96,7 @@ impl<S: Store + Board + 'static> Caller<S> {
         self.unset(Amendment::Mode { policy, mode: Mode::default() }).await
     }
 
-    /// Checks a change by the file in effect, and then tells all instances.
+    /// Checks a change against the file in effect, and then tells all instances.
     async fn set(&self, amendment: Amendment, lasts: Span) -> Result<Response, Refusal> {
         subject::policy(&self.app.limiter().plan(), amendment.policy())?;
         let (app, tried) = (Arc::clone(&self.app), amendment.clone());
@@ -143,7 +143,7 @@ impl<S: Store + Board + 'static> Caller<S> {
 
     /// What was given back here is given back everywhere.
     async fn tell(&self, what: &str, owed: &Owed<'_>) -> Result<Response, Refusal> {
-        // Where the board cannot be written, others find out a second later.
+        // If the board cannot be written, other instances find out a second later.
         let _ = self.app.tell_to_forget().await;
         let mut policies: Vec<&str> = Vec::new();
         for charge in 0..owed.charges().len() {
@@ -158,7 +158,7 @@ impl<S: Store + Board + 'static> Caller<S> {
         Ok(ok(&json!({ "policies": policies, "counters": owed.charges().len() })))
     }
 
-    /// Asks whoever follows the file; the outcome is in the log and in the status, too.
+    /// Asks the task that follows the file; the outcome is in the log and in the status, too.
     pub(super) async fn reload(&self, admin: &AdminConfig) -> Result<Response, Refusal> {
         let Some(reload) = admin.reload() else {
             let detail = "there is no file to reload: the server was started without --config";
@@ -178,7 +178,7 @@ impl<S: Store + Board + 'static> Caller<S> {
         Ok(response)
     }
 
-    /// Of a key only the fingerprint is told, by which it goes in peeks too.
+    /// Only the fingerprint of a key is logged, under which it appears in peeks too.
     fn log(&self, what: &str, amendment: &Amendment) {
         let plan = self.app.limiter().plan();
         let print = match amendment {
@@ -221,7 +221,7 @@ fn expiry(text: &str) -> Result<Span, Refusal> {
     Ok(span)
 }
 
-/// The store has to answer for what all instances should know.
+/// The store has to answer for anything that all instances should know.
 fn away(error: StoreError) -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
 }

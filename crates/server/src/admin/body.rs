@@ -1,4 +1,4 @@
-//! The bodies that operators send: read, or refused with the member at fault, as those of checks are.
+//! The bodies that operators send: read, or refused with the member at fault, as for checks.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Limits,
 }
 
-/// A member that has to be there.
+/// A member that is required.
 pub(super) const fn required(name: &'static str, kind: Kind) -> Member {
     Member { name, kind, is_required: true }
 }

@@ -1,4 +1,4 @@
-//! What the admin listener needs to know.
+//! Configuration of the admin listener.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::access::{OpenToAll, Scope, Tokens, TokensError};
 use crate::log::{self, Level};
 use crate::{Place, ReloadRequest};
 
-/// Who may use the admin listener, and what it tells besides.
+/// Who may use the admin listener, and what else it shows.
 ///
 /// ```
 /// use tidegate_server::Place;
@@ -34,12 +34,13 @@ pub struct AdminConfig {
 }
 
 impl AdminConfig {
-    /// For a listener at this place. `knows_clients` says that whoever gets as far as a request
-    /// has shown a certificate that we trust; they may do everything where there are no tokens.
+    /// For a listener at this place. `knows_clients` says that every client that gets as far as a
+    /// request has presented a certificate that we trust; without tokens, such clients may do
+    /// everything.
     ///
     /// # Errors
     ///
-    /// When everybody on the network could use it.
+    /// If everybody on the network could use it.
     pub fn new(
         place: impl Into<Place>,
         tokens: Tokens,
@@ -58,14 +59,14 @@ impl AdminConfig {
         })
     }
 
-    /// Reads the tokens from this file again when it changes, so that they can be exchanged. A file
+    /// Reads the tokens from this file again when it changes, so that they can be rotated. A file
     /// that is wrong, or that has no tokens where it had some, changes nothing.
     #[must_use]
     pub fn following(self, file: impl Into<PathBuf>) -> Self {
         Self { file: Some(file.into()), ..self }
     }
 
-    /// Whom to ask for a reload.
+    /// Where to request a reload.
     #[must_use]
     pub fn reloading(self, reload: ReloadRequest) -> Self {
         Self { reload: Some(reload), ..self }
@@ -86,12 +87,12 @@ impl AdminConfig {
         self.reload.as_ref()
     }
 
-    /// Whether whoever can connect may do everything.
+    /// Whether everyone who can connect may do everything.
     pub(super) fn is_open(&self) -> bool {
         self.tokens.load().is_empty()
     }
 
-    /// Whether only programs of this machine can connect, and nothing else protects it.
+    /// Whether only programs on this machine can connect, and nothing else protects it.
     pub(super) fn trusts_the_machine(&self) -> bool {
         self.is_open() && !self.knows_clients
     }
@@ -104,7 +105,7 @@ impl AdminConfig {
         self.tokens.load().scope_of(token?)
     }
 
-    /// Follows the file of tokens for ever.
+    /// Follows the tokens file forever.
     pub(super) async fn follow(&self) {
         let Some(file) = &self.file else { return std::future::pending().await };
         let mut seen = changed(file);
@@ -125,7 +126,7 @@ impl AdminConfig {
                     log::say(Level::Info, "tokens", "admin tokens: in effect", &[]);
                     said = None;
                 }
-                // While a file is being replaced it may be away for a moment.
+                // While a file is being replaced it may be missing for a moment.
                 Err(error) if said.as_ref() != Some(&error) => {
                     let message = format!("admin tokens: {error}; those before stay in effect");
                     log::say(Level::Warn, "tokens", &message, &[]);
@@ -138,7 +139,7 @@ impl AdminConfig {
     }
 }
 
-/// What tells that a file is another.
+/// What distinguishes one version of a file from the next.
 fn changed(file: &Path) -> Option<(std::time::SystemTime, u64)> {
     let metadata = std::fs::metadata(file).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))

@@ -1,6 +1,6 @@
 //! A configuration without its secrets.
 
-/// The text, in which whatever looks like a login in an address is hidden: `redis://user:***@host`.
+/// The text, with anything that looks like a login in an address hidden: `redis://user:***@host`.
 /// It hides too much rather than too little.
 pub(super) fn masked(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -27,7 +27,7 @@ fn without_login(address: &str) -> String {
     user + &without_parameters(host)
 }
 
-/// Of parameters whose name has to do with a password, the value up to the next one.
+/// For parameters whose name has to do with a password, hides the value up to the next one.
 fn without_parameters(address: &str) -> String {
     let shown = |piece: &str| {
         let name = piece.to_ascii_lowercase().find("pass")?;

@@ -1,8 +1,8 @@
-//! For those who look after a server: on a listener of its own.
+//! The admin API for operators, on a listener of its own.
 //!
-//! It is on a loopback address, or it asks for a token, or its connections have shown a client
-//! certificate: [`AdminConfig::new`] refuses everything else. There is nothing here that drops all
-//! counters, and keys come back as fingerprints unless the server was told to show them.
+//! It is on a loopback address, or requires a token, or its clients have presented a certificate:
+//! [`AdminConfig::new`] refuses everything else. Nothing here drops all counters, and keys are
+//! returned as fingerprints unless the server was told to show them.
 
 mod access;
 mod actions;

@@ -34,14 +34,14 @@ enum Action {
     Metrics,
 }
 
-/// A path, how it is asked, and the least that a token must be good for.
+/// A path, its method, and the smallest scope that a token must have.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
     /// With `{name}` for the name of a policy.
     pub path: &'static str,
-    /// The least scope.
+    /// The smallest scope that permits it.
     pub scope: Scope,
     action: Action,
 }
@@ -50,7 +50,7 @@ const fn at(method: &'static str, path: &'static str, scope: Scope, action: Acti
     Route { method, path, scope, action }
 }
 
-/// All there is.
+/// All routes.
 pub const ROUTES: &[Route] = &[
     at("GET", "/admin/v1/policies", Scope::Read, Action::Policies),
     at("GET", "/admin/v1/policies/{name}", Scope::Read, Action::Policy),
@@ -120,10 +120,10 @@ pub(super) async fn answer<S: Store + Board + 'static>(
     outcome.unwrap_or_else(Response::from)
 }
 
-/// What the caller may do, before anything is said about what there is.
+/// What the caller may do, before anything is said about what exists.
 fn scope_of<S>(admin: &Admin<S>, head: &Parts) -> Result<Scope, Box<Response>> {
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
-    // HTTP/2 has it with the path.
+    // In HTTP/2 it comes with the path.
     let host = head.uri.authority().map(Authority::as_str).or(host);
     if admin.admin.trusts_the_machine() && !host.is_none_or(is_of_the_machine) {
         let detail = "without a token only names of this machine are answered: expected \
@@ -148,7 +148,7 @@ fn bearer(field: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
-/// A name that an attacker's DNS points at us is none of ours: a browser would send it along.
+/// A name that an attacker's DNS points at us is not ours: a browser would send it along.
 fn is_of_the_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -190,7 +190,7 @@ fn no_such_path(path: &str) -> Response {
     Refusal::new(StatusCode::NOT_FOUND, detail).into()
 }
 
-/// What stands for `{name}`, if a path is of this form; nothing where the form has no name.
+/// What stands in place of `{name}`, if a path has this form; empty if the form has no name.
 fn name_in(path: &str, form: &str) -> Option<String> {
     let (mut path, mut form) = (path.split('/'), form.split('/'));
     let mut name = String::new();
@@ -204,7 +204,7 @@ fn name_in(path: &str, form: &str) -> Option<String> {
     }
 }
 
-/// Without its percent-encoding; `None` for what is no text.
+/// Without its percent-encoding; `None` if that is not text.
 fn decoded(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();

@@ -1,4 +1,4 @@
-//! Whom an operator means.
+//! The caller that an operator means.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) struct Subject {
     key: Option<String>,
     #[serde(default)]
     attributes: HashMap<String, String>,
-    /// Of a refund.
+    /// For a refund.
     pub(super) amount: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ impl Body for Subject {
 }
 
 impl Subject {
-    /// What they owe for `cost`, by the policies that are meant.
+    /// What they owe for `cost`, under the policies that are meant.
     pub(super) fn owed<'p>(&self, plan: &'p Plan, cost: Cost) -> Result<Owed<'p>, Refusal> {
         let owed = match (&self.policy, &self.key) {
             (Some(name), key) => {
@@ -73,7 +73,7 @@ impl Attributes for Given<'_> {
     }
 }
 
-/// The policy of this name, or what there is instead.
+/// The policy with this name, or which ones there are instead.
 pub(super) fn policy<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedPolicy, Refusal> {
     plan.policy(name).ok_or_else(|| {
         Refusal::unknown_policy(name, plan.policies().iter().map(PlannedPolicy::name))

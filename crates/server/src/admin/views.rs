@@ -37,12 +37,12 @@ pub(super) fn policy<S: Store>(app: &App<S>, name: &str) -> Result<Response, Ref
     Ok(ok(&policy_status(app, policy)))
 }
 
-/// What a request would find, and by what name the key goes elsewhere.
+/// What a request would find, and the name that the key has elsewhere.
 pub(super) async fn peek<S: Store>(app: &App<S>, bytes: &[u8]) -> Result<Response, Refusal> {
     let subject: Subject = read(bytes)?;
     let plan = app.limiter().plan();
     let owed = subject.owed(&plan, Cost::PEEK)?;
-    // Past the counters: an operator who looks is no traffic.
+    // Bypasses the counters: an operator's peek is not traffic.
     let decision = app.limiter().settle(&owed).await;
     let keys: Map<String, Value> = (0..owed.charges().len())
         .filter_map(|charge| {
@@ -73,7 +73,7 @@ pub(super) fn top<S: Store>(app: &App<S>) -> Response {
     ok(&app.metrics().top().list(MOST_KEYS))
 }
 
-/// The file as it is in effect, without secrets.
+/// The file in effect, without secrets.
 pub(super) fn config<S: Store>(app: &App<S>, admin: &AdminConfig) -> Response {
     let source = app.making().lock().source.clone();
     let settings =
@@ -128,12 +128,12 @@ fn timing(durations: &Durations) -> Timing {
     Timing { bounds_nanos: Histogram::BOUNDS.to_vec(), counts: durations.counts.to_vec() }
 }
 
-/// Those with most decisions first, and how many are left out.
+/// Those with the most decisions first, and how many are left out.
 fn busiest_policies<S: Store>(app: &App<S>, most: usize) -> (Vec<PolicyStatus>, usize) {
     let plan = app.limiter().plan();
     let mut all: Vec<_> =
         plan.policies().iter().map(|policy| (asked(app, policy.name()), policy)).collect();
-    // Stable: those that nobody asks stay in the order of the file.
+    // Stable: policies that nobody asks stay in the order of the file.
     all.sort_by_key(|(asked, _)| std::cmp::Reverse(*asked));
     let shown = all.iter().take(most).map(|(_, policy)| policy_status(app, policy)).collect();
     (shown, all.len().saturating_sub(most))

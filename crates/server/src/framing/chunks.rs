@@ -1,10 +1,10 @@
-//! The chunks of a request's body, followed and not decoded.
+//! The chunks of a request's body, followed but not decoded.
 
 /// Where in its chunks a body is.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Chunks {
     place: Place,
-    /// Of the chunk: its size as far as it is known, then what is missing of it.
+    /// For the current chunk: its size as far as it is known, then what is missing of it.
     left: u64,
 }
 
@@ -14,20 +14,20 @@ enum Place {
     #[default]
     Begin,
     Size,
-    /// What comes behind a size on its line.
+    /// What follows a size on its line.
     Extension,
     SizeLf,
     Data,
     DataCr,
     DataLf,
-    /// At the beginning of a line behind the last chunk.
+    /// At the beginning of a line after the last chunk.
     Line,
     Trailer,
     TrailerLf,
     EndLf,
 }
 
-/// What bytes have led to.
+/// Where the bytes have led.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Within,

@@ -1,22 +1,23 @@
-//! The frames of an HTTP/2 connection, followed and not decoded: whether a head is there in part.
+//! The frames of an HTTP/2 connection, followed but not decoded: whether a head has arrived in
+//! part.
 
 /// Where in its frames a connection is.
 #[derive(Debug)]
 pub(super) struct Frames {
-    /// What has come of the nine bytes before a payload.
+    /// What has arrived of the nine bytes before a payload.
     before: [u8; BEFORE],
     has: usize,
-    /// Of the payload.
+    /// What is missing of the payload.
     left: usize,
     kind: u8,
-    /// Whether the fields of a request go on in the next frame.
+    /// Whether the headers of a request go on in the next frame.
     goes_on: bool,
     /// Counts what begins.
     number: u32,
 }
 
 impl Frames {
-    /// At the very beginning: what every client says first is as good as a frame.
+    /// At the very beginning: the client preface is as good as a frame.
     pub(super) const fn new() -> Self {
         let (before, has, left) = ([0; BEFORE], 0, PREFACE);
         Self { before, has, left, kind: SETTINGS, goes_on: false, number: 1 }
@@ -55,8 +56,8 @@ impl Frames {
         }
     }
 
-    /// The number of what has come in part, unless that is nothing, or the body of a request. Another
-    /// one begins with another number.
+    /// The number of what has arrived in part, unless that is nothing, or the body of a request.
+    /// Whatever begins next has another number.
     pub(super) fn unfinished(&self) -> Option<u32> {
         let is_within = self.left > 0 && self.kind != DATA;
         (self.goes_on || self.has > 0 || is_within).then_some(self.number)

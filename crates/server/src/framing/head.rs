@@ -1,8 +1,8 @@
-//! The head of a request of HTTP/1, as far as it says where the request ends.
+//! The head of an HTTP/1 request, as far as it says where the request ends.
 
 use memchr::memchr;
 
-/// What the fields say that matter. hyper reads the others, and refuses what is no head at all.
+/// What the relevant headers say. hyper reads the others, and refuses what is not a head at all.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Head<'a> {
     is_1_1: bool,
@@ -13,17 +13,17 @@ pub(super) struct Head<'a> {
     has_bare_newline: bool,
 }
 
-/// How often a field is there, and its last value.
+/// How often a header occurs, and its last value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Field<'a> {
     count: usize,
     value: &'a [u8],
 }
 
-/// What comes behind a head.
+/// What comes after a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behind {
-    /// So many bytes, and then another head.
+    /// This many bytes, and then another head.
     Sized(u64),
     Chunks,
     /// Perhaps another protocol, once the request is answered.
@@ -33,8 +33,8 @@ pub(super) enum Behind {
 }
 
 impl<'a> Head<'a> {
-    /// The head that `bytes` begin with, and where it ends, if it does. Empty lines before the first
-    /// line that says something do not count.
+    /// The head that `bytes` begin with, and where it ends, if it does. Empty lines before the
+    /// first non-empty line do not count.
     pub(super) fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let (mut head, mut start, mut has_begun) = (Self::default(), 0, false);
         loop {
@@ -42,7 +42,7 @@ impl<'a> Head<'a> {
             let end = memchr(b'\n', rest)?;
             start = start.saturating_add(end).saturating_add(1);
             let line = rest.get(..end)?;
-            // To some the end of a line, and to others not.
+            // Some take it for the end of a line, and others do not.
             let whole = line.strip_suffix(b"\r");
             head.has_bare_newline |= whole.is_none();
             match whole.unwrap_or(line) {
@@ -73,7 +73,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// What comes behind it, by the strictest reading.
+    /// What comes after it, by the strictest reading.
     pub(super) fn behind(&self) -> Behind {
         let (lengths, codings) = (self.length.count, self.coding.count);
         let is_unclear = lengths.saturating_add(codings) > 1 || self.host.count > 1;
@@ -93,7 +93,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Whether it is one of HTTP/1.1 that says no host.
+    /// Whether it is an HTTP/1.1 request without a host.
     pub(super) const fn lacks_host(&self) -> bool {
         self.is_1_1 && self.host.count == 0
     }

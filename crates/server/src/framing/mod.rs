@@ -1,12 +1,13 @@
-//! Where requests begin and end on a connection, told by the strictest reading.
+//! Where requests begin and end on a connection, by the strictest reading.
 //!
-//! hyper reads HTTP/1 as RFC 9112 allows a server to: of a length and chunks it believes the chunks,
-//! and of two equal lengths one. That is safe for whoever reads the connection alone. But there may
-//! be a proxy before us, or we are one, and others may read it in another way. So this follows along,
-//! byte by byte, and what could be read in two ways is spoilt before hyper sees it, which then answers
-//! 400 and closes.
+//! hyper reads HTTP/1 as RFC 9112 allows a server to: given both a length and chunks it believes
+//! the chunks, and given two equal lengths it takes one. That is safe for a program that alone
+//! reads the connection. But there may be a proxy in front of us, or we may be one, and others may
+//! read it differently. So this follows along, byte by byte, and corrupts anything that could be
+//! read in two ways before hyper sees it, which then answers 400 and closes.
 //!
-//! Of HTTP/2, which is clear about ends, it follows whether a head has come in part.
+//! For HTTP/2, which is clear about where things end, it follows whether a head has arrived in
+//! part.
 
 mod chunks;
 mod frames;
@@ -18,7 +19,7 @@ use self::chunks::{Chunks, Step};
 use self::frames::Frames;
 use self::head::{Behind, Head};
 
-/// Follows the requests of one connection.
+/// Follows the requests on one connection.
 ///
 /// ```
 /// use tidegate_server::framing::Framing;
@@ -34,7 +35,7 @@ use self::head::{Behind, Head};
 #[derive(Debug)]
 pub struct Framing {
     state: State,
-    /// What has come of a head.
+    /// What has arrived of a head.
     head: Vec<u8>,
     /// Whether requests are passed on to others.
     is_proxy: bool,
@@ -47,11 +48,11 @@ enum State {
     Chunked(Chunks),
     /// A request that may change what the connection is. Nothing more is read until it is answered.
     Upgrade,
-    /// Of HTTP/2.
+    /// For HTTP/2.
     Frames(Frames),
-    /// No HTTP any more.
+    /// No longer HTTP.
     Open,
-    /// A head that was spoilt, and has no end yet.
+    /// A head that was corrupted, and has no end yet.
     Spoilt,
     Broken,
 }
@@ -59,9 +60,9 @@ enum State {
 /// What becomes of bytes that were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Verdict {
-    /// So many are handed on. The others are kept, or lost if the connection is broken.
+    /// This many are handed on. The others are kept, or lost if the connection is broken.
     pass: usize,
-    /// The last of them is spoilt.
+    /// Whether the last of them is corrupted.
     is_spoilt: bool,
 }
 
@@ -86,13 +87,13 @@ impl Framing {
         matches!(self.state, State::Upgrade)
     }
 
-    /// Whether nothing is read any more, but [`end`](Self::end).
+    /// Whether nothing is read any more except [`end`](Self::end).
     pub const fn is_broken(&self) -> bool {
         matches!(self.state, State::Spoilt | State::Broken)
     }
 
-    /// What hyper reads on a connection that is broken: nothing. Behind a head that was spoilt, its end
-    /// first, since hyper looks at no head that has none.
+    /// What hyper reads on a connection that is broken: nothing. After a corrupted head, its end
+    /// comes first, since hyper looks at no head that has none.
     pub fn end(&mut self, buf: &mut ReadBuf<'_>) {
         if matches!(self.state, State::Spoilt) && buf.remaining() >= END.len() {
             buf.put_slice(END);
@@ -100,12 +101,12 @@ impl Framing {
         }
     }
 
-    /// Whether some of a head has come.
+    /// Whether part of a head has arrived.
     pub fn is_in_head(&self) -> bool {
         !self.head.is_empty() || self.unfinished().is_some()
     }
 
-    /// Of HTTP/2, the number of a head that has come in part. Another head has another one.
+    /// For HTTP/2, the number of a head that has arrived in part. Another head has another number.
     pub(crate) fn unfinished(&self) -> Option<u32> {
         match &self.state {
             State::Frames(frames) => frames.unfinished(),
@@ -120,7 +121,7 @@ impl Framing {
         }
     }
 
-    /// Follows what was read into `buf` behind `start`, and takes out of it what is not to be handed
+    /// Follows what was read into `buf` after `start`, and takes out of it what is not to be handed
     /// on. The result is what is to be read again after [`resume`](Self::resume).
     pub fn follow(&mut self, buf: &mut ReadBuf<'_>, start: usize) -> Vec<u8> {
         let read = buf.filled().get(start..).unwrap_or_default();
@@ -177,13 +178,13 @@ impl Framing {
         Verdict { pass: at, is_spoilt: false }
     }
 
-    /// How many bytes end the head, if it ends here. What then follows is clear.
+    /// How many bytes end the head, if it ends here. What follows it is then clear.
     fn take_head(&mut self, bytes: &[u8]) -> Option<usize> {
         let before = self.head.len();
         if before == 0
             && let Some((head, end)) = Head::read(bytes)
         {
-            // Nearly every head comes in one piece, and is not copied.
+            // Nearly every head arrives in one piece, and is not copied.
             self.state = self.behind(&head);
             return Some(end);
         }
@@ -193,7 +194,7 @@ impl Framing {
             return Some(bytes.len());
         }
         self.head.extend_from_slice(bytes);
-        // Without another line it goes on, however slowly it comes.
+        // Without another line it goes on, however slowly it arrives.
         memchr::memchr(b'\n', bytes)?;
         let (head, end) = Head::read(&self.head)?;
         self.state = self.behind(&head);
@@ -215,14 +216,15 @@ impl Framing {
 }
 
 const END: &[u8] = b"\r\n\r\n";
-/// More than any server takes.
+/// More than any server accepts.
 const MAX_HEAD: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What of some bytes is handed on, read in portions, and whether the last byte is spoilt.
+    /// How many of some bytes are handed on, read in portions, and whether the last one is
+    /// corrupted.
     fn passed(text: &str, portion: usize) -> (usize, bool) {
         let (mut framing, mut passed) = (Framing::http1_of_a_proxy(), 0);
         for bytes in text.as_bytes().chunks(portion) {

@@ -28,7 +28,7 @@ pub(crate) struct Opened {
     file: Option<SocketFile>,
 }
 
-/// A socket that belongs to no runtime yet.
+/// A socket that does not belong to a runtime yet.
 #[derive(Debug)]
 enum Bound {
     Tcp(std::net::TcpListener),
@@ -68,8 +68,7 @@ impl Opened {
         &self.place
     }
 
-    /// One worker's listener, on the current runtime. The connections of all of them together
-    /// have the same `room`.
+    /// One worker's listener, on the current runtime. The connections of all workers share `room`.
     pub(crate) fn take(
         &mut self,
         room: &Arc<Semaphore>,
@@ -90,7 +89,7 @@ impl Opened {
 }
 
 impl Place {
-    /// Whether only programs of this machine can get there.
+    /// Whether only programs on this machine can reach it.
     pub const fn is_of_this_machine(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
@@ -114,11 +113,11 @@ impl fmt::Display for Place {
     }
 }
 
-/// Where a transport gets its connections from. Any listener of tokio's becomes one.
+/// Where a transport gets its connections from. Any tokio listener can be converted into one.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
-    /// For how many connections there is room, if others share it.
+    /// How many connections there is room for, if that is shared with others.
     pub(crate) room: Option<Arc<Semaphore>>,
     pub(crate) tls: Option<Arc<Tls>>,
     /// Removed when nobody listens any more.
@@ -141,7 +140,7 @@ impl Listener {
         Ok((listener, opened.place))
     }
 
-    /// Talks TLS to whoever connects.
+    /// Serves TLS on every connection.
     #[must_use]
     pub fn with_tls(self, tls: Arc<Tls>) -> Self {
         Self { tls: Some(tls), ..self }

@@ -9,8 +9,8 @@ use crate::{Address, OpenError};
 
 /// As many sockets as there are workers, all on one port.
 ///
-/// The first takes the port for itself alone, and only then lets the others in: with SO_REUSEPORT
-/// from the beginning, a second server on the same port would go unnoticed and get half of the
+/// The first takes the port exclusively, and only then lets the others in: with SO_REUSEPORT from
+/// the beginning, a second server on the same port would go unnoticed and get half of the
 /// connections.
 pub(super) fn bind(
     address: &Address,
@@ -32,7 +32,7 @@ fn bind_all(address: SocketAddr, workers: usize) -> io::Result<(Vec<TcpListener>
     first.listen(BACKLOG)?;
     first.set_reuse_port(true)?;
     let first = TcpListener::from(first);
-    // Port 0 has become one that was free.
+    // Port 0 has become a free one.
     let address = first.local_addr()?;
     let mut sockets = vec![first];
     for _ in 1..workers {
@@ -47,7 +47,7 @@ fn bind_all(address: SocketAddr, workers: usize) -> io::Result<(Vec<TcpListener>
 
 fn socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A port whose last connections are still fading away is free.
+    // A port whose last connections are still winding down is free.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     Ok(socket)

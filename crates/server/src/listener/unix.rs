@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Listens at `path`. A socket that nobody listens on was left by somebody who could not clean up,
-/// and is replaced. The owner and their group may connect.
+/// Listens at `path`. A socket that nobody listens on was left behind by a process that could not
+/// clean up, and is replaced. The owner and their group may connect.
 pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let socket = match UnixListener::bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse && is_left(path) => {
@@ -90,7 +90,7 @@ mod tests {
         let path = path("left");
         drop(UnixListener::bind(&path).unwrap());
         let (_socket, file) = bind(&path).unwrap();
-        // Somebody else's by now.
+        // By now it belongs to somebody else.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "precious").unwrap();
         drop(file);

@@ -1,4 +1,4 @@
-//! How often each policy said what.
+//! How often each policy decided what.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,16 +9,16 @@ use tidegate::{Decision, Fingerprint, Owed, Source};
 
 use super::slot::SLOTS;
 
-/// What a policy said about a request.
+/// What a policy decided about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Its limits had room.
     Allowed,
-    /// One had not.
+    /// One limit had no room.
     Denied,
-    /// One that is only watched had not.
+    /// A limit that is only observed had no room.
     ShadowDenied,
-    /// It was only looked.
+    /// It was only a peek.
     Peeked,
 }
 
@@ -36,7 +36,7 @@ impl Outcome {
         }
     }
 
-    /// What the policy of these charges said, whatever others said about the same request.
+    /// What the policy of these charges decided, whatever others decided about the same request.
     pub(crate) fn of(owed: &Owed<'_>, decision: &Decision, charges: Range<usize>) -> Self {
         let mut outcome = Self::Allowed;
         for index in charges {
@@ -44,7 +44,7 @@ impl Outcome {
             if charge.cost().is_peek() {
                 return Self::Peeked;
             }
-            // Without verdicts nobody was asked, and those deny that count.
+            // Without verdicts nobody was asked, and the limits that count are the ones that deny.
             let unasked = decision.is_allowed() || !decision.counts(index);
             let verdict = decision.verdicts().get(index);
             match charge.rule().enforced {
@@ -61,7 +61,7 @@ impl Outcome {
 #[derive(Debug)]
 pub(crate) struct PolicyCounters {
     pub(crate) name: Arc<str>,
-    /// Tells this policy's keys from the same keys of others.
+    /// Distinguishes this policy's keys from the same keys of others.
     pub(crate) salt: Fingerprint,
     cells: [OnceLock<Box<Cells>>; SLOTS],
     early: AtomicU64,
@@ -90,7 +90,7 @@ impl PolicyCounters {
         }
     }
 
-    /// Somebody came back before the time that they were told.
+    /// A client came back before the time it was told.
     pub(crate) fn count_early(&self) {
         self.early.fetch_add(1, Ordering::Relaxed);
     }

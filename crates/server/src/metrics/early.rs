@@ -1,14 +1,14 @@
-//! Clients that come back before the time that they were told.
+//! Clients that come back before the time they were told.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::{Fingerprint, Span, Timestamp};
 
-/// Remembers who was told to wait, in a table of fixed size: half a megabyte.
+/// Remembers which clients were told to wait, in a table of fixed size: half a megabyte.
 ///
-/// Only the last one told has a place in each cell, and of its key sixteen bits are kept. So with
-/// more waiting clients than cells some early returns are missed, and one in 65,536 of the others in
-/// a cell is taken for the one that waits. It is a count to judge clients by, not a list of them.
+/// Each cell holds only the last client told, and sixteen bits of its key. So with more waiting
+/// clients than cells some early returns are missed, and one in 65,536 of the others in a cell is
+/// mistaken for the one that waits. It is a count to judge clients by, not a list of them.
 #[derive(Debug)]
 pub(crate) struct EarlyReturns {
     cells: Box<[AtomicU64]>,
@@ -29,9 +29,9 @@ impl EarlyReturns {
         Self { cells: (0..CELLS).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Somebody is denied and told to wait; whether they had been told so already, and have not
-    /// waited. Requests that were under way together when the first of them was denied are not
-    /// meant: nobody can have been told yet.
+    /// A client is denied and told to wait. Returns whether it had been told so already, and has
+    /// not waited. Requests that were already in flight when the first of them was denied do not
+    /// count: their client cannot have been told yet.
     pub(crate) fn denied(&self, who: Fingerprint, wait: Span, now: Timestamp) -> bool {
         let Some(cell) = self.cells.get(who.high() as usize % CELLS) else { return false };
         let (tag, at) = (who.low() as u16, (now.as_micros() / 1_000) as u32);
@@ -58,7 +58,7 @@ impl Told {
 
 const CELLS: usize = 1 << 16;
 const STEP: u32 = 64;
-/// In milliseconds: longer than most requests are under way.
+/// In milliseconds: longer than most requests are in flight.
 const GRACE: u32 = 250;
 
 #[cfg(test)]

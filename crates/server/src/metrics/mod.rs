@@ -1,4 +1,5 @@
-//! What is counted. Everything is bounded by the number of policies: no key of a request is in it.
+//! What is counted. Everything is bounded by the number of policies: it holds no key of any
+//! request.
 
 mod counters;
 mod early;
@@ -31,7 +32,7 @@ pub(crate) use slot::{SLOTS, slot};
 use crate::top::{Seen, TopKeys};
 use early::EarlyReturns;
 
-/// Watches decisions. Each is counted; one in sixteen is timed.
+/// Observes decisions. Each is counted; one in sixteen is timed.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     policies: ArcSwap<Policies>,
@@ -63,7 +64,7 @@ impl Metrics {
         metrics
     }
 
-    /// Counts for the policies of this plan from now on. Those that stay keep their counts.
+    /// Counts for the policies of this plan from now on. Policies that stay keep their counts.
     pub(crate) fn register(&self, plan: &Plan) {
         let old = self.policies.load();
         let counters = |policy: &PlannedPolicy| {
@@ -74,13 +75,13 @@ impl Metrics {
         self.policies.store(Arc::new(plan.policies().iter().map(counters).collect()));
     }
 
-    /// Begins to time a decision, if it is its turn. By chance, since regular traffic could always
-    /// miss a regular turn.
+    /// Starts timing a decision, if it is its turn. Chosen at random, since regular traffic could
+    /// always miss a regular turn.
     pub(crate) fn begin(&self) -> Option<Stopwatch> {
         (fastrand::u8(..) < u8::MAX / TIMED_ONE_IN + 1).then(Stopwatch::start)
     }
 
-    /// Takes note of a decision.
+    /// Records a decision.
     pub(crate) fn observe(&self, owed: &Owed<'_>, decision: &Decision, watch: Option<Stopwatch>) {
         if let Some(watch) = watch {
             self.latency.record(watch.nanos());
@@ -111,7 +112,7 @@ impl Metrics {
             let is_of_it = |index: &usize| {
                 owed.policy(*index).is_some_and(|other| std::ptr::eq(other, policy))
             };
-            // The charges of a policy stand together.
+            // The charges of a policy are contiguous.
             let end = (first..owed.charges().len()).find(|index| !is_of_it(index));
             let charges = first..end.unwrap_or(owed.charges().len());
             first = charges.end;
@@ -121,7 +122,7 @@ impl Metrics {
         }
     }
 
-    /// The same for a limit that came with the request, which is no policy's.
+    /// The same for a limit that came with the request, which belongs to no policy.
     pub(crate) fn observe_ad_hoc(&self, cost: Cost, decision: &Decision, watch: Option<Stopwatch>) {
         if let Some(watch) = watch {
             self.latency.record(watch.nanos());
@@ -166,12 +167,12 @@ impl Metrics {
         self.policies.load().get(name).map(Arc::clone)
     }
 
-    /// Requests that brought their limit along.
+    /// Requests that brought their own limit.
     pub(crate) const fn ad_hoc(&self) -> &PolicyCounters {
         &self.ad_hoc
     }
 
-    /// Requests that no policy was about.
+    /// Requests that no policy applied to.
     pub(crate) fn unmatched(&self) -> u64 {
         self.unmatched.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
@@ -193,7 +194,7 @@ impl Metrics {
     }
 }
 
-/// How long the charges of one policy have to wait, or all of them where none says it.
+/// How long the charges of one policy have to wait, or all of them if none says.
 fn wait(decision: &Decision, charges: Range<usize>) -> Option<Span> {
     let waits = decision.verdicts().get(charges)?.iter().filter_map(|verdict| verdict.retry_after);
     waits.max().or_else(|| decision.retry_after())

@@ -1,4 +1,4 @@
-//! `GET /metrics`: all that is counted, for Prometheus.
+//! `GET /metrics`: everything that is counted, for Prometheus.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use super::{Outcome, Process};
 use crate::App;
 use crate::limit_names::limit_names;
 
-/// The page. As long as there are policies, whatever was asked.
+/// The page. Its length depends on the number of policies, not on what was asked.
 pub(crate) async fn page<S: Store>(app: &App<S>) -> String {
     let (plan, usage) = (app.limiter().plan(), app.usage().await);
     let mut text = Text::default();
@@ -38,7 +38,7 @@ fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut Text) {
     );
     for counters in &counters {
         for (outcome, source) in each_kind() {
-            // The usual two are there from the beginning, so that a rate has where to start.
+            // The usual two are there from the beginning, so that a rate has somewhere to start.
             let is_usual = matches!(outcome, Outcome::Allowed | Outcome::Denied);
             let count = counters.of(outcome, source);
             if count > 0 || (is_usual && source == Source::Store) {
@@ -195,7 +195,7 @@ fn traces<S: Store>(app: &App<S>, text: &mut Text) {
     }
 }
 
-/// By the names that all programs have in Prometheus.
+/// Under the names that all programs use in Prometheus.
 fn process<S: Store>(app: &App<S>, text: &mut Text) {
     let process = Process::now();
     text.optional(

@@ -1,4 +1,4 @@
-//! What this process takes of the machine, as Linux tells it.
+//! The resources that this process uses, as reported by Linux.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// As it is now; nothing where there is no `/proc`.
+    /// The current values; empty if there is no `/proc`.
     pub(crate) fn now() -> Self {
         let read = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).ok();
         Self {
@@ -29,7 +29,8 @@ fn resident_bytes(status: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1_024)
 }
 
-/// The fourteenth and fifteenth field, in ticks of 10 ms. The second one, a name, may have spaces.
+/// The fourteenth and fifteenth field, in ticks of 10 ms. The second one, a name, may contain
+/// spaces.
 fn cpu_nanos(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11).map(str::parse::<u64>);

@@ -1,9 +1,9 @@
-//! Which part of a counter is this thread's.
+//! Which part of a counter belongs to this thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Into how many parts what every decision touches is divided. Threads that have different parts do
-/// not wait for each other's writes.
+/// How many parts the counters that every decision touches are divided into. Threads with different
+/// parts do not wait for each other's writes.
 pub(crate) const SLOTS: usize = 8;
 
 /// This thread's part.

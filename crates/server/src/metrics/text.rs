@@ -1,4 +1,4 @@
-//! The text format of Prometheus.
+//! The Prometheus text format.
 
 use std::fmt::{Display, Write as _};
 
@@ -9,7 +9,7 @@ use tidegate::{Durations, Histogram};
 pub(super) struct Text(String);
 
 impl Text {
-    /// Begins a family: all its samples follow.
+    /// Begins a family; all its samples follow.
     pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) -> Family<'_> {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
         Family { text: &mut self.0, name: name.to_owned() }
@@ -20,7 +20,7 @@ impl Text {
         self.family(name, kind, help).sample(&[], value);
     }
 
-    /// The same where there may be nothing to say.
+    /// The same if there may be nothing to say.
     pub(super) fn optional(
         &mut self,
         name: &str,
@@ -69,7 +69,7 @@ impl Family<'_> {
     }
 }
 
-/// Nanoseconds as seconds, exactly: without a float, and without zeros that say nothing.
+/// Nanoseconds as seconds, exactly: without a float, and without trailing zeros.
 pub(super) struct Seconds(pub(super) u64);
 
 impl Display for Seconds {

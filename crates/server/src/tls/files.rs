@@ -13,11 +13,11 @@ use tokio_rustls::rustls::{Error as RustlsError, RootCertStore, ServerConfig};
 /// Where certificates are. All of them are PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Our certificate, and those that lead from it to one that clients know.
+    /// Our certificate, followed by its chain.
     pub cert: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// Whose certificates clients must have, if they must have one at all.
+    /// The authorities for client certificates, if clients must have one at all.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -33,7 +33,7 @@ pub enum TlsError {
         /// What the system says.
         error: std::io::Error,
     },
-    /// A file has something else in it.
+    /// A file contains something else.
     #[error("{}: {problem}: expected {expected}", path.display())]
     Wrong {
         /// The file.
@@ -53,7 +53,7 @@ pub(super) struct Contents {
     client_ca: Option<Vec<u8>>,
 }
 
-/// Shows nothing: there is a private key in it.
+/// Shows nothing: it contains a private key.
 impl std::fmt::Debug for Contents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Contents(..)")
@@ -75,7 +75,7 @@ impl TlsFiles {
 }
 
 impl Contents {
-    /// What they mean.
+    /// Parses them.
     pub(super) fn parse(&self, files: &TlsFiles) -> Result<ServerConfig, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))

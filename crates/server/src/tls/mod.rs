@@ -18,7 +18,7 @@ pub use self::files::{TlsError, TlsFiles};
 use crate::files::follow;
 use crate::stream::{Plain, Stream};
 
-/// How TLS is spoken: our certificate, and whose we want to see.
+/// How TLS is served: our certificate, and which ones clients must have.
 ///
 /// ```no_run
 /// use tidegate_server::{Tls, TlsFiles};
@@ -34,24 +34,24 @@ use crate::stream::{Plain, Stream};
 pub struct Tls {
     files: TlsFiles,
     config: ArcSwap<ServerConfig>,
-    /// What was tried last, good or bad: the same is not tried again.
+    /// What was tried last, valid or not: the same is not tried again.
     last: Mutex<Option<Contents>>,
     wake: Arc<Notify>,
 }
 
-/// What a look at the files brought.
+/// The result of looking at the files.
 #[derive(Debug)]
 pub enum TlsReloaded {
-    /// They are as they were.
+    /// They have not changed.
     Unchanged,
     /// New connections get the new certificate.
     Changed,
-    /// They are wrong, and the certificate before them stays.
+    /// They are wrong, and the previous certificate stays.
     Refused(TlsError),
 }
 
 impl Tls {
-    /// With what is in these files.
+    /// Loads these files.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let contents = files.read()?;
         let config = ArcSwap::from_pointee(contents.parse(&files)?);
@@ -59,18 +59,17 @@ impl Tls {
         Ok(Self { files, config, last: Mutex::new(Some(contents)), wake })
     }
 
-    /// Whether only those get in who have a certificate that we trust.
+    /// Whether only clients with a certificate that we trust get in.
     pub const fn knows_clients(&self) -> bool {
         self.files.client_ca.is_some()
     }
 
-    /// Looks at the files. New connections get what is new; those that are open keep what they
-    /// have.
+    /// Looks at the files. New connections get what is new; open ones keep what they have.
     pub fn reload(&self) -> TlsReloaded {
         let mut last = self.last.lock();
         let contents = match self.files.read() {
             Ok(contents) => contents,
-            // Told about once.
+            // Reported once.
             Err(error) => {
                 let first = last.take();
                 return first.map_or(TlsReloaded::Unchanged, |_| TlsReloaded::Refused(error));
@@ -95,7 +94,7 @@ impl Tls {
         Arc::clone(&self.wake)
     }
 
-    /// Follows the files for ever, and tells `report` about every change.
+    /// Follows the files forever, and tells `report` about every change.
     pub async fn follow(self: Arc<Self>, report: impl Fn(&TlsReloaded) + Send + Sync + 'static) {
         let (paths, wake) = (self.files.paths(), self.wake());
         let report = Arc::new(report);
@@ -114,7 +113,7 @@ impl Tls {
         self.files.client_ca.is_some()
     }
 
-    /// Agrees with a client on how to talk, or not, in time.
+    /// Performs the handshake with a client, in time or not at all.
     pub(crate) async fn accept(&self, plain: Plain, within: Duration) -> Option<Stream> {
         let acceptor = TlsAcceptor::from(self.config.load_full());
         let stream = timeout(within, acceptor.accept(plain)).await.ok()?.ok()?;

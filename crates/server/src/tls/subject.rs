@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-/// The common name of a certificate's subject, where it is text that can be shown.
+/// The common name of a certificate's subject, if it is text that can be shown.
 ///
-/// The certificate has been verified, so its form is what it should be; where it is not, there is
-/// no name.
+/// The certificate has been verified, so its form is what it should be; if it is not, there is no
+/// name.
 pub(super) fn common_name(certificate: &[u8]) -> Option<Arc<str>> {
     let (certificate, _) = element(certificate, SEQUENCE)?;
     let (mut fields, _) = element(certificate, SEQUENCE)?;
-    // A version is there or not; a serial number, an algorithm, an issuer and a validity are.
+    // A version may be present; a serial number, an algorithm, an issuer and a validity always are.
     if let Some((_, rest)) = element(fields, VERSION) {
         fields = rest;
     }

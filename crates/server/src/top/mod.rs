@@ -1,4 +1,4 @@
-//! Which keys come most often, and which are denied most often, of late.
+//! Which keys come most often, and which are denied most often, recently.
 
 mod sketch;
 
@@ -14,11 +14,11 @@ use tidegate_wire::admin::{Top, TopKey};
 use crate::metrics::SLOTS;
 use sketch::{COUNTERS, Sketch};
 
-/// Sketches of the busiest keys and of those that are denied, of this minute and the one before.
+/// Sketches of the busiest keys and of the most denied ones, for this minute and the previous one.
 ///
-/// In each minute, each thread counts its first thousand decisions; of those that follow, one in
-/// sixteen, for sixteen. So a count is too large by at most a 256th of all, and beyond the first
-/// thousands it varies as sampling does: of 10,000 by some 4 in a hundred.
+/// In each minute, each thread counts its first thousand decisions; after that one in sixteen,
+/// which counts for sixteen. So a count is too high by at most a 256th of the total, and beyond the
+/// first thousands it varies as sampling does: for 10,000, by about 4 percent.
 #[derive(Debug)]
 pub(crate) struct TopKeys {
     shards: [CachePadded<Shard>; SLOTS],
@@ -43,21 +43,21 @@ struct Sketches {
     previous: Sketch<Label>,
 }
 
-/// What to show of a key.
+/// What to show for a key.
 #[derive(Clone, Debug)]
 struct Label {
     policy: Arc<str>,
     key: Box<str>,
 }
 
-/// Somebody who has asked.
+/// A caller that has asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     /// The subject, as a key of this policy.
     pub(crate) who: Fingerprint,
     pub(crate) policy: &'a Arc<str>,
     pub(crate) subject: Fingerprint,
-    /// The key in clear, where it may be shown.
+    /// The key in clear, if it may be shown.
     pub(crate) entity: Option<&'a str>,
 }
 
@@ -66,7 +66,7 @@ impl TopKeys {
         Self { shards: Default::default() }
     }
 
-    /// Takes note of a decision.
+    /// Records a decision.
     pub(crate) fn observe(&self, slot: usize, seen: Seen<'_>, is_denied: bool) {
         let Some(shard) = self.shards.get(slot) else { return };
         shard.busiest.observe(seen);
@@ -81,7 +81,7 @@ impl TopKeys {
         minutes.for_each(Minutes::turn);
     }
 
-    /// The most frequent keys of this minute and the one before.
+    /// The most frequent keys of this minute and the previous one.
     pub(crate) fn list(&self, most: usize) -> Top {
         let busiest: Vec<_> = self.shards.iter().map(|shard| &shard.busiest).collect();
         let denied: Vec<_> = self.shards.iter().map(|shard| &shard.denied).collect();
@@ -135,8 +135,8 @@ fn total(minutes: &[&Minutes]) -> u64 {
     minutes.iter().map(of).sum()
 }
 
-/// Sketches of different traffic add up, and so do their errors: where a key is missing, it may have
-/// come as often as the smallest that is there.
+/// Sketches of different traffic add up, and so do their errors: a missing key may have come as
+/// often as the smallest that is present.
 fn merge(minutes: &[&Minutes], most: usize) -> Vec<TopKey> {
     let mut merged: HashMap<Fingerprint, (TopKey, u64)> = HashMap::new();
     let mut unseen_in_all = 0_u64;
@@ -172,7 +172,7 @@ fn merge(minutes: &[&Minutes], most: usize) -> Vec<TopKey> {
 
 const COUNTED_ALL: u32 = 1_000;
 const SAMPLED_ONE_IN: u8 = 16;
-/// Of a key that is shown.
+/// For a key that is shown.
 const LONGEST: usize = 64;
 
 #[cfg(test)]

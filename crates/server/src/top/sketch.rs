@@ -7,9 +7,9 @@ use tidegate::Fingerprint;
 
 /// Counts the keys that come most often.
 ///
-/// It has a fixed number of counters. A key that has none takes over the smallest one, and its
-/// count: so a count is never too small, and too large by at most the total divided by the number of
-/// counters. Every key that comes more often than that is in it.
+/// It has a fixed number of counters. A key without one takes over the smallest one, including its
+/// count: so a count is never too low, and too high by at most the total divided by the number of
+/// counters. Every key that comes more often than that is included.
 #[derive(Debug)]
 pub(super) struct Sketch<L> {
     entries: Vec<Entry<L>>,
@@ -26,7 +26,7 @@ pub(super) struct Entry<L> {
     pub(super) who: Fingerprint,
     pub(super) label: L,
     pub(super) count: u64,
-    /// By how much the count may be too large.
+    /// By how much the count may be too high.
     pub(super) error: u64,
     at: usize,
 }
@@ -41,7 +41,7 @@ impl<L> Default for Sketch<L> {
 }
 
 impl<L> Sketch<L> {
-    /// Counts `weight` more of a key. What it is called is asked only when it is new here.
+    /// Adds `weight` to a key's count. Its label is asked for only if it is new here.
     pub(super) fn add(&mut self, who: Fingerprint, weight: u64, label: impl FnOnce() -> L) {
         self.total = self.total.saturating_add(weight);
         if let Some(place) = self.places.get(&who).copied() {
@@ -72,7 +72,7 @@ impl<L> Sketch<L> {
         if self.entries.len() < COUNTERS { 0 } else { self.count_at(0) }
     }
 
-    /// The keys that are here, in no order.
+    /// The keys that are here, in no particular order.
     pub(super) fn entries(&self) -> &[Entry<L>] {
         &self.entries
     }
@@ -103,7 +103,7 @@ impl<L> Sketch<L> {
         }
     }
 
-    /// Of what is not there, more than anything.
+    /// For a missing entry, more than anything.
     fn count_at(&self, at: usize) -> u64 {
         let entry = self.heap.get(at).and_then(|place| self.entries.get(*place));
         entry.map_or(u64::MAX, |entry| entry.count)

@@ -61,7 +61,7 @@ fn lists_are_right_within_the_stated_error_on_a_zipf_load() {
         let bound = total / list.counters;
         for key in keys {
             let count = count_of(key.key.parse().unwrap());
-            // Sampling varies by the root of what is sampled: five times that is never seen.
+            // Sampling varies by the square root of what is sampled: five times that is never seen.
             let chance = 5 * (16 * count).isqrt();
             assert!(key.count + chance >= count, "{key:?} came {count} times");
             assert!(key.count <= count + bound + chance, "{key:?} came {count} times");

@@ -1,4 +1,4 @@
-//! A collector of spans: one call of gRPC, framed by hand on hyper's HTTP/2.
+//! A collector of spans: one gRPC call, framed by hand on hyper's HTTP/2.
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,21 +45,21 @@ pub enum CollectorError {
     /// It cannot be reached.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// It says nothing.
+    /// It does not answer.
     #[error("says nothing for {0:?}")]
     Silent(Duration),
-    /// It says something else than a collector does.
+    /// It answers something that a collector would not.
     #[error("says {0}")]
     Refused(String),
 }
 
 impl Collector {
-    /// Whether it is asked over TLS.
+    /// Whether it is reached over TLS.
     pub const fn is_secure(&self) -> bool {
         self.is_secure
     }
 
-    /// Verifies it by this, if it is asked over TLS.
+    /// Verifies it with this, if it is reached over TLS.
     #[must_use]
     pub fn verified_by(self, mut config: ClientConfig) -> Self {
         config.alpn_protocols = vec![b"h2".to_vec()];
@@ -110,7 +110,7 @@ impl Link {
         Self { collector, open: None }
     }
 
-    /// Sends spans; how many of them were not taken.
+    /// Sends spans; returns how many of them were not accepted.
     pub(super) async fn export(
         &mut self,
         spans: &ExportTraceServiceRequest,
@@ -181,7 +181,7 @@ where
 {
     let shaking = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (open, connection) = shaking.map_err(|error| unreachable(&error))?;
-    // Its errors are those of the calls on it.
+    // Calls on it see its errors.
     tokio::spawn(async { drop(connection.await) });
     Ok(open)
 }

@@ -1,4 +1,4 @@
-//! `traceparent`: what a request is a part of, as its caller says.
+//! `traceparent`: what a request is part of, according to its caller.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl TraceParent {
         Self { trace, span, is_sampled }
     }
 
-    /// That of a request. Two of them are none.
+    /// From a request's headers. Two of them count as none.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(Self::FIELD).iter();
         match (values.next(), values.next()) {
@@ -36,7 +36,8 @@ impl TraceParent {
         }
     }
 
-    /// What is not exactly as it should be is none: the request then begins a trace of its own.
+    /// Anything that is not exactly right counts as none: the request then begins a trace of its
+    /// own.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let (head, rest) = text.split_at_checked(LENGTH)?;
         let &[a, b, b'-', ref ids @ ..] = head else { return None };
@@ -45,7 +46,7 @@ impl TraceParent {
         let ([b'-', span @ ..], [b'-', flags @ ..]) = ids.split_at_checked(17)? else {
             return None;
         };
-        // Later versions may say more, behind another hyphen.
+        // Later versions may say more, after another hyphen.
         let is_whole = rest.is_empty() || (version > 0 && rest.first() == Some(&b'-'));
         let (trace, span, flags) = (hex(trace)?, u64::try_from(hex(span)?).ok()?, hex(flags)?);
         let is_valid = is_whole && version != 0xff && trace != 0 && span != 0;
@@ -67,7 +68,7 @@ impl TraceParent {
         self.is_sampled
     }
 
-    /// The name of the field.
+    /// The name of the header.
     pub const FIELD: &'static str = "traceparent";
 }
 
@@ -85,7 +86,7 @@ impl From<TraceParent> for HeaderValue {
     }
 }
 
-/// Lower case only, as the specification has it.
+/// Lower case only, as the specification requires.
 fn hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0_u128, |number, digit| {
         let digit = match digit {

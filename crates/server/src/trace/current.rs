@@ -1,4 +1,4 @@
-//! The span of the request that a thread is at.
+//! The span of the request that a thread is working on.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -13,7 +13,7 @@ thread_local! {
 }
 
 /// Answers a request within its span, if it has one. Requests take turns on a thread: the span is
-/// there whenever this one has its turn, and back in its place between.
+/// set whenever this one has its turn, and put back in between.
 pub async fn within<F: Future>(
     span: &mut Option<Box<Span>>,
     mut answering: Pin<&mut F>,
@@ -25,7 +25,7 @@ pub async fn within<F: Future>(
     .await
 }
 
-/// Says something about the request that the thread is at, if it has a span.
+/// Adds something to the span of the current request, if it has one.
 pub fn note<T>(say: impl FnOnce(&mut Span) -> T) -> Option<T> {
     let mut span = CURRENT.try_with(Cell::take).ok().flatten()?;
     let said = say(&mut span);
@@ -33,12 +33,12 @@ pub fn note<T>(say: impl FnOnce(&mut Span) -> T) -> Option<T> {
     Some(said)
 }
 
-/// Begins to time a decision, if it is for a request with a span.
+/// Starts timing a decision, if it is for a request with a span.
 pub(crate) fn asked() -> Option<Asked> {
     note(|_| Asked(Stopwatch::start()))
 }
 
-/// A decision that is waited for.
+/// A decision that is being waited for.
 #[derive(Debug)]
 pub(crate) struct Asked(Stopwatch);
 
@@ -49,7 +49,7 @@ impl Asked {
     }
 }
 
-/// A request has its turn on this thread. Over when dropped, also by a panic.
+/// A request has its turn on this thread. Over when dropped, even by a panic.
 struct Turn<'s> {
     place: &'s mut Option<Box<Span>>,
     before: Option<Box<Span>>,

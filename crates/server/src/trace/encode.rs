@@ -1,4 +1,4 @@
-//! Spans as a collector reads them.
+//! Spans, encoded for a collector.
 
 use tidegate_wire::otlp::{
     ExportTraceServiceRequest, InstrumentationScope, KeyValue, Resource, ResourceSpans, ScopeSpans,
@@ -13,7 +13,7 @@ pub(super) fn resource(service: &str) -> Resource {
     let attributes = vec![
         text("service.name", service),
         text("service.version", env!("CARGO_PKG_VERSION")),
-        // Instances of one service are told apart by it.
+        // Distinguishes instances of one service.
         text("service.instance.id", &format!("{:032x}", fastrand::u128(..))),
     ];
     Resource { attributes }

@@ -1,4 +1,4 @@
-//! Brings spans to a collector, and lets nobody wait for it.
+//! Delivers spans to a collector, without making anyone wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,10 @@ use super::queue::Counts;
 use super::{Queue, encode};
 use crate::log::{self, Level};
 
-/// Takes spans from the queue to the collector, as one task of one runtime.
+/// Takes spans from the queue to the collector, as one task on one runtime.
 ///
-/// What a collector does not take is counted and gone: while it is away, spans are not kept for it.
+/// Spans that the collector does not accept are counted and dropped: while it is unavailable, spans
+/// are not kept for it.
 #[derive(Debug)]
 pub struct Exporter {
     queue: Arc<Queue>,
@@ -25,7 +26,7 @@ impl Exporter {
         Self { queue, resource: encode::resource(service) }
     }
 
-    /// Until `stop` resolves, and then once more for what has gathered.
+    /// Runs until `stop` resolves, and then once more for what has gathered.
     pub async fn run(self, collector: Collector, stop: impl Future<Output = ()>) {
         let mut sending = Sending { link: Link::to(collector), failures: 0 };
         let forever = async {
@@ -42,7 +43,7 @@ impl Exporter {
             () = forever => {}
             () = stop => {}
         }
-        // What was under way when it stopped is not waited for.
+        // Whatever was in progress when it stopped is not waited for.
         self.export(&mut sending).await;
     }
 
@@ -70,7 +71,7 @@ impl Exporter {
     }
 }
 
-/// How it goes with the collector.
+/// How things are going with the collector.
 #[derive(Debug)]
 struct Sending {
     link: Link,
@@ -85,7 +86,7 @@ impl Sending {
         }
     }
 
-    /// Said once, and not again until it has gone well between.
+    /// Logged once, and not again until it has worked in between.
     fn failed(&mut self, error: &CollectorError) {
         if self.failures == 0 {
             let message = format!("traces are lost: {} {error}", self.link);
@@ -94,7 +95,7 @@ impl Sending {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// A collector that is away is not asked all the time.
+    /// A collector that is unavailable is not asked all the time.
     fn pause(&self) -> Duration {
         match self.failures {
             0 => Duration::ZERO,

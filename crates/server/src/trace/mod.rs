@@ -1,12 +1,13 @@
-//! What a request did and how long that took, for a collector that speaks OpenTelemetry's protocol.
+//! What a request did and how long that took, for an OpenTelemetry collector.
 //!
-//! A request that is drawn has a [`Span`] from its head to its answer. Transports [begin](Tracer::begin)
-//! and [end](Tracer::end) it, and answer [`within`] it, so that [`App`](crate::App) finds it when it
-//! decides. Finished spans wait in a queue of fixed size until the [`Exporter`] takes them along;
-//! nobody waits for it. Without a tracer a request pays for one look at an `Option`.
+//! A sampled request has a [`Span`] from its head to its answer. Transports [begin](Tracer::begin)
+//! and [end](Tracer::end) it, and answer [`within`] it, so that [`App`](crate::App) finds it when
+//! it decides. Finished spans wait in a queue of fixed size until the [`Exporter`] takes them
+//! along; nobody waits for it. Without a tracer, all that a request pays is one look at an
+//! `Option`.
 //!
-//! A span says which policy spoke, what it said, why, who decided, and how long that took. It never
-//! says who asked: there is no key, no attribute, no path and no header of a request in it.
+//! A span says which policy decided, what, why, on whose word, and how long that took. It never
+//! says who asked: it contains no key, attribute, path or header of a request.
 
 mod collector;
 mod context;
@@ -28,7 +29,7 @@ pub(crate) use queue::{Counts, Queue};
 pub use ratio::Ratio;
 pub use span::Span;
 
-/// Draws the requests that are traced, and takes their spans.
+/// Samples the requests to trace, and takes their spans.
 ///
 /// ```
 /// use tidegate_server::trace::{Collector, Ratio, TraceParent, Tracer};
@@ -49,14 +50,15 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// A tracer, and what brings its spans to a collector, under the name of this service.
+    /// A tracer, and the exporter that delivers its spans to a collector, under the name of this
+    /// service.
     pub fn new(ratio: Ratio, service: &str) -> (Self, Exporter) {
         let queue = Arc::new(Queue::new());
         let exporter = Exporter::new(Arc::clone(&queue), service);
         (Self { ratio, queue }, exporter)
     }
 
-    /// A span, if the caller's is recorded; for whoever has none, if it is drawn.
+    /// A span, if the caller's is recorded; for a caller without one, if the request is sampled.
     pub fn begin(&self, name: &'static str, caller: Option<TraceParent>) -> Option<Box<Span>> {
         let trace = match caller {
             Some(caller) if !caller.is_sampled() => return None,
@@ -66,8 +68,8 @@ impl Tracer {
         Some(Span::begin(name, trace, caller))
     }
 
-    /// The same for a caller whom nobody knows: it may say what its request is a part of, and not
-    /// that more is recorded than was meant to be.
+    /// The same for an untrusted caller: it may say what its request is part of, but cannot cause
+    /// more to be recorded than was meant to be.
     pub fn begin_for_stranger(
         &self,
         name: &'static str,
@@ -79,13 +81,13 @@ impl Tracer {
         }
     }
 
-    /// A new trace, if it is drawn.
+    /// A new trace, if it is sampled.
     fn draw(&self) -> Option<u128> {
         let trace = fastrand::u128(1..);
         self.ratio.draws(trace).then_some(trace)
     }
 
-    /// Takes a span that is over. When there is no room for it, it is counted, and gone.
+    /// Takes a finished span. If there is no room for it, it is counted and dropped.
     pub fn end(&self, span: Box<Span>) {
         self.queue.push(*span.over());
     }

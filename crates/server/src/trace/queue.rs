@@ -1,4 +1,4 @@
-//! Spans that wait for their collector.
+//! Spans waiting for their collector.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 use super::Span;
 use crate::metrics::{SLOTS, slot};
 
-/// A queue of fixed size. Whoever puts a span in it never waits: each worker has a part of its own,
-/// and the exporter is woken up once for many spans.
+/// A queue of fixed size. Adding a span never waits: each worker has a part of its own, and the
+/// exporter is woken up once for many spans.
 #[derive(Debug)]
 pub(crate) struct Queue {
     parts: [CachePadded<Mutex<Vec<Span>>>; SLOTS],
@@ -25,7 +25,7 @@ pub(crate) struct Counts {
     pub(crate) exported: AtomicU64,
     /// There was no room for them.
     pub(crate) dropped: AtomicU64,
-    /// They were sent, and no collector has them.
+    /// They were sent, but no collector has them.
     pub(crate) lost: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Queue {
         self.many.notified().await;
     }
 
-    /// Everything that waits.
+    /// Everything that is waiting.
     pub(crate) fn take(&self) -> Vec<Span> {
         self.parts.iter().flat_map(|part| std::mem::take(&mut *part.lock())).collect()
     }
@@ -70,7 +70,7 @@ impl Counts {
     }
 }
 
-/// Of one part: about a megabyte.
+/// For one part: about a megabyte.
 const MAX_WAITING: usize = 2_048;
 const MANY: usize = 512;
 

@@ -1,9 +1,9 @@
-//! How many traces are recorded.
+//! The share of traces that are recorded.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A part of all traces, between none and all.
+/// A share of all traces, between none and all.
 ///
 /// ```
 /// use tidegate_server::trace::Ratio;
@@ -19,10 +19,10 @@ pub struct Ratio(u128);
 impl Ratio {
     /// Every trace.
     pub const ALL: Self = Self(1 << 64);
-    /// None but those of callers that have theirs recorded.
+    /// Only traces that their callers record.
     pub const NONE: Self = Self(0);
 
-    /// Whether a trace is drawn: by its number, so that all who see it agree.
+    /// Whether a trace is sampled: decided by its number, so that everyone who sees it agrees.
     pub const fn draws(self, trace: u128) -> bool {
         ((trace as u64) as u128) < self.0
     }
@@ -31,7 +31,7 @@ impl Ratio {
 impl FromStr for Ratio {
     type Err = String;
 
-    /// Digits, without a float between them and the number that they mean.
+    /// Digits, without going through a float.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?}: expected a number from 0 to 1, such as 0.01");
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -65,7 +65,7 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// More of them mean nothing, and these fit.
+/// More digits mean nothing, and these fit.
 const MAX_DIGITS: usize = 18;
 
 #[cfg(test)]

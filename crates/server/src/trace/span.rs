@@ -8,13 +8,13 @@ use tidegate_wire::otlp::Value;
 
 use super::TraceParent;
 
-/// A request that is under way, or over.
+/// A request that is in progress, or over.
 #[derive(Debug)]
 pub struct Span {
     pub(super) name: Cow<'static, str>,
     pub(super) trace: u128,
     pub(super) id: u64,
-    /// 0 where there is none.
+    /// 0 if there is none.
     pub(super) parent: u64,
     pub(super) started: Timestamp,
     watch: Stopwatch,
@@ -58,17 +58,17 @@ impl Span {
         })
     }
 
-    /// What a service is told that is asked on behalf of this request.
+    /// The context for a service that is called on behalf of this request.
     pub const fn context(&self) -> TraceParent {
         TraceParent::new(self.trace, self.id, true)
     }
 
-    /// Names it by what is known only later.
+    /// Gives it a name that is known only later.
     pub fn rename(&mut self, name: String) {
         self.name = name.into();
     }
 
-    /// Says something else. It must be bounded, and nothing of a request's.
+    /// Adds an attribute. It must be bounded, and contain nothing from a request.
     pub fn text(&mut self, name: &'static str, text: &str) {
         self.attributes.push((name, Value::StringValue(text.to_owned())));
     }
@@ -79,18 +79,18 @@ impl Span {
         self.attributes.push((name, Value::IntValue(number)));
     }
 
-    /// It was answered over HTTP. What is the client's fault is no failure of ours.
+    /// It was answered over HTTP. The client's fault is not a failure of ours.
     pub fn answered(&mut self, status: http::StatusCode) {
         self.number("http.response.status_code", status.as_u16().into());
         self.is_failed |= status.is_server_error();
     }
 
-    /// It was not done as it should have been.
+    /// It did not go as it should have.
     pub(crate) const fn failed(&mut self) {
         self.is_failed = true;
     }
 
-    /// Takes note of a decision, and of how long it took.
+    /// Records a decision, and how long it took.
     pub(super) fn decided(
         &mut self,
         policy: Option<&str>,

@@ -1,6 +1,7 @@
-//! Heads of HTTP/2 that have come in part, and for how long that may last.
+//! HTTP/2 heads that have arrived in part, and how long that may last.
 //!
-//! While one is not complete nothing else can come on its connection, whatever else is answered there.
+//! While one is incomplete nothing else can arrive on its connection, whatever else is answered
+//! there.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,25 +13,25 @@ use tokio::time::{Sleep, sleep};
 
 use crate::framing::Framing;
 
-/// The number of the head that has come in part; none is zero. Shared by a connection's socket and
-/// its deadline.
+/// The number of the head that has arrived in part; zero for none. Shared by a connection's socket
+/// and its deadline.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Half(Arc<AtomicU32>);
 
 impl Half {
-    /// After bytes were read.
+    /// Called after bytes were read.
     pub(super) fn note(&self, framing: &Framing) {
         self.0.store(framing.unfinished().unwrap_or_default(), Ordering::Relaxed);
     }
 }
 
-/// Resolves when the same head has been there in part for too long.
+/// Resolves when the same head has been incomplete for too long.
 #[derive(Debug)]
 pub(super) struct HalfDeadline {
     half: Half,
     timeout: Duration,
     seen: u32,
-    /// Nearly every head comes in one piece, and needs none.
+    /// Nearly every head arrives in one piece, and needs none.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,4 +1,4 @@
-//! The doors: each takes a listener, an [`App`](crate::App) and a future that ends it.
+//! The transports: each takes a listener, an [`App`](crate::App) and a future that ends it.
 
 pub(crate) mod grpc;
 mod half;

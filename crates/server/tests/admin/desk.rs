@@ -1,4 +1,4 @@
-//! A server's admin listener, and whoever asks it.
+//! A server's admin listener, and a client for it.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl Desk {
         reply.json()
     }
 
-    /// Whether a request of this user passes.
+    /// Whether a request by this user passes.
     pub(crate) async fn passes(&self, user: &str) -> bool {
         let plan = self.app.limiter().plan();
         self.app.settle(&plan.charges(&[("user", user)], Cost::ONE)).await.is_allowed()

@@ -22,7 +22,7 @@ async fn an_override_is_obeyed_at_once_seen_and_removed() {
     assert_eq!(listed["overrides"][0]["key"], "user=42");
     assert_eq!(listed["overrides"][0]["limits"], json!(["5/hour"]));
     assert!(listed["overrides"][0]["expires_in_secs"].as_u64().unwrap() <= 3_600);
-    // A new text keeps it.
+    // It survives a new text.
     let text = FILE.replace("2/hour", "3/hour");
     desk.app.reload(&Source::new("limits.yaml", text).unwrap()).unwrap();
     assert!(!desk.passes("42").await);

@@ -70,7 +70,7 @@ async fn a_cost_that_is_no_number_is_denied_and_not_refused() {
     let server = Server::start(policies).await;
     let ask = |cost| request([RateLimitDescriptor::new([("user", "alice"), ("n", cost)])]);
     assert_eq!(brief(&server.ask(&ask("4")).await), (true, vec![(true, 5)]));
-    // Envoy may let pass what it gets no answer to.
+    // Envoy may let through whatever it gets no answer to.
     assert_eq!(brief(&server.ask(&ask("many")).await), (false, vec![(false, 5)]));
 }
 
@@ -96,7 +96,7 @@ async fn policies_of_ours_see_entries_as_attributes_and_the_domain() {
     let response = server.ask(&request([alice()])).await;
     assert_eq!(response.statuses[0].current_limit.as_ref().unwrap().name, "per-user");
     assert_eq!(brief(&server.ask(&request([alice()])).await), (false, vec![(false, 0)]));
-    // The second limit has been charged for two only: one is left when the minute is over.
+    // The second limit has been charged for only two: one is left when the minute is over.
     server.clock.advance(Span::from_secs(60));
     assert_eq!(brief(&server.ask(&request([alice()])).await).1, [(true, 0)]);
     let response = server.ask(&request([alice()])).await;
@@ -104,7 +104,7 @@ async fn policies_of_ours_see_entries_as_attributes_and_the_domain() {
 
     let elsewhere = RateLimitRequest { domain: "other".to_owned(), ..request([alice()]) };
     assert_eq!(brief(&server.ask(&elsewhere).await), (true, vec![(true, 0)]));
-    // An entry cannot claim another domain.
+    // An entry cannot pretend to be another domain.
     let claims = RateLimitDescriptor::new([("domain", "edge"), ("user", "bob")]);
     let claims = RateLimitRequest { domain: "other".to_owned(), ..request([claims]) };
     assert!(server.ask(&claims).await.statuses[0].current_limit.is_none());
@@ -132,7 +132,7 @@ async fn hits_are_those_of_the_descriptor_and_zero_only_looks() {
     }
     let mixed = RateLimitRequest { hits_addend: 2, ..request([hits(user(), 1)]) };
     assert_eq!(brief(&server.ask(&mixed).await).1, [(true, 0)]);
-    // A look finds that nothing is left: whoever only looks before it pays is told now.
+    // A peek finds that nothing is left: a caller that only peeks before it pays is told now.
     let response = server.ask(&request([hits(user(), 0)])).await;
     assert_eq!(brief(&response), (false, vec![(false, 0)]));
     assert_eq!(header(&response, "retry-after"), Some("60"));
@@ -178,7 +178,7 @@ async fn a_descriptor_may_bring_its_own_limit() {
         let limit = response.statuses[0].current_limit.as_ref().unwrap();
         assert_eq!((limit.requests_per_unit, limit.unit()), (5, Unit::Hour));
         assert_eq!(header(&response, "ratelimit-policy"), Some(r#""override";q=5;w=3600"#));
-        // Another limit in the same window finds the count; others are others.
+        // Another limit in the same window finds the count; others do not.
         let seven = request([limited("alice", 7, RateLimitUnit::Hour)]);
         assert_eq!(brief(&server.ask(&seven).await).1, [(true, 1)]);
         let daily = request([limited("alice", 7, RateLimitUnit::Day)]);

@@ -20,7 +20,7 @@ fn start(envoy: &Path, limiter: u16, change: impl Fn(String) -> String) -> (Daem
         .replace("port_value: 10000", &format!("port_value: {port}"))
         .replace("port_value: 10001", &format!("port_value: {app}"))
         .replace("port_value: 8081", &format!("port_value: {limiter}"))
-        // What a busy machine takes is not what is tested.
+        // How long a busy machine takes is not what is tested.
         .replace("timeout: 0.02s", "timeout: 5s");
     let daemon = Daemon::start(envoy, |directory, command| {
         std::fs::write(directory.join("envoy.yaml"), text).unwrap();
@@ -60,11 +60,11 @@ async fn envoy_lets_through_and_refuses_and_shows_our_fields() {
         assert_eq!(status, 429, "{head}");
         assert!(head.contains("retry-after: 60"), "{head}");
         assert!(head.contains("ratelimit: \"per-user\";r=0;t=60"), "{head}");
-        // Envoy's own fields come from the statuses.
+        // Envoy's own headers come from the statuses.
         assert!(head.contains("x-ratelimit-limit: 3, 3;w=60;name=\"per-user\""), "{head}");
         assert!(head.contains("x-ratelimit-reset: 60"), "{head}");
         assert_eq!(get(port, "bob").0, 200);
-        // A header that is no UTF-8 buys nothing.
+        // A header that is not UTF-8 gains nothing.
         let strange = || get_bytes(port, b"\xff\xfe");
         let statuses: Vec<_> = (0..4).map(|_| strange()).collect();
         assert_eq!(statuses, [200, 200, 200, 429]);

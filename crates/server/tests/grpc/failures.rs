@@ -55,10 +55,10 @@ async fn each_policy_says_what_happens() {
     }
     assert_eq!(brief(&server.ask(&request([entry("c", "x")])).await), (true, vec![(true, 0)]));
     assert_eq!(brief(&server.ask(&request([entry("c", "x")])).await), (false, vec![(false, 0)]));
-    // Of two descriptors, only that of the policy that is closed is over its limit.
+    // Of two descriptors, only the closed policy's is over its limit.
     let both = server.ask(&request([entry("b", "x"), entry("a", "x")])).await;
     assert_eq!(brief(&both), (false, vec![(true, 0), (false, 0)]));
-    // What cannot be given back is no error.
+    // A refund that is not possible is no error.
     assert!(brief(&server.ask(&request([refund(entry("c", "x"), 1)])).await).0);
     let mut own = entry("d", "x");
     own.limit = Some(RateLimitOverride { requests_per_unit: 1, unit: 2 });
@@ -76,7 +76,7 @@ async fn a_client_waits_no_longer_than_it_wants_to() {
     let body = framed(&request([entry("c", "x")]));
     let reply = client.send(head, body.clone()).await.unwrap();
     assert_eq!(reply.refusal(), (4, "no decision within 20ms".to_owned()));
-    // And not for ever when it does not say.
+    // And not forever if it does not say.
     let reply = client.call(METHOD, body).await;
     assert_eq!(reply.refusal(), (4, "no decision within 200ms".to_owned()));
 }

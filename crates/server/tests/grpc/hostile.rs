@@ -86,7 +86,7 @@ async fn garbage_and_other_protocols_end_their_connection_only() {
         b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03",
         b"\0\0\0\0",
         &[0xff; 4_096],
-        // A frame of 16 MB, a frame of a kind that nobody knows, and a continuation of nothing.
+        // A frame of 16 MB, a frame of an unknown kind, and a continuation of nothing.
         &[&preface[..], &[0xff; 9]].concat(),
         &[&preface[..], b"\0\0\0\xee\0\0\0\0\x01"].concat(),
         &continuation,
@@ -173,7 +173,7 @@ async fn who_does_not_speak_or_not_finish_is_let_go() {
     let response = soon(response).await.unwrap();
     assert_eq!(response.headers()["grpc-status"], "4");
     assert_eq!(response.headers()["grpc-message"], "no decision within 300ms");
-    // Idles; it is told that the connection ends, and can begin another.
+    // Idles; it is told that the connection ends, and can start another.
     client.ask(&good()).await;
     let idle = soon(async {
         loop {
@@ -192,7 +192,7 @@ async fn a_head_that_does_not_end_is_cut_off() {
     let config = Config { header_timeout: SHORT, ..Config::default() };
     let server = Server::with(LIMITS, config).await;
     let hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    // Some of a frame; a whole one that says that the head goes on.
+    // Part of a frame; a whole one that says that the head goes on.
     for part in [&b"\0\0\x02\x01"[..], b"\0\0\x02\x01\0\0\0\0\x01\x83\x86"] {
         let mut slow = TcpStream::connect(server.address).await.unwrap();
         slow.write_all(&[hello, part].concat()).await.unwrap();
@@ -210,7 +210,7 @@ async fn a_stopping_server_finishes_what_it_has_begun() {
     let (response, mut stream) =
         client.0.clone().ready().await.unwrap().send_request(post(METHOD), false).unwrap();
     stream.send_data(body.slice(..7), false).unwrap();
-    // The stream is known to the server once a later one is answered.
+    // The server knows about the stream once a later one is answered.
     client.ask(&good()).await;
     server.stop();
     let refused = async {

@@ -56,7 +56,7 @@ async fn each_pays_for_itself_when_told_so() {
 
 #[tokio::test]
 async fn a_charge_after_the_fact_takes_what_is_left() {
-    // As a gateway for language models: look before, pay for the tokens afterwards.
+    // Like a gateway for language models: peek first, pay for the tokens afterwards.
     let server = each().await;
     let (look, pay) = (|| request([hits(user(), 0)]), |tokens| request([hits(user(), tokens)]));
     assert_eq!(brief(&server.ask(&look()).await), (true, vec![(true, 10)]));
@@ -64,7 +64,7 @@ async fn a_charge_after_the_fact_takes_what_is_left() {
     assert_eq!(brief(&server.ask(&look()).await), (true, vec![(true, 3)]));
     assert_eq!(brief(&server.ask(&pay(8)).await), (false, vec![(false, 0)]));
     assert_eq!(brief(&server.ask(&look()).await), (false, vec![(false, 0)]));
-    // Also when it is more than there ever is.
+    // Even if it is more than there ever is.
     assert_eq!(
         brief(&server.ask(&request([hits(entry("user", "bob"), 99)])).await).1,
         [(false, 0)]

@@ -73,7 +73,7 @@ impl Server {
 #[derive(Clone)]
 pub(crate) struct Client(pub(crate) SendRequest<Bytes>);
 
-/// What a call is answered with.
+/// The answer to a call.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) http: u16,
@@ -165,12 +165,12 @@ pub(crate) fn entry(key: &str, value: &str) -> RateLimitDescriptor {
     RateLimitDescriptor::new([(key, value)])
 }
 
-/// The same, with hits of its own.
+/// The same, with its own hits.
 pub(crate) fn hits(descriptor: RateLimitDescriptor, hits: u64) -> RateLimitDescriptor {
     RateLimitDescriptor { hits_addend: Some(hits), ..descriptor }
 }
 
-/// The same, to give back.
+/// The same, as a refund.
 pub(crate) fn refund(descriptor: RateLimitDescriptor, amount: u64) -> RateLimitDescriptor {
     RateLimitDescriptor { is_negative_hits: true, ..hits(descriptor, amount) }
 }
@@ -181,13 +181,13 @@ pub(crate) fn brief(response: &RateLimitResponse) -> (bool, Vec<(bool, u32)>) {
     (response.overall_code() == Code::Ok, response.statuses.iter().map(one).collect())
 }
 
-/// A field that the client of Envoy is to see.
+/// A header that Envoy's client is to see.
 pub(crate) fn header<'r>(response: &'r RateLimitResponse, name: &str) -> Option<&'r str> {
     let found = response.response_headers_to_add.iter().find(|header| header.key == name);
     found.map(|header| header.value.as_str())
 }
 
-/// A test that waits for ever says less than one that fails.
+/// A test that waits forever says less than one that fails.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(20), future).await.expect("an answer within 20 s")
 }

@@ -1,6 +1,6 @@
 //! The examples under `examples/proxies`, each with the real proxy in front of us, asked by curl.
 //!
-//! The files are those that are shipped: only the ports are others.
+//! The files are the ones that are shipped; only the ports differ.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -16,14 +16,14 @@ use tidegate_testkit::{Daemon, free_port, peer, wait_until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// An example, and what is known of its proxy.
+/// An example, and what is known about its proxy.
 struct Example {
     name: &'static str,
     files: &'static [&'static str],
     arguments: &'static [&'static str],
     /// Whether allowed answers show how the limits stand.
     shows_allowed: bool,
-    /// The status of a request while Tidegate is away: 200 where the example says open.
+    /// The status of a request while Tidegate is unavailable: 200 if the example says open.
     without_us: u16,
 }
 
@@ -36,7 +36,7 @@ async fn nginx() {
         shows_allowed: true,
         without_us: 200,
     };
-    // In tests the directory may be root's alone, and root is no user for others.
+    // In tests the directory may belong to root alone, and root is no user for others.
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
     // Without a master, whose workers would go on when it is killed.
     let alone = "daemon off; master_process off;";

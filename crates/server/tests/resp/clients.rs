@@ -1,4 +1,4 @@
-//! Clients of others, as they are.
+//! Third-party clients, as they are.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tidegate_testkit::{peer, peers};
 
 use crate::support::Server;
 
-/// Runs a program to its end, and says what it has printed.
+/// Runs a program to its end, and returns what it has printed.
 #[track_caller]
 fn run(program: &Path, prepare: impl FnOnce(&mut Command), input: &str) -> String {
     let mut command = Command::new(program);
@@ -42,7 +42,7 @@ fn redis_cli() {
     let named = cli(&["-3", "RL.PEEK", "demo", "alice"], "");
     assert!(named.contains("remaining 9") || named.contains("remaining\n9"), "{named}");
     assert!(cli(&["RL.CHECK", "nope", "x"], "").contains("unknown policy \"nope\""));
-    // As people use it: it asks for COMMAND DOCS first, and then for what they type.
+    // The way people use it: it asks for COMMAND DOCS first, and then for what they type.
     let typed = cli(&[], "RL.REFUND demo alice 1\nRL.PEEK demo alice\nECHO \"two words\"\nQUIT\n");
     assert!(
         typed.contains("OK") && typed.contains("10\n10\n") && typed.contains("two words"),
@@ -123,7 +123,7 @@ const assert = require("assert");
   assert.deepEqual(await client.call("CL.THROTTLE", "js", 1, 1, 60), [0, 2, 1, -1, 60]);
   const pipeline = client.pipeline();
   for (let i = 0; i < 12; i++) pipeline.call("RL.CHECK", "demo", "js");
-  // With RESP3, a map is to ioredis a list of names and values.
+  // With RESP3, ioredis treats a map as a list of names and values.
   const values = (answer) => (answer.length == 12 ? answer.filter((_, at) => at % 2) : answer);
   const answers = (await pipeline.exec()).map(([error, answer]) => values(answer));
   assert.deepEqual(answers[0], [1, 10, 9, -1, 120000, "within_limit"]);

@@ -27,7 +27,7 @@ fn throttle_answers_as_redis_cell_does() {
     assert_eq!(ask(1), [1, 5, 0, 1, 5]);
     server.clock.advance(Span::from_millis(2_900));
     assert_eq!(ask(1), [0, 5, 2, -1, 3]);
-    // A look takes nothing.
+    // A peek takes nothing.
     assert_eq!(ask(0), [0, 5, 2, -1, 3]);
     assert_eq!(ask(0), [0, 5, 2, -1, 3]);
     assert_eq!(ask(5), [1, 5, 2, 3, 3]);
@@ -97,7 +97,7 @@ fn with_resp3_decisions_are_maps() {
          $14\r\nretry_after_ms\r\n:-1\r\n$14\r\nreset_after_ms\r\n:120000\r\n\
          $6\r\nreason\r\n$12\r\nwithin_limit\r\n",
     );
-    // As redis-cell has it, whatever the protocol.
+    // As in redis-cell, whatever the protocol.
     client.send("CL.THROTTLE k 0 1 9\r\nCLIENT GETNAME\r\nCONFIG GET x\r\n");
     client.expect("*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:9\r\n_\r\n%0\r\n");
     client.send("HELLO 2\r\n");

@@ -31,7 +31,7 @@ fn what_breaks_the_protocol_is_told_so_and_hung_up_on() {
         (b"ECHO \"x\r\n", "unbalanced quotes in request"),
         (&[b'x'; 17_000], "too big inline request: expected at most 16384 bytes"),
     ] {
-        // Also when much more comes behind it, which nobody reads.
+        // Also if much more follows, which nobody reads.
         for behind in [0, 300_000] {
             let mut client = server.raw();
             client.send(b"*1\r\n$4\r\nPING\r\n");

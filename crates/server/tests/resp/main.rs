@@ -1,4 +1,5 @@
-//! The Redis protocol over real sockets: commands, pipelines, clients of others, and hostile ones.
+//! The Redis protocol over real sockets: commands, pipelines, third-party clients, and hostile
+//! ones.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

@@ -89,7 +89,7 @@ fn a_redis_behind_us_is_asked_in_order() {
     let redis = Redis::start();
     let config: RedisConfig = redis.url().parse().unwrap();
     let server = Server::on(|| {
-        // Patience is not what this is about.
+        // This is not about patience.
         RedisStore::builder(config).deadline(Duration::from_secs(10)).build()
     });
     let mut client = server.connect();

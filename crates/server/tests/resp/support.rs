@@ -38,7 +38,7 @@ impl Server {
         Self::of(|| store, config, clock)
     }
 
-    /// With a store that is made where it is used.
+    /// With a store that is created where it is used.
     pub(crate) fn on<S: Store + 'static>(store: impl FnOnce() -> S + Send + 'static) -> Self {
         Self::of(store, Config::default(), ManualClock::at(Timestamp::ZERO))
     }
@@ -96,7 +96,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic in it is the test's failure, unless that has one already.
+            // A panic in it fails the test, unless that has failed already.
             let joined = thread.join();
             assert!(joined.is_ok() || thread::panicking(), "the server panicked");
         }
@@ -126,7 +126,7 @@ impl Raw {
         self.0.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Reads as much as is expected, and fails where it is something else.
+    /// Reads as much as is expected, and fails if it is something else.
     #[track_caller]
     pub(crate) fn expect(&mut self, expected: &str) {
         let mut bytes = vec![0; expected.len()];
@@ -151,5 +151,5 @@ impl Raw {
     }
 }
 
-/// A test that waits for ever says less than one that fails.
+/// A test that waits forever says less than one that fails.
 const PATIENCE: Duration = Duration::from_secs(20);

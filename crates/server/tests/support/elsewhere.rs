@@ -1,4 +1,4 @@
-//! A store at the other end of a wire, which answers when it may.
+//! A remote store, which answers when it is allowed to.
 
 use std::pin::Pin;
 

@@ -108,7 +108,7 @@ impl Client {
         self.0.flush().await.unwrap();
     }
 
-    /// Says something to a server that may not listen. Whether it did.
+    /// Sends something to a server that may not listen. Returns whether it did.
     pub(crate) async fn try_send(&mut self, text: &str) -> bool {
         self.try_send_bytes(text.as_bytes()).await
     }
@@ -118,7 +118,7 @@ impl Client {
         soon(said).await
     }
 
-    /// Says that it has said all.
+    /// Signals that it has sent everything.
     pub(crate) async fn finish(&mut self) {
         self.0.shutdown().await.unwrap();
     }
@@ -144,7 +144,7 @@ impl Client {
         self.reply().await
     }
 
-    /// A request without a body, with these lines for fields.
+    /// A request without a body, with these header lines.
     pub(crate) async fn ask(&mut self, method: &str, path: &str, fields: &str) -> Reply {
         self.send(&format!("{method} {path} HTTP/1.1\r\nhost: test\r\n{fields}\r\n")).await;
         self.reply().await
@@ -159,7 +159,7 @@ impl Client {
         soon(self.read_reply()).await
     }
 
-    /// The whole answer to the byte, but for its one date.
+    /// The whole answer to the byte, except for its one date.
     pub(crate) async fn dateless(&mut self) -> String {
         let (mut text, mut dates, mut length) = (String::new(), 0, 0);
         loop {
@@ -180,12 +180,12 @@ impl Client {
         text + &String::from_utf8(self.bytes(length).await).unwrap()
     }
 
-    /// The status of an answer whose head is all that is read.
+    /// The status of an answer of which only the head is read.
     pub(crate) async fn status(&mut self) -> u16 {
         soon(self.line()).await.split(' ').nth(1).unwrap().parse().unwrap()
     }
 
-    /// The value of a field further down in that head.
+    /// The value of a header further down in that head.
     pub(crate) async fn header(&mut self, name: &str) -> String {
         loop {
             let line = soon(self.line()).await;
@@ -267,7 +267,7 @@ fn post_to(path: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
-/// A test that waits for ever says less than one that fails.
+/// A test that waits forever says less than one that fails.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(10), future).await.expect("an answer within 10 s")
 }

@@ -1,11 +1,12 @@
 //! How often an algorithm is wrong, and what it costs: measured over a large population.
 //!
-//! A decision is *wrong* when it differs from the exact rule, applied to what the same algorithm
-//! admitted before: allowed although the window was full, or denied although it was not. That judges
-//! every decision by its own past, so that one mistake is not counted again in all that follow.
+//! A decision is *wrong* if it differs from the exact rule, applied to what the same algorithm
+//! admitted before: allowed although the window was full, or denied although it was not. That
+//! judges every decision by its own past, so that one mistake is not counted again in every
+//! decision that follows.
 //!
-//! The *estimate* is the sliding-window counter as Cloudflare measured it: every request is counted,
-//! whether it passes or not, and the estimated rate is compared with the real one.
+//! The *estimate* is the sliding-window counter as Cloudflare measured it: every request is
+//! counted, whether it passes or not, and the estimated rate is compared with the real one.
 
 mod population;
 mod report;
@@ -38,18 +39,19 @@ use crate::Progress;
 pub struct Accuracy {
     /// The limit.
     pub quota: Quota,
-    /// Sources, in each population.
+    /// Sources in each population.
     pub sources: u64,
-    /// Requests of all of them together, about.
+    /// The approximate number of requests of all of them together.
     pub requests: u64,
-    /// How requests of a source come.
+    /// How the requests of a source arrive.
     pub arrivals: Arrivals,
-    /// Of all that is random. The same seed gives the same figures, on any number of cores.
+    /// The seed for everything random. The same seed gives the same figures, on any number of
+    /// cores.
     pub seed: u64,
 }
 
 impl Accuracy {
-    /// From as many sources as Cloudflare had, and a quarter of the requests.
+    /// As many sources as Cloudflare had, and a quarter of the requests.
     pub const fn new(quota: Quota) -> Self {
         Self {
             quota,
@@ -75,14 +77,14 @@ pub struct Findings {
 pub struct Group {
     /// The population they belong to.
     pub population: Population,
-    /// How fast they are, as a multiple of the limit; `None` where each has its own rate.
+    /// How fast they are, as a multiple of the limit; `None` if each has its own rate.
     pub rate: Option<f64>,
-    /// What came of it.
+    /// The results.
     pub tally: Tally,
 }
 
 impl Findings {
-    /// All of a population.
+    /// The sum over a population.
     pub fn total(&self, population: Population) -> Tally {
         let groups = self.groups.iter().filter(|group| group.population == population);
         groups.fold(Tally::default(), |sum, group| sum.merged(&group.tally))
@@ -94,7 +96,7 @@ impl Accuracy {
     ///
     /// # Errors
     ///
-    /// When an algorithm does not take the quota.
+    /// If an algorithm does not accept the quota.
     pub fn run(&self, progress: &Progress) -> Result<Findings, QuotaError> {
         let populations = [Population::Zipf, Population::Near];
         progress.expect(self.sources.saturating_mul(populations.len() as u64));
@@ -113,8 +115,8 @@ impl Accuracy {
         Ok(Findings { asked: *self, groups })
     }
 
-    /// A tally for each group. Sources do not know of each other, and sums do not depend on their
-    /// order, so it does not matter who measures which.
+    /// A tally for each group. Sources are independent of each other, and sums do not depend on
+    /// their order, so it does not matter which thread measures which.
     fn measure(&self, population: Population, bench: &Bench, progress: &Progress) -> Vec<Tally> {
         let groups = population.rates().len().max(1);
         let people = population.people(self);

@@ -12,15 +12,15 @@ use crate::traffic::{Shape, Stream, Traffic as _, seconds};
 /// How fast sources are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Population {
-    /// As in the wild: the n-th busiest comes n^0.8 times less often than the first, who comes at a
-    /// hundred times the limit. So 316 are above it, however many there are.
+    /// As in the wild: the n-th busiest comes n^0.8 times less often than the first, which comes at
+    /// a hundred times the limit. So 316 are above it, however many there are.
     Zipf,
     /// The hard one: all are within a factor of four of the limit, where estimates matter.
     Near,
 }
 
 impl Population {
-    /// What it is called.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Zipf => "zipf",
@@ -28,7 +28,7 @@ impl Population {
         }
     }
 
-    /// The rates of its groups, as multiples of the limit; none where each source has its own.
+    /// The rates of its groups, as multiples of the limit; empty if each source has its own.
     pub const fn rates(self) -> &'static [f64] {
         match self {
             Self::Zipf => &[],
@@ -44,7 +44,7 @@ impl Population {
         }
     }
 
-    /// How many of so many are above the limit.
+    /// How many of this many sources are above the limit.
     pub fn above(self, sources: u64) -> u64 {
         (0..sources).filter(|number| self.rate(*number) > 1.0).count() as u64
     }
@@ -73,7 +73,7 @@ impl Population {
     }
 }
 
-/// How requests of one source come.
+/// How the requests of one source arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// Independently.
@@ -108,14 +108,14 @@ pub(super) struct People {
     population: Population,
     window: Span,
     span: Span,
-    /// Requests a second at the limit.
+    /// Requests per second at the limit.
     per_second: f64,
     arrivals: Arrivals,
     seed: u64,
 }
 
 impl People {
-    /// When the `number`th source comes; from some moment of a window on.
+    /// When the `number`th source comes, starting at some moment within a window.
     pub(super) fn draw(&self, number: u64, times: &mut Vec<Timestamp>) {
         let mut random = Random::nth(self.seed, number);
         let offset = Span::from_micros(random.below(self.window.as_micros()));

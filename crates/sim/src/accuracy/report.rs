@@ -10,7 +10,7 @@ use crate::report::{
 use crate::traffic::Model;
 
 impl Findings {
-    /// The trade-off of the algorithms, and the counter beside Cloudflare's figures.
+    /// The trade-offs of the algorithms, and the counter beside Cloudflare's figures.
     pub fn report(&self) -> Report {
         let asked = &self.asked;
         let (zipf, near) = (self.total(Population::Zipf), self.total(Population::Near));

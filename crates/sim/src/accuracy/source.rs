@@ -9,12 +9,12 @@ use crate::Trailing;
 use crate::decide::decide_all;
 use crate::stopwatch::Stopwatch;
 
-/// What is needed to measure sources, and is used again for each. All of a source fits the cache.
+/// What is needed to measure sources, reused for each. All of a source fits in the cache.
 #[derive(Clone)]
 pub(super) struct Bench {
     quota: Quota,
     limits: Vec<Limit>,
-    /// Counts everything and never denies, so that its remaining quota tells its estimate.
+    /// Counts everything and never denies, so that its remaining quota reveals its estimate.
     counter: SlidingWindow,
     times: Vec<Timestamp>,
     decisions: Vec<bool>,
@@ -39,7 +39,7 @@ impl Bench {
         people.draw(number, &mut self.times);
     }
 
-    /// What everyone makes of them.
+    /// What each algorithm makes of them.
     pub(super) fn measure(&mut self, tally: &mut Tally) {
         tally.sources += 1;
         tally.requests += self.times.len() as u64;
@@ -60,7 +60,7 @@ impl Bench {
         let (mut highest, mut highest_estimate) = (0, 0);
         self.trailing.clear();
         for now in &self.times {
-            // Both with the request itself, which is what the limit is compared with.
+            // Both including the request itself, which is what the limit is compared with.
             let estimate = MAX_COUNT - self.counter.probe(&state, Cost::PEEK, *now).remaining + 1;
             let real = self.trailing.count(*now) + 1;
             let _ = self.counter.commit(&mut state, Cost::ONE, *now);

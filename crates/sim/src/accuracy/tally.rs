@@ -2,7 +2,7 @@
 
 use tidegate::AlgorithmKind;
 
-/// What came of some sources.
+/// The results for some sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How many sources there were.
@@ -20,15 +20,15 @@ pub struct Tally {
 pub struct AlgorithmTally {
     /// Requests that passed.
     pub admitted: u64,
-    /// Of them, those that passed although the window was full.
+    /// Of those, requests that passed although the window was full.
     pub too_many: u64,
     /// Requests that were denied although the window was not full.
     pub too_strict: u64,
     /// The fullest window.
     pub worst: u64,
-    /// What deciding took.
+    /// The time spent deciding.
     pub nanos: u64,
-    /// What all states took at the end, with what tells them apart.
+    /// The memory of all states at the end, including what identifies them.
     pub bytes: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct EstimateTally {
     /// The sum of all differences between the estimated and the real rate, in millionths of the
     /// real one.
     pub difference: u128,
-    /// Sources that were above the limit, and never found out.
+    /// Sources that were above the limit, and were never found to be.
     pub missed: u64,
     /// By how much, at most: their highest rate in millionths of the limit.
     pub missed_at: u64,

@@ -1,23 +1,23 @@
-//! Requests of a piece of a log: fields by their place in the text, nothing copied.
+//! Requests in a piece of a log: fields by their place in the text, nothing copied.
 
 use tidegate::{Attributes, Timestamp};
 
 use super::names::Names;
 use super::time::read_time;
 
-/// A piece of a log, taken apart.
+/// A piece of a log, parsed.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// Which of several files it is of.
+    /// Which of several files it belongs to.
     pub(super) file: usize,
     text: Vec<u8>,
-    /// What could not be used as it stands in the text.
+    /// Values that could not be used as they stand in the text.
     extra: Vec<u8>,
     /// For each row, one for each wanted attribute.
     fields: Vec<Field>,
     width: usize,
     pub(super) rows: Vec<Row>,
-    /// Lines that are no requests.
+    /// Lines that are not requests.
     pub(super) malformed: u64,
     /// The first of those.
     pub(super) examples: Vec<Malformed>,
@@ -32,7 +32,7 @@ pub(super) struct Row {
     pub(super) line: u64,
 }
 
-/// A line that is none.
+/// A line that is not a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Malformed {
     pub(super) line: u64,
@@ -52,7 +52,7 @@ impl Field {
 }
 
 impl Block {
-    /// Takes lines apart by `parse`, which fills a row, or says why it cannot.
+    /// Parses lines with `parse`, which fills a row, or says why it cannot.
     pub(super) fn parse(
         names: &Names,
         file: usize,
@@ -160,7 +160,7 @@ impl Fill<'_> {
         }
     }
 
-    /// When it was, where the text says so.
+    /// The time, if the text gives one.
     pub(super) fn put_time(&mut self, rank: u8, text: &[u8]) {
         if let Some(at) = read_time(text) {
             self.set_time(rank, at);
@@ -197,9 +197,9 @@ impl Fill<'_> {
 /// Where a value is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Found {
-    /// It is a part of the line.
+    /// It is part of the line.
     InLine,
-    /// It had to be made of the line, and must be kept.
+    /// It had to be derived from the line, and must be kept.
     Elsewhere,
 }
 
@@ -225,9 +225,9 @@ impl Attributes for Request<'_> {
     }
 }
 
-/// Lines that are no requests and are shown, of all that are counted.
+/// How many of the lines that are not requests are shown; all are counted.
 pub(super) const MOST_EXAMPLES: usize = 5;
 /// The longest line that can be a request.
 const MOST_LINE: usize = 64 << 10;
-/// What is taken out of a whole request line is used where nothing says it better.
+/// What is taken from a whole request line is used only if nothing says it better.
 const WORSE: u8 = 50;

@@ -13,7 +13,7 @@ pub(super) struct Chunks<R> {
 
 /// Whole lines.
 pub(super) struct Chunk {
-    /// The number of the first, from one.
+    /// The number of the first line, from one.
     pub(super) line: u64,
     pub(super) text: Vec<u8>,
 }

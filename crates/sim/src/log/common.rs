@@ -9,7 +9,7 @@ pub(super) fn parse(line: &[u8], fill: &mut Fill<'_>) -> Result<(), &'static str
     let names = fill.names;
     let (ip, rest) = word(line);
     let (_, rest) = word(rest);
-    // The user may have spaces, so what counts is where the time begins.
+    // The user may contain spaces, so what counts is where the time begins.
     let open = memchr::memchr(b'[', rest).ok_or("it has no [time]")?;
     let (user, rest) = rest.split_at_checked(open).ok_or("it has no [time]")?;
     let close = memchr::memchr(b']', rest).ok_or("its [time] does not end")?;
@@ -40,7 +40,7 @@ fn word(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at_checked(end).unwrap_or((text, b""))
 }
 
-/// What stands in quotes, and what follows it. A quote within is behind a backslash.
+/// What stands in quotes, and what follows it. A quote inside is escaped with a backslash.
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_start().strip_prefix(b"\"")?;
     let mut from = 0;

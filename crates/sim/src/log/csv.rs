@@ -1,9 +1,9 @@
-//! Comma-separated values under a line of names; also with semicolons or tabs.
+//! Comma-separated values under a header line; also with semicolons or tabs.
 
 use super::block::{Fill, Found};
 use super::names::{Meaning, Names};
 
-/// What the line of names says.
+/// What the header line says.
 #[derive(Debug)]
 pub(super) struct Header {
     delimiter: u8,
@@ -11,7 +11,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// `None` when the line names no time: it is no header then.
+    /// `None` if the line names no time: then it is not a header.
     pub(super) fn read(line: &[u8], names: &Names) -> Option<Self> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let delimiter = [b',', b'\t', b';']
@@ -56,7 +56,7 @@ impl Header {
     }
 }
 
-/// Calls `each` with every field, and whether it is a copy; `None` when a quote does not end.
+/// Calls `each` with every field, and whether it is a copy; `None` if a quote does not end.
 fn each_field(
     line: &[u8],
     delimiter: u8,

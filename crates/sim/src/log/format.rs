@@ -20,11 +20,11 @@ use super::{common, json};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Common or combined, as nginx, Apache, Traefik and others write.
+    /// Common or combined, as written by nginx, Apache, Traefik and others.
     Common,
     /// A JSON object in each line.
     Json,
-    /// Values under a line of names.
+    /// Values under a header line.
     Csv,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// All that is needed to read lines.
+/// Everything that is needed to read lines.
 #[derive(Debug)]
 pub(super) enum Layout {
     Common,
@@ -72,7 +72,7 @@ pub(super) enum Layout {
 }
 
 impl Layout {
-    /// By what the first lines look like, unless somebody knows.
+    /// Detected from the first lines, unless it is given.
     pub(super) fn of(format: Option<Format>, start: &[u8], names: &Names) -> Option<Self> {
         let lines = || start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         let first = lines().find(|line| !line.is_empty()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Logs that never were, for trying things out: the same for the same seed.
+//! Synthetic logs, for trying things out: the same for the same seed.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ use crate::traffic::{Shape, Stream, Traffic as _};
 pub struct Generator {
     /// How many lines.
     pub lines: u64,
-    /// Of all that is random.
+    /// The seed for everything random.
     pub seed: u64,
     /// How they are written.
     pub format: Format,
@@ -50,7 +50,7 @@ impl Generator {
     ///
     /// # Errors
     ///
-    /// When nobody takes it.
+    /// If it cannot be written.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let mut out = io::BufWriter::with_capacity(1 << 20, out);
         if self.format == Format::Csv {
@@ -94,7 +94,7 @@ fn hit(at: Timestamp, source: u32, paths: &Zipf, random: &mut Random) -> Hit {
             agent,
         };
     }
-    // One in fifty took a while, and is written down late.
+    // One in fifty took a while, and is logged late.
     let late = if random.below(50) == 0 { random.below(3_000_000) } else { 0 };
     let mixed = Random::nth(0x1b, u64::from(source)).bits().to_le_bytes();
     let (method, path) = PATHS[paths.pick(random)];

@@ -21,7 +21,7 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// When it cannot be opened.
+    /// If it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, LogError> {
         let name = path.display().to_string();
         let open = |name: &str| {
@@ -36,12 +36,12 @@ impl Input {
         open(&name).map_err(|error| LogError::Open { name, error })
     }
 
-    /// What is piped in.
+    /// Standard input.
     pub fn stdin() -> Self {
         Self { name: "standard input".to_owned(), reader: Box::new(io::stdin()), length: None }
     }
 
-    /// What is in memory.
+    /// Bytes in memory.
     pub fn bytes(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         let length = Some(bytes.len() as u64);
@@ -53,7 +53,7 @@ impl Input {
         &self.name
     }
 
-    /// Its bytes, if that is known.
+    /// Its length in bytes, if known.
     pub(super) const fn length(&self) -> Option<u64> {
         self.length
     }
@@ -81,7 +81,7 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// Says how much was read.
+/// Reports how much was read.
 struct Counted<'p, R> {
     reader: R,
     progress: &'p Progress,

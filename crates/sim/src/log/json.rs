@@ -1,4 +1,4 @@
-//! A JSON object in each line: nginx's, Envoy's, Caddy's and our own gateway's.
+//! A JSON object on each line: nginx's, Envoy's, Caddy's and our own gateway's.
 
 use std::fmt::{self, Write as _};
 
@@ -15,7 +15,7 @@ pub(super) fn parse(line: &[u8], fill: &mut Fill<'_>) -> Result<(), &'static str
     deserializer.end().map_err(|_| "something follows its JSON object")
 }
 
-/// An object whose members are put down as they are read.
+/// An object whose members are recorded as they are read.
 struct Object<'f, 'b> {
     fill: &'f mut Fill<'b>,
     in_attributes: bool,

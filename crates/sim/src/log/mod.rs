@@ -1,4 +1,4 @@
-//! Access logs of any size: read in bounded memory, taken apart in parallel, handed on in order.
+//! Access logs of any size: read in bounded memory, parsed in parallel, handed on in order.
 //!
 //! A line that cannot be read is counted and never fatal. Fields are borrowed from the text; no
 //! line allocates.
@@ -34,7 +34,7 @@ pub enum LogError {
     /// It cannot be opened.
     #[error("cannot open {name}: {error}")]
     Open {
-        /// Of the file.
+        /// The file's name.
         name: String,
         /// Why.
         error: io::Error,
@@ -42,28 +42,28 @@ pub enum LogError {
     /// It stops in the middle, as a damaged archive does.
     #[error("cannot read {name} after line {line}: {error}")]
     Read {
-        /// Of the file.
+        /// The file's name.
         name: String,
         /// The last line that could be read.
         line: u64,
         /// Why.
         error: io::Error,
     },
-    /// Nobody knows what its lines mean.
+    /// The format of its lines is unknown.
     #[error(
         "{name}: cannot tell the format from \"{start}\"; expected common or combined log lines, JSON \
          objects, or CSV with a line of names of which one is a time (see --format)"
     )]
     Unknown {
-        /// Of the file.
+        /// The file's name.
         name: String,
-        /// How it begins, as it can be shown.
+        /// How it begins, in a form that can be shown.
         start: String,
     },
-    /// There is nothing to learn from it.
+    /// It contains no request.
     #[error("no request in the log: {}", .example.as_deref().unwrap_or("it is empty"))]
     NoRequest {
-        /// A line that is none, and why.
+        /// A line that is not a request, and why.
         example: Option<String>,
     },
 }

@@ -5,23 +5,23 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
-/// The attributes that somebody asks for, and what each name in a log means to them.
+/// The attributes that are asked for, and what each name in a log means for them.
 #[derive(Debug)]
 pub(crate) struct Names {
     wanted: Vec<Box<str>>,
     meanings: HashMap<Box<str>, Meaning, FixedState>,
-    /// Of attributes that a log calls as policies do.
+    /// Attributes for which the log uses the same names as policies.
     own: HashMap<Box<str>, Meaning, FixedState>,
     columns: HashMap<&'static str, Columns, FixedState>,
 }
 
-/// Columns of a row, in which one value belongs.
+/// Columns of a row in which one value belongs.
 pub(super) type Columns = SmallVec<[u16; 2]>;
 
-/// What a name means. Where several names mean the same, the lowest rank counts.
+/// What a name means. If several names mean the same, the lowest rank counts.
 #[derive(Clone, Debug)]
 pub(super) enum Meaning {
-    /// When it was.
+    /// The time.
     Time(u8),
     /// A line such as `GET /x?y HTTP/1.1`, or an object with more names.
     Request,
@@ -83,7 +83,7 @@ impl Names {
         self.wanted.iter().position(|wanted| **wanted == *name)
     }
 
-    /// The columns of an attribute by the name that we have for it.
+    /// The columns of an attribute, by our own name for it.
     pub(super) fn columns(&self, canonical: &str) -> &[u16] {
         self.columns.get(canonical).map(|columns| &columns[..]).unwrap_or_default()
     }
@@ -92,7 +92,7 @@ impl Names {
         self.meanings.get(name)
     }
 
-    /// Of a name among the attributes of a request, where names are those of policies.
+    /// The meaning of a name among the attributes of a request, where policy names are used.
     pub(super) fn own(&self, name: &str) -> Option<&Meaning> {
         self.own.get(name)
     }

@@ -1,4 +1,4 @@
-//! From files to requests in order: one thread reads, some take lines apart, the caller decides.
+//! From files to requests in order: one thread reads, several parse lines, the caller decides.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -38,7 +38,7 @@ pub struct LogReader {
     slack: Span,
 }
 
-/// What a parser takes apart.
+/// Work for a parser.
 struct Work {
     file: usize,
     layout: Arc<Layout>,
@@ -46,22 +46,22 @@ struct Work {
 }
 
 impl LogReader {
-    /// How long a request may take unless somebody says otherwise.
+    /// How long a request may take by default.
     pub const DEFAULT_SLACK: Span = Span::from_secs(30);
 
-    /// For whoever asks for these attributes. Others are not even looked at.
+    /// Reads these attributes. Others are not even looked at.
     pub fn new<'a>(wanted: impl IntoIterator<Item = &'a str>) -> Self {
         Self { names: Names::new(wanted), format: None, slack: Self::DEFAULT_SLACK }
     }
 
-    /// In this format, whatever it looks like.
+    /// Reads this format, whatever it looks like.
     #[must_use]
     pub fn format(self, format: Option<Format>) -> Self {
         Self { format, ..self }
     }
 
-    /// Puts lines in order that come later than this. Also how long requests take, at most, as
-    /// servers write a line at the end of one.
+    /// How late a line may come and still be put in order. Also the longest that requests take,
+    /// since servers write a line at the end of one.
     #[must_use]
     pub fn slack(self, slack: Span) -> Self {
         Self { slack, ..self }
@@ -93,7 +93,7 @@ impl LogReader {
             }
             let reader = scope.spawn(move || self.split(inputs, &to, progress));
             let mut reading = self.hand_on(&from, &files, each);
-            // Whoever still reads finds nobody to hand it to.
+            // Threads that still read find nobody to hand it to.
             drop(from);
             let formats = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             reading.formats = formats?;
@@ -101,7 +101,7 @@ impl LogReader {
         })
     }
 
-    /// A parser, and both ends of its belts. They are short: what is under way is bounded.
+    /// A parser, and both ends of its queues. They are short: what is in progress is bounded.
     fn parser(&self) -> (SyncSender<Work>, Receiver<Block>, impl FnOnce() + Send) {
         let (work_in, work) = sync_channel::<Work>(BELT);
         let (blocks, blocks_out) = sync_channel(BELT);
@@ -221,5 +221,5 @@ fn parsers() -> usize {
 }
 
 const BELT: usize = 2;
-/// Blocks of about a megabyte after which nothing of them is held any more.
+/// After this many blocks of about a megabyte, nothing of a block is held any more.
 const HELD_BLOCKS: usize = 48;

@@ -44,7 +44,7 @@ pub struct Example {
 }
 
 impl Reading {
-    /// Takes note of a piece of one of the files.
+    /// Records a piece of one of the files.
     pub(super) fn note(&mut self, block: &Block, files: &[String]) {
         self.requests += block.rows.len() as u64;
         self.malformed += block.malformed;

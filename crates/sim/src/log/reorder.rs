@@ -1,14 +1,14 @@
-//! Lines that come a little out of order, in order.
+//! Puts lines that come slightly out of order in order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use tidegate::{Span, Timestamp};
 
-/// Holds what came until nothing earlier is expected any more.
+/// Holds lines until nothing earlier is expected any more.
 ///
-/// Servers write a line when a request ends, so lines are about as much out of order as requests
-/// take. What is later than that is counted at the time of the line before it: time never goes back.
+/// Servers write a line when a request ends, so lines are out of order by about as long as requests
+/// take. A line later than that is counted at the time of the line before it: time never goes back.
 #[derive(Debug)]
 pub(super) struct Reorder<T> {
     held: BinaryHeap<Reverse<Held<T>>>,
@@ -20,7 +20,7 @@ pub(super) struct Reorder<T> {
     fresh_from: u64,
     /// How many came too late.
     pub(super) late: u64,
-    /// How many were so far ahead of all others that nobody could wait for their time.
+    /// How many were so far ahead of all others that it was impossible to wait for their time.
     pub(super) ahead: u64,
 }
 
@@ -52,7 +52,7 @@ impl<T> Reorder<T> {
         self.sequence += 1;
     }
 
-    /// The next one that nothing comes before any more.
+    /// The next one that nothing can come before any more.
     pub(super) fn ready(&mut self) -> Option<(Timestamp, T)> {
         let Reverse(first) = self.held.peek()?;
         if first.at + self.slack <= self.newest || self.held.len() > MOST_HELD {
@@ -62,7 +62,7 @@ impl<T> Reorder<T> {
     }
 
     /// Takes out what has been held since before the last call, and forgets that there were such
-    /// times: a line whose clock was wrong keeps the text around it, and is not worth that.
+    /// times: a line with a wrong clock keeps the text around it alive, and is not worth that.
     pub(super) fn stale(&mut self) -> Vec<(Timestamp, T)> {
         let since = std::mem::replace(&mut self.fresh_from, self.sequence);
         let is_fresh = |Reverse(held): &Reverse<Held<T>>| held.sequence >= since;

@@ -2,7 +2,7 @@
 
 use tidegate::Timestamp;
 
-/// Any of the forms below; `None` when it is none of them.
+/// Any of the forms below; `None` if it is none of them.
 pub(super) fn read_time(text: &[u8]) -> Option<Timestamp> {
     let text = text.trim_ascii();
     let text = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]")).unwrap_or(text);
@@ -25,7 +25,7 @@ pub(super) fn common(text: &[u8]) -> Option<Timestamp> {
     moment(year, month as u64 + 1, day, clock, offset)
 }
 
-/// `2000-10-10T13:55:36.123-07:00`, with a space for the `T` if need be, and without a zone in UTC.
+/// `2000-10-10T13:55:36.123-07:00`, optionally with a space for the `T`, and in UTC without a zone.
 pub(super) fn rfc3339(text: &[u8]) -> Option<Timestamp> {
     let (date, rest) = text.split_at_checked(10)?;
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = date else { return None };
@@ -38,7 +38,7 @@ pub(super) fn rfc3339(text: &[u8]) -> Option<Timestamp> {
 }
 
 /// Seconds since the epoch, with or without a fraction; or milliseconds, microseconds or
-/// nanoseconds, told apart by how many there are.
+/// nanoseconds, recognised by their magnitude.
 pub(super) fn epoch(text: &[u8]) -> Option<Timestamp> {
     let digits = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (whole, rest) = text.split_at_checked(digits)?;
@@ -73,7 +73,7 @@ fn moment(year: u64, month: u64, day: u64, clock: &[u8], offset: i64) -> Option<
     u64::try_from(seconds).ok().map(Timestamp::from_secs)
 }
 
-/// `.123456`, and what comes behind it; digits after the sixth do not count.
+/// `.123456`, and what follows it; digits after the sixth do not count.
 fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
     let [b'.' | b',', digits @ ..] = text else { return Some((0, text)) };
     let length = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());

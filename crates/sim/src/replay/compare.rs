@@ -1,4 +1,4 @@
-//! Two configurations side by side: who is hit by one that is not by the other.
+//! Two configurations side by side: who is affected by one and not by the other.
 
 use tidegate_core::Fingerprint;
 
@@ -10,15 +10,15 @@ use crate::sketch::{Distinct, Frequent};
 /// What would change.
 #[derive(Debug)]
 pub struct Changes {
-    /// Requests that are denied, and today are not.
+    /// Requests that would be denied, and currently are not.
     pub newly_denied: u64,
-    /// Requests that are not denied, and today are.
+    /// Requests that would be allowed, and currently are not.
     pub newly_allowed: u64,
-    /// Keys of requests that are denied, and today are not.
+    /// Keys of requests that would be denied, and currently are not.
     pub keys: Distinct,
     /// The most frequent of them.
     pub(super) top: Frequent<(usize, Fingerprint)>,
-    /// The most frequent of those that are denied today and then no more.
+    /// The most frequent keys that are currently denied and no longer would be.
     pub(super) relieved: Frequent<(usize, Fingerprint)>,
 }
 

@@ -1,4 +1,4 @@
-//! Who decides, in the time of a log.
+//! Who decides, at the time of a log.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use tidegate::{
     Decision, ManualClock, MemoryStats, MemoryStore, Owed, Plan, PlanLimiter, Timestamp,
 };
 
-/// Decides by a plan at times that are given.
+/// Decides by a plan at given times.
 pub trait Court {
     /// The plan.
     fn plan(&self) -> &Arc<Plan>;
 
-    /// Decides what is owed at this time, which is never earlier than the one before.
+    /// Decides what is owed at this time, which is never earlier than the previous one.
     fn decide(&self, owed: &Owed<'_>, at: Timestamp) -> Decision;
 
-    /// What the store holds, where it is in this process.
+    /// What the store holds, if it is in this process.
     fn stats(&self) -> Option<MemoryStats> {
         None
     }
@@ -31,7 +31,7 @@ pub struct MemoryCourt {
 }
 
 impl MemoryCourt {
-    /// With room for as many keys as half a gigabyte holds for two of them.
+    /// Bounded so that two of these fit into half a gigabyte.
     pub fn new(plan: Plan) -> Self {
         let clock = ManualClock::default();
         let store = MemoryStore::builder()

@@ -1,6 +1,7 @@
-//! What a configuration would have done to the requests of a log.
+//! What a configuration would have done to the requests in a log.
 //!
-//! Time is the log's, and everything else ships: plans, limits, blocks and the embedded store.
+//! Time is the log's, and everything else is what ships: plans, limits, blocks and the embedded
+//! store.
 
 mod compare;
 mod court;
@@ -19,7 +20,7 @@ use tidegate_policy::KeyHasher;
 use crate::Progress;
 use crate::log::{Input, LogError, LogReader, Reading};
 
-/// A configuration, and perhaps the one of today to compare with.
+/// A configuration, and optionally the current one to compare it with.
 ///
 /// ```
 /// use tidegate::config::Source;
@@ -43,11 +44,11 @@ pub struct Replay {
 /// What would have happened.
 #[derive(Debug)]
 pub struct Replayed {
-    /// Of the log itself.
+    /// About the log itself.
     pub reading: Reading,
-    /// By the configuration.
+    /// Under the configuration.
     pub new: Side<MemoryCourt>,
-    /// By the one it is compared with, and what differs.
+    /// Under the one it is compared with, and what differs.
     pub old: Option<(Side<MemoryCourt>, Changes)>,
 }
 
@@ -67,7 +68,7 @@ pub enum ReplayError {
 }
 
 impl Replay {
-    /// By what users wrote.
+    /// Loads what users wrote.
     ///
     /// # Errors
     ///
@@ -80,7 +81,7 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// When the log cannot be read, or has no request.
+    /// If the log cannot be read, or has no request.
     pub fn run(
         mut self,
         inputs: Vec<Input>,
@@ -104,7 +105,7 @@ impl Replay {
     }
 }
 
-/// Under a secret that is none: what is found must not depend on the process that finds it.
+/// Under a fixed secret: the findings must not depend on the process that makes them.
 pub(crate) fn compile(source: &Source) -> Result<Plan, Problems> {
     Plan::compile_with(KeyHasher::shared(*b"tidegate replays"), source)
 }

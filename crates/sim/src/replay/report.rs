@@ -169,7 +169,7 @@ impl Replayed {
     }
 }
 
-/// What to know about a log, whoever reads it.
+/// What to know about a log, for any report.
 pub(crate) fn notes_on(reading: &Reading) -> Vec<String> {
     let mut notes = Vec::new();
     if reading.malformed > 0 {

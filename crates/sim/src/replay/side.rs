@@ -13,7 +13,7 @@ use crate::log::Request;
 use crate::report::clip;
 use crate::sketch::{Distinct, Frequent, Timeline};
 
-/// A configuration, who decides by it, and what came of it.
+/// A configuration, what decides by it, and the results.
 #[derive(Debug)]
 pub struct Side<C> {
     name: String,
@@ -32,15 +32,15 @@ pub struct Side<C> {
 pub struct PolicyTally {
     /// Its name.
     pub name: String,
-    /// Requests that it was about.
+    /// Requests that it applied to.
     pub requests: u64,
     /// Requests that it denied.
     pub denied: u64,
     /// Requests that it would have denied if it were enforced.
     pub shadow_denied: u64,
-    /// Keys it was about.
+    /// Keys it applied to.
     pub keys: Distinct,
-    /// Keys of which it denied a request.
+    /// Keys for which it denied a request.
     pub denied_keys: Distinct,
 }
 
@@ -48,11 +48,11 @@ pub struct PolicyTally {
 #[derive(Debug)]
 pub(super) struct Ruling {
     pub(super) allowed: bool,
-    /// The policies that deny, and whom.
+    /// The policies that deny, and for which caller.
     pub(super) denying: Named,
 }
 
-/// Policies, by number, and whom each means.
+/// Policies, by number, and the caller of each.
 type Named = SmallVec<[(usize, Fingerprint); 2]>;
 
 /// Requests over time: all of them, and the denied ones.
@@ -92,7 +92,7 @@ impl<C: Court> Side<C> {
         &self.name
     }
 
-    /// Who decides by it.
+    /// What decides by it.
     pub const fn court(&self) -> &C {
         &self.court
     }
@@ -107,7 +107,7 @@ impl<C: Court> Side<C> {
         self.denied
     }
 
-    /// Requests that no policy is about.
+    /// Requests that no policy applies to.
     pub const fn unmatched(&self) -> u64 {
         self.unmatched
     }
@@ -121,12 +121,12 @@ impl<C: Court> Side<C> {
         &self.timeline
     }
 
-    /// Who is denied most often, by policy and key.
+    /// The most denied callers, by policy and key.
     pub(super) const fn top(&self) -> &Frequent<(usize, Fingerprint)> {
         &self.top
     }
 
-    /// Decides, and takes note of it.
+    /// Decides, and records it.
     pub(super) fn decide(&mut self, request: &Request<'_>) -> Ruling {
         let plan = self.court.plan().clone();
         let owed = plan.charges(request, Cost::ONE);

@@ -9,14 +9,13 @@ pub struct Chart {
     pub title: String,
     /// What to see in it.
     pub caption: String,
-    /// How to read the axis to the right.
+    /// How to read the horizontal axis.
     pub x: Scale,
-    /// How to read the axis upwards.
+    /// How to read the vertical axis.
     pub y: Scale,
-    /// Where the axis to the right begins and ends; in seconds since the epoch for
-    /// [`Scale::Moment`].
+    /// Where the horizontal axis begins and ends; in seconds since the epoch for [`Scale::Moment`].
     pub range: (f64, f64),
-    /// Drawn one over the other.
+    /// Drawn on top of each other.
     pub series: Vec<Series>,
     /// Heights to compare with.
     pub marks: Vec<Mark>,
@@ -57,7 +56,7 @@ pub struct Series {
 pub enum Look {
     /// A bar of this width at each point.
     Bars(f64),
-    /// Stairs of this width, with what is below them lightly filled.
+    /// Steps of this width, with the area below lightly filled.
     Steps(f64),
     /// A line from point to point.
     Line,
@@ -107,12 +106,12 @@ impl Chart {
         ticks(top, wanted, &[])
     }
 
-    /// Places to label along the axis to the right, about so many.
+    /// Places to label along the horizontal axis, about this many.
     pub(super) fn x_ticks(&self, wanted: f64) -> Vec<f64> {
         let (start, end) = self.range;
         let steps = match self.x {
             Scale::Span => TIME_STEPS,
-            // Nothing shorter than a second is told apart by its label.
+            // Labels cannot distinguish anything shorter than a second.
             Scale::Moment => TIME_STEPS.strip_prefix(&SPLIT_SECONDS).unwrap_or(TIME_STEPS),
             _ => &[],
         };
@@ -124,12 +123,12 @@ impl Chart {
         places.filter(|place| *place <= end + step * 1e-6).collect()
     }
 
-    /// A number along the axis upwards.
+    /// A number along the vertical axis.
     pub(super) fn y_label(&self, value: f64) -> String {
         label(self.y, value, 0.0)
     }
 
-    /// A number along the axis to the right.
+    /// A number along the horizontal axis.
     pub(super) fn x_label(&self, value: f64) -> String {
         label(self.x, value, self.range.1 - self.range.0)
     }
@@ -145,7 +144,7 @@ fn label(scale: Scale, value: f64, range: f64) -> String {
         Scale::Moment => {
             let at = tidegate::Timestamp::from_secs(value.max(0.0) as u64);
             let text = format::moment(at);
-            // The part that tells the ticks apart.
+            // The part that distinguishes the ticks.
             let part = if range > 400.0 * 86_400.0 {
                 text.get(..7)
             } else if range > 3.0 * 86_400.0 {

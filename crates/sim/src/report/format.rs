@@ -30,7 +30,7 @@ pub fn counted(number: u64, what: &str) -> String {
     format!("{} {what}{ending}", count(number))
 }
 
-/// A share in percent, with two digits that mean something: `12.5 %`, `0.0031 %`.
+/// A share in percent, with two significant digits: `12.5 %`, `0.0031 %`.
 ///
 /// ```
 /// use tidegate_sim::report::share;
@@ -55,7 +55,7 @@ pub fn times(factor: f64) -> String {
     format!("{factor:.2}x")
 }
 
-/// Seconds as people say them, short: `350ms`, `61s`, `2m30s`, `2h`.
+/// Seconds the way people say them, in short: `350ms`, `61s`, `2m30s`, `2h`.
 ///
 /// ```
 /// use tidegate_sim::report::short_span;
@@ -84,7 +84,7 @@ pub fn short_span(seconds: f64) -> String {
     format!("{seconds}s")
 }
 
-/// With one digit behind the point, if it is not zero.
+/// With one digit after the point, unless it is zero.
 fn trimmed(number: f64) -> String {
     let text = format!("{number:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
@@ -106,7 +106,7 @@ pub fn moment(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
-/// Text of others, for a terminal or a page: without control characters, and not too long.
+/// Untrusted text, for a terminal or a page: without control characters, and not too long.
 ///
 /// ```
 /// use tidegate_sim::report::clip;
@@ -157,7 +157,7 @@ fn round_step(raw: f64) -> f64 {
 /// The first of the steps below.
 pub(super) const SPLIT_SECONDS: [f64; 3] = [0.1, 0.2, 0.5];
 
-/// Steps of time that people count in, in seconds.
+/// Time steps that people count in, in seconds.
 pub(super) const TIME_STEPS: &[f64] = &[
     0.1,
     0.2,

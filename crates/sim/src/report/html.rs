@@ -1,4 +1,4 @@
-//! Reports as one HTML file that needs nothing else: no network, no script.
+//! Reports as one self-contained HTML file: no network, no script.
 
 use std::fmt::Write as _;
 
@@ -193,7 +193,7 @@ mod tests {
             rest[..rest.find("</svg>").unwrap()].to_owned()
         };
         assert!(drawing("narrow").contains("viewBox=\"0 0 340 "));
-        // Captions are as long as they are: a page wraps them, and a drawing would cut them off.
+        // Captions can be of any length: a page wraps them, and a drawing would cut them off.
         for class in ["wide", "narrow"] {
             assert!(!drawing(class).contains("class=\"title\""));
         }

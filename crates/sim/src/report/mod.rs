@@ -1,4 +1,4 @@
-//! What was found, for people: as text, as one HTML file, as SVG, and for scripts as JSON.
+//! Findings, for people as text, as one HTML file or as SVG, and for scripts as JSON.
 //!
 //! A command describes its findings once, as a [`Report`]; how it looks is decided here.
 
@@ -41,7 +41,7 @@ pub struct Report {
     pub facts: Vec<Fact>,
     /// The rest.
     pub sections: Vec<Section>,
-    /// How to get the same again.
+    /// The command that reproduces it.
     pub command: String,
 }
 
@@ -80,13 +80,13 @@ impl Section {
         Self { heading: heading.into(), ..Self::default() }
     }
 
-    /// With an explanation.
+    /// Adds an explanation.
     #[must_use]
     pub fn about(self, text: impl Into<String>) -> Self {
         Self { text: text.into(), ..self }
     }
 
-    /// With one more thing in it.
+    /// Adds one more item.
     #[must_use]
     pub fn with(mut self, item: Item) -> Self {
         self.items.push(item);

@@ -69,7 +69,7 @@ fn axis(chart: &Chart, out: &mut String) {
         let at = ((tick - start) / (end - start) * COLUMNS as f64).round() as usize;
         let text = chart.x_label(tick);
         let begins = at.saturating_sub(text.chars().count() / 2);
-        // What would run into the one before, or over the edge, is left out.
+        // Anything that would run into the previous label, or over the edge, is left out.
         if begins > labels.len() || labels.is_empty() {
             if begins + text.chars().count() > COLUMNS + 6 {
                 continue;
@@ -91,7 +91,7 @@ fn sparkline(chart: &Chart, series: &Series, out: &mut String) {
     let cells: String = heights
         .iter()
         .map(|height| {
-            // What is there shows, however little it is.
+            // Whatever is there is visible, however little it is.
             let eighths = if most > 0.0 { (height / most * 8.0).ceil() } else { 0.0 };
             EIGHTHS.get(eighths as usize).copied().unwrap_or(' ')
         })

@@ -9,7 +9,7 @@ use super::{Item, Report};
 pub(super) const STYLE: &str = include_str!("chart.css");
 
 impl Report {
-    /// The first charts of the report, as a file of their own; `None` when it has none.
+    /// The first charts of the report, as a file of their own; `None` if it has none.
     pub fn svg(&self) -> Option<String> {
         let mut items = self.sections.iter().flat_map(|section| &section.items);
         let charts = items.find_map(|item| match item {
@@ -46,7 +46,7 @@ impl Report {
     }
 }
 
-/// One chart, to be put into a page, which says above it what it shows.
+/// One chart, for embedding in a page, which says above it what it shows.
 pub(super) fn inline(chart: &Chart, top: f64, size: Size, class: &str) -> String {
     let size = Size { height: size.height - (TITLED - UNTITLED), ..size };
     let Size { width, height } = size;
@@ -75,7 +75,7 @@ pub(super) struct Size {
 pub(super) const WIDE: Size = Size { width: 880.0, height: 320.0 };
 /// One of two in a row.
 pub(super) const SMALL: Size = Size { width: 460.0, height: 250.0 };
-/// On a phone: as wide as that is, since text in a drawing shrinks with it.
+/// On a phone: as wide as the screen, since text in a drawing shrinks with it.
 pub(super) const NARROW: Size = Size { width: 340.0, height: 250.0 };
 
 fn legend(charts: &[Chart], out: &mut String) {
@@ -99,14 +99,14 @@ fn legend(charts: &[Chart], out: &mut String) {
     }
 }
 
-/// A chart on its way to paper.
+/// A chart while it is being drawn.
 struct Drawing<'a> {
     chart: &'a Chart,
     ticks: Vec<f64>,
     top: f64,
     size: Size,
     left: f64,
-    /// What is kept free above the highest line.
+    /// The space kept free above the highest line.
     above: f64,
 }
 
@@ -187,7 +187,7 @@ impl<'a> Drawing<'a> {
         let mut path = String::new();
         for (x, y) in series.points.iter().filter(|(_, y)| *y > 0.0) {
             let (x0, x1) = (self.x(*x), self.x(x + width));
-            // What happened at all is visible.
+            // Anything that happened at all is visible.
             let y0 = self.y(*y).min(self.bottom() - 1.0);
             let (w, bottom) = ((x1 - x0).max(1.5), self.bottom());
             let _ = write!(path, "M{x0:.1} {bottom:.1}V{y0:.1}h{w:.1}V{bottom:.1}z");
@@ -281,9 +281,9 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 const GAP: f64 = 24.0;
-/// What the title and the legend take.
+/// The space for the title and the legend.
 const HEAD: f64 = 84.0;
-/// What the title and the caption of a chart take.
+/// The space for the title and the caption of a chart.
 const TITLED: f64 = 56.0;
-/// What half of the highest label takes.
+/// The space for half of the highest label.
 const UNTITLED: f64 = 14.0;

@@ -22,7 +22,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Whether a column has numbers, which stand to the right. The first one names its row.
+    /// Whether a column has numbers, which are right-aligned. The first one names its row.
     pub(super) fn is_numeric(&self, column: usize) -> bool {
         if column == 0 {
             return false;
@@ -48,7 +48,7 @@ pub(super) enum Number {
 }
 
 impl Cell {
-    /// Text. What comes from users is shown escaped, wherever it is shown.
+    /// Text. User-supplied text is always shown escaped.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), value: None }
     }
@@ -58,7 +58,7 @@ impl Cell {
         Self { text: format::count(count), value: Some(Number::Whole(count)) }
     }
 
-    /// `about 70,000`, where it is not exact.
+    /// `about 70,000`, if it is not exact.
     pub fn estimate(count: u64, is_exact: bool) -> Self {
         let cell = Self::count(count);
         if is_exact { cell } else { Self { text: format!("~{}", cell.text), ..cell } }
@@ -69,7 +69,7 @@ impl Cell {
         Self::fraction(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
     }
 
-    /// The same of a fraction.
+    /// The same for a fraction.
     pub fn fraction(share: f64) -> Self {
         Self { text: format::share(share), value: Some(Number::Fraction(share)) }
     }
@@ -79,7 +79,7 @@ impl Cell {
         Self { text: format::times(factor), value: Some(Number::Fraction(factor)) }
     }
 
-    /// With so many digits behind the point.
+    /// With this many digits after the point.
     pub fn number(number: f64, digits: usize) -> Self {
         Self { text: format!("{number:.digits$}"), value: Some(Number::Fraction(number)) }
     }

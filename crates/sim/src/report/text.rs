@@ -23,7 +23,7 @@ impl Report {
                 }
             }
         }
-        // A chart that a terminal does not draw leaves nothing but its distance.
+        // A chart that a terminal does not draw leaves only its spacing.
         while out.contains("\n\n\n") {
             out = out.replace("\n\n\n", "\n\n");
         }
@@ -31,7 +31,7 @@ impl Report {
     }
 }
 
-/// Not where there is nothing but charts that a terminal does not draw.
+/// Not if it contains only charts that a terminal does not draw.
 fn is_shown(section: &Section) -> bool {
     section.items.iter().any(|item| match item {
         Item::Charts(charts) => charts.iter().any(|chart| chart.main.is_some()),

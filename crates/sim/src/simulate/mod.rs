@@ -30,9 +30,9 @@ use crate::traffic::{Model, Setting, seconds};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// The limit that counts: the traffic aims at it, and windows are measured by it.
+    /// The main limit: the traffic aims at it, and windows are measured by it.
     pub quota: Quota,
-    /// More limits that apply beside it.
+    /// Further limits that apply as well.
     pub others: Vec<Quota>,
     /// The traffic.
     pub model: Model,
@@ -41,7 +41,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// As the model shows best, beginning with a window.
+    /// With the settings that show the model best, beginning with a window.
     pub fn new(quota: Quota, model: Model) -> Self {
         let window = quota.window();
         let span = Span::from_micros(window.as_micros().saturating_mul(model.windows()));
@@ -155,7 +155,7 @@ mod tests {
     fn jitter_spreads_the_crowd() {
         let peak = |model| {
             let outcome = run("100/minute", model, AlgorithmKind::SlidingWindow);
-            // Not when they first come: when they come back.
+            // Not when they first come, but when they come back.
             outcome.bins.iter().skip(15).map(|bin| bin.offered).max().unwrap()
         };
         let (together, apart) = (peak(Model::Crowd), peak(Model::CrowdJitter));

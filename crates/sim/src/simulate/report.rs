@@ -8,7 +8,7 @@ use crate::report::{
 use crate::traffic::seconds;
 
 impl Simulation {
-    /// What came of it under each algorithm, side by side.
+    /// The results under each algorithm, side by side.
     pub fn report(&self, outcomes: &[Outcome]) -> Report {
         let (quota, model) = (self.quota, self.model);
         let span = short_span(seconds(self.setting.span));
@@ -130,7 +130,7 @@ impl Simulation {
     }
 }
 
-/// What each algorithm let through of each burst, where there are few.
+/// What each algorithm let through of each burst, if there are few.
 fn burst_by_burst(outcomes: &[Outcome]) -> Option<Section> {
     let first = outcomes.first().filter(|outcome| !outcome.bursts.is_empty())?;
     let alike = outcomes.iter().all(|outcome| outcome.bursts.len() == first.bursts.len());

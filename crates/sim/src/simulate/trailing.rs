@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tidegate::{Span, Timestamp};
 
-/// Counts what happened within one window before now, exactly, whatever an algorithm believes.
+/// Counts exactly what happened within one window before now, whatever an algorithm believes.
 ///
 /// ```
 /// use tidegate::{Span, Timestamp};
@@ -27,7 +27,7 @@ impl Trailing {
         Self { window, times: VecDeque::new() }
     }
 
-    /// Takes note of one. Times must come in order.
+    /// Records one. Times must come in order.
     #[inline]
     pub fn add(&mut self, at: Timestamp) {
         self.times.push_back(at);

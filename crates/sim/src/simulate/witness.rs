@@ -1,4 +1,4 @@
-//! What came of a simulation, as it really was.
+//! The results of a simulation, as they really were.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use tidegate::{AlgorithmKind, Span, Timestamp};
 use super::{Simulation, Trailing};
 use crate::traffic::Arrival;
 
-/// What came of it under one algorithm.
+/// The results under one algorithm.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The algorithm.
@@ -21,7 +21,7 @@ pub struct Outcome {
     pub bins: Vec<Bin>,
     /// The fullest window, of any source.
     pub worst: Worst,
-    /// Requests by their moment, while there are few moments: when, how many, how many passed.
+    /// Requests by moment, while there are few moments: when, how many, how many passed.
     pub bursts: Vec<Burst>,
 }
 
@@ -32,7 +32,7 @@ pub struct Bin {
     pub offered: u64,
     /// Requests that passed.
     pub admitted: u64,
-    /// The most of any source that had passed within one window before some moment of it.
+    /// The most requests of any source that had passed within one window before some moment of it.
     pub trailing: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Burst {
     pub admitted: u64,
 }
 
-/// Watches what happens, and knows the truth.
+/// Observes what happens, and knows the truth.
 pub(super) struct Witness {
     outcome: Outcome,
     start: Timestamp,
@@ -131,7 +131,7 @@ impl Witness {
         }
     }
 
-    /// Says of each bin that is over what was still in the window when it ended.
+    /// Records for each finished bin what was still in the window when it ended.
     fn close_until(&mut self, index: usize) {
         while self.closed < index {
             let ended = self.closed as u64 + 1;

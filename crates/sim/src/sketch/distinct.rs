@@ -1,10 +1,10 @@
-//! How many different ones there were.
+//! Counts distinct items.
 
 use std::collections::HashSet;
 
 use foldhash::fast::FixedState;
 
-/// Counts different hashes: exactly up to 65,536, then within about 1 % (HyperLogLog).
+/// Counts distinct hashes: exactly up to 65,536, then within about 1 % (HyperLogLog).
 ///
 /// ```
 /// use tidegate_sim::sketch::Distinct;
@@ -32,7 +32,7 @@ impl Default for Distinct {
 }
 
 impl Distinct {
-    /// Takes note of a hash, whose bits must be well mixed.
+    /// Records a hash, whose bits must be well mixed.
     pub fn add(&mut self, hash: u64) {
         match &mut self.0 {
             Kind::Exact(seen) => {
@@ -47,7 +47,7 @@ impl Distinct {
         }
     }
 
-    /// How many different ones there were.
+    /// How many distinct hashes there were.
     pub fn count(&self) -> u64 {
         match &self.0 {
             Kind::Exact(seen) => seen.len() as u64,
@@ -69,7 +69,7 @@ fn note(registers: &mut [u8], hash: u64) {
     }
 }
 
-/// The formula of Flajolet and others for large counts; small ones never come here.
+/// The formula of Flajolet and others for large counts; small ones never get here.
 fn estimate(registers: &[u8]) -> u64 {
     let groups = registers.len() as f64;
     let harmonic: f64 = registers.iter().map(|run| (-f64::from(*run)).exp2()).sum();

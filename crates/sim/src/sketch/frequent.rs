@@ -1,15 +1,15 @@
-//! Who came most often.
+//! Finds the most frequent items.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 
-/// The most frequent ones of a stream, in bounded memory.
+/// The most frequent items of a stream, in bounded memory.
 ///
-/// When there are too many candidates, the lower half is dropped and everyone's count falls by the
-/// median. So a count is too low by at most [`error`](Frequent::error), whoever came more often
-/// than that is found, and a step takes constant time on average.
+/// When there are too many candidates, the lower half is dropped and every count falls by the
+/// median. So a count is too low by at most [`error`](Frequent::error), every item that came more
+/// often than that is found, and a step takes constant time on average.
 ///
 /// ```
 /// use tidegate_sim::sketch::Frequent;
@@ -43,7 +43,7 @@ impl<K: Copy + Eq + Hash> Frequent<K> {
         Self { counts: HashMap::default(), capacity: capacity.max(2), error: 0 }
     }
 
-    /// Counts one. The label is made for new candidates only.
+    /// Counts one. The label is created only for new candidates.
     pub fn add(&mut self, key: K, label: impl FnOnce() -> String) {
         let new = || Hitter { count: 0, label: label() };
         self.counts.entry(key).or_insert_with(new).count += 1;
@@ -52,7 +52,7 @@ impl<K: Copy + Eq + Hash> Frequent<K> {
         }
     }
 
-    /// The most frequent first; of equal ones the lower label.
+    /// The most frequent first; among equals, the lower label.
     pub fn top(&self, most: usize) -> Vec<Hitter> {
         let mut all: Vec<_> = self.counts.values().cloned().collect();
         all.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.label.cmp(&b.label)));

@@ -4,8 +4,8 @@ use tidegate::{Span, Timestamp};
 
 /// Counts of several kinds over time, in a bounded number of equal bins.
 ///
-/// Nobody says beforehand how long a stream is: when it runs out of bins, some become one. Bins are
-/// as long as people count, and begin by the clock.
+/// The length of a stream is not known in advance: when it runs out of bins, neighbours are merged.
+/// Bins have round lengths, and begin by the clock.
 ///
 /// ```
 /// use tidegate::{Span, Timestamp};
@@ -36,7 +36,7 @@ impl<const KINDS: usize> Timeline<KINDS> {
     /// The most bins there are.
     pub const MOST: usize = 240;
 
-    /// Counts one of a kind. What is before the first event counts with it.
+    /// Counts one of a kind. Anything before the first event counts with it.
     pub fn add(&mut self, at: Timestamp, kind: usize) {
         self.start.get_or_insert(at.window_start(self.width));
         while self.bin(at) >= Self::MOST {
@@ -88,7 +88,7 @@ impl<const KINDS: usize> Timeline<KINDS> {
     }
 }
 
-/// Seconds, each a multiple of the one before; then it doubles.
+/// Seconds, each a multiple of the previous one; then it doubles.
 const STEPS: &[u64] = &[2, 10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The smallest limit that hurts no more of a log's requests than one tolerates.
+//! The smallest limit that denies no more of a log's requests than you tolerate.
 
 mod report;
 mod snippet;
@@ -33,7 +33,7 @@ use crate::replay::compile;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Suggest {
-    /// The attributes that tell callers apart.
+    /// The attributes that distinguish callers.
     pub key: Vec<String>,
     /// Only requests that match: names and patterns, as in a policy.
     pub matches: Vec<(String, String)>,
@@ -41,9 +41,9 @@ pub struct Suggest {
     pub window: Span,
     /// The share that may be denied, from 0 to 1.
     pub tolerate: f64,
-    /// Of what.
+    /// What that is a share of.
     pub of: Of,
-    /// The algorithm whose limit is written as a policy; the others are comments.
+    /// The algorithm whose limit is written as a policy; the others become comments.
     pub algorithm: AlgorithmKind,
 }
 
@@ -52,7 +52,7 @@ pub struct Suggest {
 pub enum Of {
     /// Requests.
     Requests,
-    /// Keys of which any request is denied.
+    /// Keys with any request denied.
     Keys,
 }
 
@@ -61,21 +61,21 @@ pub enum Of {
 pub struct Suggestion {
     /// What was looked for.
     pub asked: Suggest,
-    /// Of the log itself.
+    /// About the log itself.
     pub reading: Reading,
     /// Requests that have the key.
     pub requests: u64,
     /// Different keys.
     pub keys: u64,
-    /// How many keys stand for one that was looked at; more than one for very long logs.
+    /// How many keys each sampled key stands for; more than one for very long logs.
     pub sampled: u64,
-    /// Requests of all keys, looked at or not.
+    /// Requests of all keys, sampled or not.
     pub seen: u64,
-    /// The fullest window of each key, from the lowest to the highest.
+    /// The fullest window of each key, in ascending order.
     peaks: Vec<u64>,
     /// By algorithm.
     pub found: Vec<Found>,
-    /// Algorithms that no limit can be had for, and why.
+    /// Algorithms for which no limit is possible, and why.
     pub refused: Vec<(AlgorithmKind, QuotaError)>,
 }
 
@@ -88,7 +88,7 @@ pub struct Found {
     pub quota: Quota,
     /// Requests that it denies.
     pub denied: u64,
-    /// Keys that it denies a request.
+    /// Keys for which it denies a request.
     pub denied_keys: u64,
     /// Other limits, and the share that they deny.
     curve: Vec<(u64, f64)>,
@@ -101,13 +101,13 @@ pub enum SuggestError {
     /// The log cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The key or the match makes no policy.
+    /// The key or the match does not make a valid policy.
     #[error(transparent)]
     Wrong(#[from] Problems),
-    /// The window makes no limit.
+    /// The window does not make a valid limit.
     #[error(transparent)]
     Quota(#[from] QuotaError),
-    /// Too much came of too few.
+    /// Too many requests came from too few keys.
     #[error(
         "each key {key} has more requests than can be looked at, {seen} together: expected a shorter \
          log, or a key that tells more callers apart"
@@ -125,7 +125,7 @@ pub enum SuggestError {
         requests: u64,
         /// The attributes.
         key: String,
-        /// Whether only some requests are meant.
+        /// Whether only some requests were considered.
         has_match: bool,
     },
 }
@@ -147,19 +147,19 @@ impl Suggest {
         }
     }
 
-    /// Reads the log once, and tries limits until the smallest is found. `set_up` may choose how
-    /// it is read.
+    /// Reads the log once, and tries limits until the smallest is found. `set_up` may choose how it
+    /// is read.
     ///
     /// # Errors
     ///
-    /// When the log cannot be read, or has nobody to look at.
+    /// If the log cannot be read, or has nobody to look at.
     pub fn run(
         self,
         inputs: Vec<Input>,
         set_up: impl FnOnce(LogReader) -> LogReader,
         progress: &Progress,
     ) -> Result<Suggestion, SuggestError> {
-        // The policy itself says who is who, so that its limit means the same people.
+        // The policy itself says who is who, so that its limit means the same callers.
         let any = Quota::new(1, self.window)?;
         let source =
             Source::new("suggested policy", self.policy(AlgorithmKind::FixedWindow, &any))?;
@@ -210,8 +210,8 @@ impl Suggest {
         }
     }
 
-    /// Halves the range in which the smallest limit must be. What is returned was tried, so it
-    /// denies no more than was asked, even where an algorithm's denials do not fall steadily.
+    /// Halves the range in which the smallest limit must be. The returned limit was tried, so it
+    /// denies no more than was asked, even if an algorithm's denials do not fall steadily.
     fn smallest(
         &self,
         kind: AlgorithmKind,
@@ -220,7 +220,8 @@ impl Suggest {
     ) -> Result<Found, QuotaError> {
         let limit = |units: u64| Limit::new(kind, &Quota::new(units, self.window)?);
         let denied = |units: u64| Ok::<_, QuotaError>(timelines.denied_by(&limit(units)?));
-        // Two windows of the fullest kind deny nobody; nor does one where windows are exact.
+        // Twice the fullest window denies nobody; nor does the fullest window itself where windows
+        // are exact.
         let mut good = if limit(highest.saturating_mul(2)).is_ok() { highest * 2 } else { highest };
         let mut at_good = denied(good)?;
         let mut bad = 0;
@@ -254,8 +255,8 @@ impl Suggest {
     }
 }
 
-/// A few limits from half of one to twice as much: far enough to see what is given up, and near
-/// enough to see what is tolerated.
+/// A few limits from half to twice as much: far enough to see what is given up, and near enough to
+/// see what is tolerated.
 fn around(units: u64) -> Vec<u64> {
     let mut all: Vec<u64> = (-4..=4)
         .map(|step| (units as f64 * (f64::from(step) / 4.0).exp2()).round() as u64)

@@ -29,7 +29,7 @@ impl Suggest {
 }
 
 impl Suggestion {
-    /// The limit of the algorithm that was asked for, ready to be used; the others as comments.
+    /// The limit of the chosen algorithm, ready to be used; the others as comments.
     pub fn snippet(&self) -> String {
         let asked = &self.asked;
         let (first, last) = (self.reading.first, self.reading.last);
@@ -87,7 +87,7 @@ impl Suggestion {
         }
     }
 
-    /// How full the fullest windows of keys are: of half of all keys, of nine tenths, and so on.
+    /// How full the fullest windows of keys are: for half of all keys, for nine tenths, and so on.
     pub fn percentiles(&self) -> Vec<(&'static str, u64)> {
         let at = |share: f64| {
             let index = (self.peaks.len() as f64 * share).ceil() as usize;
@@ -104,7 +104,7 @@ fn plain(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// As it is, where it can be nothing else in YAML.
+/// Unquoted, if it can be nothing else in YAML.
 fn word(text: &str) -> String {
     let is_word = text.starts_with(|char: char| char.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -112,7 +112,7 @@ fn word(text: &str) -> String {
     if is_word { text.to_owned() } else { quoted(text) }
 }
 
-/// A string of JSON is one of YAML too.
+/// A JSON string is a YAML string too.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,4 +1,4 @@
-//! When each key came: all of them, or of very many a sample.
+//! When each key came: all of them, or a sample if there are very many.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,17 +13,17 @@ use crate::decide::decide_all;
 
 /// Requests as they come in.
 ///
-/// Beyond sixteen million, half of the keys are dropped, with all of their requests, and so on:
-/// which ones depends on their fingerprints alone, so what is left is a fair sample of keys.
+/// Beyond sixteen million requests, half of the keys are dropped, with all of their requests, and
+/// so on: which ones depends on their fingerprints alone, so what is left is a fair sample of keys.
 #[derive(Debug)]
 pub(super) struct Gathered {
     numbers: HashMap<Fingerprint, u32, FixedState>,
     keys: Vec<u32>,
     times: Vec<Timestamp>,
     most: usize,
-    /// One of two to the power of this is kept.
+    /// One key in two to the power of this is kept.
     halved: u32,
-    /// All that came, kept or not.
+    /// All requests that came, kept or not.
     seen: u64,
 }
 
@@ -79,7 +79,7 @@ impl Gathered {
         self.keys = self.keys.iter().map(renumber).filter(|key| *key != u32::MAX).collect();
     }
 
-    /// By key.
+    /// Sorted by key.
     pub(super) fn sorted(self) -> Timelines {
         let mut ends = vec![0_usize; self.numbers.len() + 1];
         for key in &self.keys {
@@ -104,7 +104,7 @@ pub(super) struct Timelines {
     ends: Vec<usize>,
     times: Vec<Timestamp>,
     pub(super) halved: u32,
-    /// Requests of all keys, also of those that were dropped.
+    /// Requests of all keys, including those that were dropped.
     pub(super) seen: u64,
 }
 
@@ -131,7 +131,7 @@ impl Timelines {
         }
     }
 
-    /// What a limit would deny. Whoever came no more often than its capacity is never denied, by
+    /// What a limit would deny. A key that came no more often than its capacity is never denied, by
     /// any algorithm.
     pub(super) fn denied_by(&self, limit: &Limit) -> Denied {
         let capacity = limit.capacity();
@@ -149,7 +149,7 @@ impl Timelines {
         })
     }
 
-    /// The fullest window of each key, from the lowest to the highest.
+    /// The fullest window of each key, in ascending order.
     pub(super) fn peaks(&self, window: Span) -> Vec<u64> {
         let start = || (Trailing::new(window), Vec::new());
         let parts = self.each_key(start, |times, (trailing, peaks)| {

@@ -1,10 +1,10 @@
-//! Attackers who know where a window ends.
+//! Attackers that know where a window ends.
 
 use tidegate::{Span, Timestamp};
 
 use super::{Arrival, Setting, Traffic};
 
-/// Requests that were planned beforehand: bursts, and then perhaps a steady drumming.
+/// Requests that were planned in advance: bursts, and then perhaps a steady stream.
 pub(super) struct Attack {
     bursts: std::vec::IntoIter<Burst>,
     now: Option<Burst>,
@@ -23,8 +23,8 @@ struct Drum {
 }
 
 impl Attack {
-    /// A full quota a second before the first edge, another a second behind it; of a window
-    /// shorter than a minute, a 60th of it before and behind.
+    /// A full quota a second before the first edge, another a second after it; for a window shorter
+    /// than a minute, a 60th of it before and after.
     pub(super) fn burst(setting: &Setting) -> Self {
         let window = setting.quota.window();
         let aside = Span::from_micros(window.as_micros() / 60).min(Span::from_secs(1));

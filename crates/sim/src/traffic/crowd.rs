@@ -9,7 +9,7 @@ use super::{Arrival, Setting, Traffic};
 use crate::Random;
 
 /// Clients that arrive within a second, share one limit, and come back when they are told to. With
-/// jitter they add a while of their own, so that they do not all come back together.
+/// jitter they add a delay of their own, so that they do not all come back together.
 pub(super) struct Crowd {
     waiting: BinaryHeap<Reverse<Timestamp>>,
     end: Timestamp,

@@ -18,16 +18,16 @@ pub(crate) use self::stream::{Shape, Stream, seconds};
 pub struct Arrival {
     /// When.
     pub at: Timestamp,
-    /// Whose: each has counters of its own.
+    /// Its source; each source has counters of its own.
     pub source: u32,
 }
 
-/// Requests in the order of their times. A model is told of denials, as a client would be.
+/// Requests in the order of their times. A model is told about denials, as a client would be.
 pub trait Traffic {
     /// The next request; `None` at the end.
     fn next(&mut self) -> Option<Arrival>;
 
-    /// The last request was denied, and told to come back then.
+    /// The last request was denied, and told to come back after this long.
     fn denied(&mut self, _arrival: Arrival, _retry_after: Option<Span>) {}
 }
 
@@ -40,11 +40,11 @@ pub struct Setting {
     pub start: Timestamp,
     /// For how long.
     pub span: Span,
-    /// Requests a second of all sources together, where a model has a rate.
+    /// Requests per second of all sources together, for models that have a rate.
     pub rate: f64,
-    /// Sources, or clients of a crowd.
+    /// Sources, or clients in a crowd.
     pub sources: u32,
-    /// Of all that is random.
+    /// The seed for everything random.
     pub seed: u64,
 }
 
@@ -93,7 +93,7 @@ models! {
 }
 
 impl Model {
-    /// The traffic.
+    /// Starts the traffic.
     pub fn start(self, setting: &Setting) -> Box<dyn Traffic> {
         match self {
             Self::BurstAtBoundary => Box::new(Attack::burst(setting)),
@@ -117,7 +117,7 @@ impl Model {
         }
     }
 
-    /// How many sources, or clients, unless somebody says otherwise.
+    /// The default number of sources, or clients.
     pub const fn sources(self, quota: &Quota) -> u32 {
         match self {
             Self::Zipf => 1_000,
@@ -129,7 +129,7 @@ impl Model {
         }
     }
 
-    /// The rate unless somebody says otherwise, as a multiple of the limit.
+    /// The default rate, as a multiple of the limit.
     pub const fn load(self) -> f64 {
         match self {
             Self::Zipf => 20.0,

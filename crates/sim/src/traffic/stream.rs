@@ -5,8 +5,8 @@ use tidegate::{Span, Timestamp};
 use super::{Arrival, Setting, Traffic};
 use crate::random::{Random, Zipf};
 
-/// A Poisson process. Where its rate changes, requests are drawn at the highest rate and kept with
-/// the probability that the rate of their moment has of that.
+/// A Poisson process. If its rate changes, requests are drawn at the highest rate and kept with a
+/// probability equal to the current rate's share of it.
 #[derive(Debug)]
 pub(crate) struct Stream {
     random: Random,
@@ -20,14 +20,14 @@ pub(crate) struct Stream {
     sources: Zipf,
 }
 
-/// How the rate goes.
+/// How the rate changes.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     /// Always the same.
     Even,
     /// Nothing most of the time, and five times the rate in between.
     OnOff { on: f64, off: f64, is_on: bool, until: f64 },
-    /// Up and down once in so long.
+    /// Up and down once in this long.
     Diurnal(Span),
 }
 
@@ -72,7 +72,7 @@ impl Stream {
         Self::of(setting.start, setting.span, setting.rate, shape, sources, random)
     }
 
-    /// Without a limit that it is aimed at.
+    /// Not aimed at a limit.
     pub(crate) fn of(
         start: Timestamp,
         span: Span,

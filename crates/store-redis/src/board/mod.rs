@@ -15,8 +15,8 @@ use crate::key::KeyName;
 use crate::link::{Call, Reply};
 use crate::script::{BOARD_CHANGE, BOARD_LOOK};
 
-/// What the board is called: like a counter, so that a user who may touch those may touch it, but
-/// with a letter that no algorithm has. Deployments with other secrets have other boards.
+/// The board's name. It looks like a counter's, so that a user with access to those has access to
+/// it, but with a letter that no algorithm has. Deployments with other secrets have other boards.
 pub(crate) fn name(prefix: &[u8], secret: &[u8; 16]) -> KeyName {
     use std::hash::Hasher as _;
     let mut hasher = SipHasher24::new_with_key(secret);
@@ -41,8 +41,8 @@ impl Board for RedisStore {
 }
 
 impl RedisStore {
-    /// Reads, changes and writes, again if somebody else was faster. Written is what Redis said it
-    /// wrote: without its answer nothing is tried again.
+    /// Reads, changes and writes, and starts over if somebody else was faster. Only what Redis
+    /// confirms counts as written: without its answer nothing is retried.
     async fn change<T>(
         &self,
         change: impl Fn(&mut Page, u64) -> Result<T, StoreError> + Send,
@@ -67,7 +67,7 @@ impl RedisStore {
         Err(StoreError::new(StoreErrorKind::Overloaded, message))
     }
 
-    /// Redis's time in milliseconds, and the board unless it is as known.
+    /// Redis's time in milliseconds, and the board unless it is still the known version.
     async fn read(&self, known: Option<u64>) -> Result<(u64, Option<Page>), StoreError> {
         let mut call = Call::new(&BOARD_LOOK, &[self.board_name().as_bytes()]);
         match known {
@@ -109,5 +109,5 @@ fn misread() -> StoreError {
 }
 
 const TRIES: u32 = 16;
-/// Nobody's request waits for a board.
+/// No request ever waits for a board.
 const PATIENCE: Duration = Duration::from_millis(500);

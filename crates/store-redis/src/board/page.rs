@@ -1,4 +1,4 @@
-//! What is kept: a version and then each notice, with lengths before all that varies.
+//! What is stored: a version and then each notice, with a length before everything that varies.
 
 use tidegate_core::Span;
 use tidegate_store::{Notice, Notices, StoreError, StoreErrorKind};
@@ -43,13 +43,13 @@ impl Page {
         self.entries.retain(|entry| now < entry.until);
     }
 
-    /// Any other version than before: a number that was used once may come back after the key has
-    /// expired, so it is drawn and not counted.
+    /// Any version other than the one before. It is random rather than counted, since a number that
+    /// was used once may come back after the key has expired.
     pub(super) fn renew(&mut self) {
         self.version = if self.entries.is_empty() { 0 } else { fastrand::u64(1..) };
     }
 
-    /// As the scripts compare it: nothing for an empty board.
+    /// As the scripts compare it: empty for an empty board.
     pub(super) fn version_bytes(&self) -> Vec<u8> {
         if self.version == 0 { Vec::new() } else { self.version.to_be_bytes().to_vec() }
     }
@@ -76,7 +76,7 @@ impl Page {
         for entry in &self.entries {
             bytes.extend(entry.until.to_be_bytes());
             for part in [entry.name.as_bytes(), &entry.text] {
-                // Both are far below 64 KiB: `Notice::check` has seen them.
+                // Both are far below 64 KiB: `Notice::check` has seen to that.
                 bytes.extend(u16::try_from(part.len()).unwrap_or(u16::MAX).to_be_bytes());
                 bytes.extend(part);
             }
@@ -84,7 +84,7 @@ impl Page {
         bytes
     }
 
-    /// Whatever is there, it never panics; what is not ours is an error.
+    /// Never panics, whatever is there; anything that is not ours is an error.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
         if bytes.is_empty() {
             return Ok(Self::default());

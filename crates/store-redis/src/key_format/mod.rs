@@ -1,37 +1,23 @@
-//! Keys named as another limiter names them, for those who share a Redis with one.
+//! Keys named the way another limiter names them, for a Redis that is shared with one.
 
-mod error;
 mod name;
-mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use error::KeyFormatError;
 pub(crate) use name::PlainName;
+pub use tidegate_core::KeyTemplateError as KeyFormatError;
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use tidegate_core::{Limit, Span};
+use tidegate_core::{KeyTemplate, Limit, Span, WindowName};
 
-use self::parse::Part;
-
-/// A template for the names of keys, so that another limiter finds our counts and we find its.
-///
-/// | placeholder | becomes |
-/// |---|---|
-/// | `{entity}` | who asks, as [`Charge::named`](tidegate_core::Charge::named) says; needed |
-/// | `{limit}` | which limit it is, as [`Charge::of_limit`](tidegate_core::Charge::of_limit) says |
-/// | `{window_index}` | the window's number: its start divided by its length |
-/// | `{window_start}` | when the window began, in seconds since the epoch |
-/// | `{window_start_ms}` | the same in milliseconds |
-///
-/// A brace that belongs to the key is doubled, as in `format!`: `{{` and `}}`. A name in doubled
-/// braces is a placeholder in a hash tag, so `{{entity}}` and `{{{entity}}}` both become `{alice}`.
+/// How keys are kept so that another limiter finds our counts and we find its: a [`KeyTemplate`] for
+/// their names, and how long they live.
 ///
 /// ```
-/// use tidegate_store_redis::{KeyFormat, RedisConfig, RedisStore};
+/// use tidegate::{KeyFormat, RedisConfig, RedisStore};
 ///
 /// // RLaaS: fixed windows, and its log.
 /// let windows: KeyFormat = "rlaas:rate_limit:{entity}:{window_index}".parse()?;
@@ -57,12 +43,13 @@ use self::parse::Part;
 /// | `sliding-window` | with a window | the same, and the window before is read too |
 /// | `sliding-log` | without one | a sorted set: a member for each unit, milliseconds as its score |
 /// | `token-bucket` | | refused: limiters have no layout of it in common |
+/// | `calendar-week`, `calendar-month` | | refused: windows are counted from the epoch |
 ///
 /// Windows are aligned to the epoch, even where a rule would stagger them. A log is exact to the
 /// millisecond. All times are Redis's. A decision is a call of its own here, so this is slower than
 /// our own keys, and takes more of Redis's memory: use it while there is someone to share with.
 ///
-/// A key always has a time to live: until it stops to matter, and a
+/// A key always has a time to live: until it stops mattering, and a
 /// [buffer](Self::expiry_buffer) more; a log for a second window, if that is longer. One that is
 /// found without, or with too little, gets it with the next decision.
 ///
@@ -76,30 +63,21 @@ use self::parse::Part;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct KeyFormat {
-    template: String,
-    parts: Vec<Part>,
+    template: KeyTemplate,
     buffer: Span,
 }
 
-/// How a template names windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Window {
-    Index,
-    Start,
-    StartMillis,
-}
-
 impl KeyFormat {
-    /// How much longer than it matters a key is kept, so that a limiter whose clock is late still
-    /// finds it; one second unless said, and at most a day.
+    /// How much longer than it matters a key is kept, so that a limiter whose clock is slow still
+    /// finds it. Defaults to one second, and is at most a day.
     pub fn expiry_buffer(self, buffer: Duration) -> Self {
         Self { buffer: Span::from(buffer).min(LONGEST_BUFFER), ..self }
     }
 
-    /// Whether this limit can be kept under such names; if not, the error says what can.
+    /// Whether this limit can be stored under such names; if not, the error says which ones can.
     ///
     /// ```
-    /// # use tidegate_store_redis::KeyFormat;
+    /// # use tidegate::KeyFormat;
     /// let format: KeyFormat = "sw:{{entity}}:{window_start}".parse()?;
     /// assert!(format.check(&"100/minute".parse()?).is_ok());
     /// // A burst asks for a token bucket.
@@ -107,39 +85,11 @@ impl KeyFormat {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check(&self, limit: &Limit) -> Result<(), KeyFormatError> {
-        let window = limit.quota().window();
-        let whole = |unit: Span| window.as_micros().is_multiple_of(unit.as_micros());
-        let refuse = |problem: String| Err(KeyFormatError::new(&self.template, None, problem));
-        match (limit, self.window()) {
-            (Limit::TokenBucket(_), _) => refuse(
-                "limiters have no layout of a token-bucket in common; expected fixed-window, \
-                 sliding-window or sliding-log"
-                    .to_owned(),
-            ),
-            (Limit::SlidingLog(_), Some(name)) => refuse(format!(
-                "a sliding-log is one sorted set for each entity; expected no {}",
-                name.placeholder()
-            )),
-            (Limit::SlidingLog(_), None) if !whole(MILLISECOND) => refuse(format!(
-                "a sorted set keeps milliseconds; expected a whole number of them, not {window}"
-            )),
-            (Limit::SlidingLog(_), None) => Ok(()),
-            (_, None) => refuse(format!(
-                "{} keeps a count for each window; expected {{window_index}}, {{window_start}} or \
-                 {{window_start_ms}} in the template",
-                limit.kind()
-            )),
-            (_, Some(name)) if !whole(name.unit(window)) => refuse(format!(
-                "windows of {window} do not begin at times that {} can tell; expected \
-                 {{window_index}}",
-                name.placeholder()
-            )),
-            (_, Some(_)) => Ok(()),
-        }
+        self.template.check(limit)
     }
 
-    /// Refuses a template whose keys a Cluster could not find. Which window it is, only Redis
-    /// knows, so all windows of an entity must be in one slot.
+    /// Refuses a template whose keys a Cluster could not find. Only Redis knows which window it is,
+    /// so all windows of an entity must be in one slot.
     pub(crate) fn check_cluster(&self) -> Result<(), KeyFormatError> {
         let same_slot = |entity: &'static str| {
             let name = self.split(|_| entity.into());
@@ -149,21 +99,16 @@ impl KeyFormat {
         if self.window().is_none() || ["a", "b", "c"].into_iter().all(same_slot) {
             return Ok(());
         }
-        Err(KeyFormatError::new(
-            &self.template,
-            None,
+        Err(KeyFormatError::refused(
+            self.template.as_str(),
             "on a Cluster all windows of an entity must share a slot; expected a hash tag, such \
-             as {{entity}}, before the window"
-                .to_owned(),
+             as {{entity}}, before the window",
         ))
     }
 
     /// What the template says of windows, if anything.
-    pub(crate) fn window(&self) -> Option<Window> {
-        self.parts.iter().find_map(|part| match part {
-            Part::Window(window) => Some(*window),
-            _ => None,
-        })
+    pub(crate) fn window(&self) -> Option<WindowName> {
+        self.template.window()
     }
 
     pub(crate) const fn buffer(&self) -> Span {
@@ -171,22 +116,10 @@ impl KeyFormat {
     }
 }
 
-impl Window {
-    pub(crate) const fn placeholder(self) -> &'static str {
-        match self {
-            Self::Index => "{window_index}",
-            Self::Start => "{window_start}",
-            Self::StartMillis => "{window_start_ms}",
-        }
-    }
-
-    /// What a window's start is divided by to get the number in its name.
-    pub(crate) const fn unit(self, window: Span) -> Span {
-        match self {
-            Self::Index => window,
-            Self::Start => Span::from_secs(1),
-            Self::StartMillis => MILLISECOND,
-        }
+/// With a buffer of one second.
+impl From<KeyTemplate> for KeyFormat {
+    fn from(template: KeyTemplate) -> Self {
+        Self { template, buffer: Span::from_secs(1) }
     }
 }
 
@@ -194,17 +127,15 @@ impl FromStr for KeyFormat {
     type Err = KeyFormatError;
 
     fn from_str(template: &str) -> Result<Self, KeyFormatError> {
-        let parts = parse::parse(template)?;
-        Ok(Self { template: template.to_owned(), parts, buffer: Span::from_secs(1) })
+        template.parse().map(KeyTemplate::into)
     }
 }
 
 /// The template.
 impl fmt::Display for KeyFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.template)
+        f.write_str(self.template.as_str())
     }
 }
 
-const MILLISECOND: Span = Span::from_millis(1);
 const LONGEST_BUFFER: Span = Span::from_days(1);

@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 
 use siphasher::sip128::SipHasher24;
-use tidegate_core::{Charge, Fingerprint};
+use tidegate_core::{Charge, Fingerprint, Placeholder, TemplatePart};
 
 use super::KeyFormat;
-use super::parse::Part;
 use crate::key::KeyName;
 
 /// A key's name, around the window that only Redis knows.
@@ -17,50 +16,52 @@ pub(crate) struct PlainName {
 }
 
 impl PlainName {
-    /// The name of the key of one window; without one, a name in the same slot.
+    /// The name of the key of one window; without a window, a name in the same slot.
     pub(crate) fn around(&self, window: &str) -> KeyName {
         KeyName::given([&self.head, window.as_bytes(), &self.tail].concat())
     }
 }
 
-/// The longest text that goes into a name as it is, in bytes.
+/// The longest text that goes into a name unchanged, in bytes.
 const LONGEST_TEXT: usize = 512;
 
 impl KeyFormat {
-    /// The name of a charge's keys. Who has no name is called by its fingerprint.
+    /// The name of a charge's keys. A caller without a name goes by its fingerprint.
     pub(crate) fn name(&self, charge: &Charge<'_>, secret: &[u8; 16]) -> PlainName {
-        let tagged = self.parts.iter().any(|part| match part {
-            Part::Text(text) => text.contains(['{', '}']),
-            _ => false,
+        let tagged = self.template.parts().iter().any(|part| match part {
+            TemplatePart::Text(text) => text.contains(['{', '}']),
+            TemplatePart::Placeholder(_) => false,
         });
         let shown = |text| shown(text, tagged, secret);
         let entity = charge.entity().map(shown);
         let limit = charge.limit_name().map(shown);
         // Fingerprints print in hex.
         let by_fingerprint = |fingerprint: Fingerprint| format!("{fingerprint:?}").into();
-        self.split(|part| match part {
-            Part::Entity => entity.clone().unwrap_or_else(|| by_fingerprint(charge.subject())),
+        self.split(|placeholder| match placeholder {
+            Placeholder::Entity => {
+                entity.clone().unwrap_or_else(|| by_fingerprint(charge.subject()))
+            }
             _ => limit.clone().unwrap_or_else(|| by_fingerprint(charge.rule().id)),
         })
     }
 
     /// The parts before the window and those after it.
-    pub(super) fn split<'a>(&self, text_of: impl Fn(&Part) -> Cow<'a, str>) -> PlainName {
+    pub(super) fn split<'a>(&self, text_of: impl Fn(Placeholder) -> Cow<'a, str>) -> PlainName {
         let (mut head, mut tail, mut after) = (Vec::new(), Vec::new(), false);
-        for part in &self.parts {
+        for part in self.template.parts() {
             let side = if after { &mut tail } else { &mut head };
             match part {
-                Part::Text(text) => side.extend_from_slice(text.as_bytes()),
-                Part::Window(_) => after = true,
-                part => side.extend_from_slice(text_of(part).as_bytes()),
+                TemplatePart::Text(text) => side.extend_from_slice(text.as_bytes()),
+                TemplatePart::Placeholder(Placeholder::Window(_)) => after = true,
+                TemplatePart::Placeholder(it) => side.extend_from_slice(text_of(*it).as_bytes()),
             }
         }
         PlainName { head, tail }
     }
 }
 
-/// A text as it may stand in a name. Lengths are bounded, nobody writes what a terminal obeys, and
-/// nobody moves keys to another slot with braces of their own.
+/// A text as it may appear in a name. Lengths are bounded, nobody can inject what a terminal would
+/// obey, and nobody can move keys to another slot with braces of their own.
 fn shown<'a>(text: &'a str, tagged: bool, secret: &[u8; 16]) -> Cow<'a, str> {
     let breaks_tag = text.is_empty() || text.contains(['{', '}']);
     if text.len() <= LONGEST_TEXT && !text.contains(char::is_control) && !(tagged && breaks_tag) {

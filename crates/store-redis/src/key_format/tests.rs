@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use tidegate_core::{AlgorithmKind, Charge, Cost, Fingerprint, Limit, Rule};
+use tidegate_core::{Charge, Cost, Fingerprint, Rule};
 
 use super::*;
 
@@ -39,47 +39,6 @@ fn templates_become_names() {
 }
 
 #[test]
-fn errors_tell_where_and_what_was_expected() {
-    for (template, position, expected) in [
-        ("", None, "expected {entity}"),
-        ("rlaas:{window_index}", None, "expected {entity}"),
-        ("é:{user}", Some(3), "expected {entity}, {limit}"),
-        ("{}", Some(1), "unknown placeholder \"\""),
-        ("a:{entity", Some(3), "expected {{"),
-        ("{entity}}", Some(9), "expected }}"),
-        ("{entity}{entity}", Some(9), "each only once"),
-        ("{entity}{{entity}}", Some(9), "each only once"),
-        ("{entity}:{window_index}:{window_start}", Some(25), "only one"),
-        ("{entity}\n", Some(9), "a control character"),
-    ] {
-        let error = template.parse::<KeyFormat>().unwrap_err();
-        let text = error.to_string();
-        assert_eq!(error.position(), position, "{text}");
-        assert!(text.contains(expected) && text.contains(&format!("{template:?}")), "{text}");
-    }
-    assert!(format!("{{entity}}{:300}", "").parse::<KeyFormat>().is_err());
-}
-
-#[test]
-fn a_limit_must_have_a_layout_and_windows_that_can_be_told() {
-    let limit = |kind, quota: &str| Limit::new(kind, &quota.parse().unwrap()).unwrap();
-    let windows = ["{entity}:{window_index}", "{entity}:{window_start}"].map(format);
-    let log = format("{entity}");
-    for kind in [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow] {
-        assert!(windows.iter().all(|format| format.check(&limit(kind, "5/minute")).is_ok()));
-        assert!(log.check(&limit(kind, "5/minute")).is_err());
-        let uneven = limit(kind, "5/1500ms");
-        assert_eq!(windows.each_ref().map(|format| format.check(&uneven).is_ok()), [true, false]);
-        assert!(format("{entity}:{window_start_ms}").check(&uneven).is_ok());
-    }
-    let sliding_log = limit(AlgorithmKind::SlidingLog, "5/1500ms");
-    assert!(log.check(&sliding_log).is_ok() && windows[0].check(&sliding_log).is_err());
-    let bucket = limit(AlgorithmKind::TokenBucket, "5/minute");
-    let error = log.check(&bucket).unwrap_err().to_string();
-    assert!(error.contains("expected fixed-window"), "{error}");
-}
-
-#[test]
 fn a_cluster_wants_the_windows_of_an_entity_together() {
     for (template, fits) in [
         ("sw:{{entity}}:{window_start}", true),
@@ -106,7 +65,7 @@ fn what_does_not_belong_into_a_name_is_hashed() {
     }
     assert_eq!(name("k:{entity}:", &long[..512], "").len(), 3 + 512 + 1);
     assert_ne!(name("k:{entity}", "a\n", ""), name("k:{entity}", "a\r", ""));
-    // A brace is only a danger to a tag.
+    // A brace is dangerous only to a hash tag.
     assert_eq!(name("k:{entity}:", "{a}", ""), "k:{a}:7");
     for entity in ["{a}", "}", ""] {
         assert!(name("k:{{entity}}", entity, "").starts_with("k:{hash-"), "{entity}");
@@ -128,7 +87,7 @@ proptest! {
         let _ = template.parse::<KeyFormat>().map_err(|error| error.to_string());
     }
 
-    /// Texts that look more like templates: what is accepted also makes names.
+    /// Texts that look more like templates: whatever is accepted also makes names.
     #[test]
     fn no_template_makes_it_panic(
         pieces in prop::collection::vec(

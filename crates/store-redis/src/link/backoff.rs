@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tidegate_store::StoreErrorKind;
 
-/// Grows with each failure, and is drawn at random so that those who failed together do not come
-/// back together.
+/// Grows with each failure, and is randomised so that clients that failed together do not come back
+/// together.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
@@ -14,7 +14,7 @@ pub(super) struct Backoff {
 impl Backoff {
     pub(super) fn failed(&mut self, kind: StoreErrorKind) {
         self.failures = match kind {
-            // Nothing but a change of configuration helps, so there is no hurry.
+            // Only a change of configuration helps, so there is no hurry.
             StoreErrorKind::Misconfigured => STEPS,
             _ => self.failures.saturating_add(1).min(STEPS),
         };
@@ -24,7 +24,7 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// Nothing after no failure.
+    /// Zero if nothing has failed.
     pub(super) fn pause(&self) -> Duration {
         match self.failures {
             0 => Duration::ZERO,
@@ -41,7 +41,7 @@ pub(super) fn jitter(least: Duration, most: Duration) -> Duration {
 
 const FIRST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(1);
-/// After so many failures the pause no longer grows.
+/// After this many failures the pause stops growing.
 const STEPS: u32 = 8;
 
 #[cfg(test)]

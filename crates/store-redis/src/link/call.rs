@@ -17,7 +17,7 @@ impl Script {
     }
 }
 
-/// A script with its keys and arguments. They are written once, into the form that is sent.
+/// A script with its keys and arguments, encoded once into the form that is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     script: &'static Script,
@@ -52,7 +52,7 @@ impl Call {
         &self.command
     }
 
-    /// With the script's text, for a server that does not know its hash. It does afterwards.
+    /// With the script's text, for a server that does not know its hash. It will afterwards.
     pub(super) fn by_text(&self) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(self.script.body.as_str());
@@ -65,8 +65,8 @@ impl Call {
     }
 }
 
-/// A command that is let in during a slot's migration, as one piece: nothing of another caller
-/// gets in between.
+/// A command that is let in during a slot's migration, in one piece: no other caller's command gets
+/// in between.
 pub(super) fn asking(command: &Cmd) -> Pipeline {
     let mut both = redis::pipe();
     both.cmd("ASKING");

@@ -1,4 +1,4 @@
-//! Finds the node of a slot, and keeps track of who serves what.
+//! Finds the node of a slot, and keeps track of which node serves what.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,21 +25,21 @@ pub(super) struct Cluster {
     surveyor: Task,
 }
 
-/// What is known of a Cluster.
+/// What is known about a Cluster.
 #[derive(Debug)]
 struct Atlas {
     config: Arc<RedisConfig>,
     seeds: Vec<Address>,
     map: watch::Sender<Map>,
-    /// Those on the map, and those we were sent to since it was drawn.
+    /// The nodes on the map, and those we were redirected to since it was drawn.
     nodes: Mutex<HashMap<Address, Arc<Node>>>,
-    /// Rung when the map proved wrong.
+    /// Rung when the map turns out to be wrong.
     bell: Notify,
 }
 
 #[derive(Clone, Debug)]
 enum Map {
-    /// Nobody has asked for one yet, or the runtime of those who did is gone.
+    /// Nobody has asked for one yet, or the runtime of the callers that did is gone.
     Idle,
     /// Being drawn for the first time.
     Awaited,
@@ -75,7 +75,7 @@ impl Cluster {
         }
     }
 
-    /// The node that serves a slot, if it is known at once.
+    /// The node that serves a slot, if it is known right away.
     pub(super) fn known(&self, slot: u16) -> Option<Arc<Node>> {
         self.atlas.look_up(slot)?.ok()
     }
@@ -93,7 +93,7 @@ impl Cluster {
         }
     }
 
-    /// Takes note that a slot has moved; returns its node.
+    /// Records that a slot has moved; returns its node.
     pub(super) fn moved(&self, slot: u16, to: Address) -> Result<Arc<Node>, Failure> {
         let node = self.node_at(to)?;
         self.atlas.map.send_if_modified(|map| {
@@ -113,14 +113,14 @@ impl Cluster {
         Ok(node)
     }
 
-    /// Has the map drawn anew, soon.
+    /// Has the map redrawn, soon.
     pub(super) fn redraw(&self) {
         self.atlas.bell.notify_one();
     }
 }
 
 impl Atlas {
-    /// What a caller makes of the map; nothing when it has to wait for it.
+    /// What a caller gets from the map; nothing if it has to wait for it.
     fn look_up(&self, slot: u16) -> Option<Result<Arc<Node>, Failure>> {
         match &*self.map.borrow() {
             Map::Drawn(map) => Some(map.get(slot).cloned().ok_or_else(|| {
@@ -172,7 +172,7 @@ impl Atlas {
         });
         match answer.await? {
             Ok(reply) => ranges(&reply, address),
-            // A server that does not know what we mean is not part of a Cluster.
+            // A server that does not understand the question is not part of a Cluster.
             Err(error) if error.code() == "ERR" => {
                 let message = Failure::of_server(&error).message;
                 Err(Failure::not_run(StoreErrorKind::Misconfigured, message).at(address))
@@ -181,7 +181,7 @@ impl Atlas {
         }
     }
 
-    /// Draws the map anew and lets go of nodes that have left it.
+    /// Redraws the map and drops nodes that have left it.
     fn draw(&self, ranges: Vec<Range>) -> Result<(), Failure> {
         let present: HashSet<_> = ranges.iter().map(|range| range.primary.clone()).collect();
         self.nodes.lock().retain(|address, node| node.take_used() || present.contains(address));
@@ -194,7 +194,7 @@ impl Atlas {
     }
 }
 
-/// Keeps the map true.
+/// Keeps the map up to date.
 struct Surveyor(Arc<Atlas>);
 
 impl Surveyor {
@@ -222,18 +222,18 @@ impl Surveyor {
     }
 }
 
-/// Whoever calls next starts another one, on a runtime that still runs.
+/// The next caller starts another one, on a runtime that is still running.
 impl Drop for Surveyor {
     fn drop(&mut self) {
         self.0.map.send_replace(Map::Idle);
     }
 }
 
-/// At most so many nodes: each has connections.
+/// The most nodes: each has connections.
 const MOST_NODES: usize = 1_000;
-/// Nodes of the map to ask before the seeds are.
+/// Nodes on the map to ask before falling back to the seeds.
 const MOST_ASKED: usize = 5;
-/// From one survey to the next, however often the map proves wrong.
+/// The pause between two surveys, however often the map turns out to be wrong.
 const REST: Duration = Duration::from_secs(1);
-/// A map is drawn anew after this time even if nobody complained.
+/// A map is redrawn after this time even if nobody complained.
 const STALE: Duration = Duration::from_secs(60);

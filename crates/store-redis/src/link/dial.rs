@@ -1,4 +1,4 @@
-//! Makes connections: connects, logs in and chooses the database, all within one time limit.
+//! Makes connections: connects, logs in and selects the database, all within one time limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) enum Role {
     Primary,
 }
 
-/// A connection ready for calls, made with everything the configuration says.
+/// A connection ready for calls, set up as the configuration says.
 pub(super) async fn dial(
     address: &Address,
     role: Role,
@@ -50,7 +50,7 @@ pub(super) async fn dial_for_questions(
     within(config, address, log_in(address, login, config)).await
 }
 
-/// Bounds an attempt, and says where it failed.
+/// Bounds an attempt, and adds where it failed.
 pub(super) async fn within<T>(
     config: &RedisConfig,
     address: &Address,
@@ -61,7 +61,7 @@ pub(super) async fn within<T>(
         let message = format!("no answer within {limit:?}");
         Err(Failure::not_run(StoreErrorKind::Unreachable, message))
     });
-    // Whatever happened, nobody's call was part of it.
+    // Whatever happened, no caller's request was part of it.
     outcome.map_err(|failure| Failure::not_run(failure.kind, failure.at(address).message))
 }
 
@@ -79,7 +79,7 @@ async fn log_in(
     hello.arg("SETNAME").arg("tidegate");
     match wire.ask(&hello).await? {
         Ok(_) => Ok(wire),
-        // A server or a proxy that has only the old protocol, which does for us as well.
+        // A server or a proxy that only has the old protocol, which will do.
         Err(error) if matches!(error.code(), "ERR" | "NOPROTO") => {
             log_in_plainly(&mut wire, login, &error).await?;
             Ok(wire)
@@ -105,7 +105,7 @@ async fn log_in_plainly(
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) if error.code() == "ERR" => Err(misconfigured(&error)),
         Ok(Err(error)) => Err(Failure::of_server(&error)),
-        // It said no and hung up, which is how Redis treats connections beyond its limit.
+        // It refused and hung up, which is how Redis treats connections beyond its limit.
         Err(_) => {
             let message = Failure::of_server(refusal).message;
             Err(Failure::not_run(StoreErrorKind::Overloaded, message))
@@ -113,7 +113,7 @@ async fn log_in_plainly(
     }
 }
 
-/// The user, if any, and the password, when there is anything to log in with.
+/// The user, if any, and the password, if there is anything to log in with.
 fn credentials(login: &Login) -> Option<(Option<&str>, &str)> {
     let user = login.user.as_deref();
     match login.password.as_deref() {
@@ -133,7 +133,8 @@ async fn select(wire: &mut Wire, database: u32) -> Result<(), Failure> {
     }
 }
 
-/// Sentinels may name a server that has not yet heard of its promotion, or no longer is one.
+/// Sentinels may name a server that has not yet heard of its promotion, or is no longer the
+/// primary.
 async fn require_primary(wire: &mut Wire) -> Result<(), Failure> {
     match wire.ask(&redis::cmd("ROLE")).await? {
         Ok(reply) => match reply.items().first().and_then(|role| role.text()) {
@@ -143,7 +144,7 @@ async fn require_primary(wire: &mut Wire) -> Result<(), Failure> {
                 Err(Failure::not_run(StoreErrorKind::ReadOnly, message))
             }
         },
-        // We may not ask. The first call will find out.
+        // We are not allowed to ask. The first call will find out.
         Err(error) if error.code() == "NOPERM" => Ok(()),
         Err(error) => Err(Failure::of_server(&error)),
     }
@@ -153,13 +154,13 @@ fn misconfigured(error: &ServerError) -> Failure {
     Failure::not_run(StoreErrorKind::Misconfigured, Failure::of_server(error).message)
 }
 
-/// Turns a connection that has logged in into one that many callers use at once.
+/// Turns a logged-in connection into one that many callers share.
 async fn share(wire: Wire) -> Result<(Live, Driver), Failure> {
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(Some(RESPONSE_TIMEOUT))
         .set_pipeline_buffer_size(PIPELINE)
         .set_write_backpressure_boundary(WRITE_BUFFER);
-    // All has been said: with these the client adds nothing of its own.
+    // Everything has been said: with these settings the client adds nothing of its own.
     let info =
         RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2).set_skip_set_lib_name();
     let (connection, driver) = MultiplexedConnection::new_with_config(&info, wire.stream, config)
@@ -168,9 +169,9 @@ async fn share(wire: Wire) -> Result<(Live, Driver), Failure> {
     Ok(Live::new(connection, driver, wire.address))
 }
 
-/// A backstop: callers have deadlines of their own, far below this.
+/// A backstop: callers have deadlines of their own, far shorter than this.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Calls that may wait to be written.
 const PIPELINE: usize = 4_096;
-/// How much is gathered before it is written, when more keeps coming.
+/// How much is buffered before it is written, when more keeps coming.
 const WRITE_BUFFER: usize = 64 * 1024;

@@ -14,17 +14,17 @@ pub(crate) struct Failure {
     pub(crate) kind: StoreErrorKind,
     pub(crate) message: Arc<str>,
     pub(crate) outcome: Outcome,
-    /// Whether it was refused only because its keys are in two places at the moment, as they are
-    /// while their slot moves: each of them alone may go well.
+    /// Whether it was refused only because its keys are currently in two places, as they are while
+    /// their slot moves: each of them alone may succeed.
     pub(crate) keys_apart: bool,
 }
 
 /// Whether a call without a reply may have run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Certainly not: to send it again is safe.
+    /// Certainly not: sending it again is safe.
     NotRun,
-    /// It may have run, in whole or in part: to send it again might charge twice.
+    /// It may have run, in whole or in part: sending it again might charge twice.
     Unknown,
 }
 
@@ -39,7 +39,7 @@ impl Failure {
         Self { kind, message: message.into(), outcome: Outcome::Unknown, keys_apart: false }
     }
 
-    /// A call whose connection failed under it.
+    /// A call whose connection failed while it was in flight.
     pub(super) fn of_client(error: &RedisError) -> Self {
         let kind = match error.kind() {
             _ if error.is_timeout() => StoreErrorKind::Timeout,
@@ -61,7 +61,7 @@ impl Failure {
         Self { kind, message: message.into(), outcome, keys_apart: code == "TRYAGAIN" }
     }
 
-    /// Says where it happened.
+    /// Adds where it happened.
     pub(super) fn at(self, address: &Address) -> Self {
         Self { message: format!("{address}: {}", self.message).into(), ..self }
     }
@@ -80,10 +80,10 @@ impl From<Failure> for StoreError {
     }
 }
 
-/// Sorts an error by its code, the first word: the rest is prose and changes between versions.
+/// Classifies an error by its code, the first word: the rest is prose and changes between versions.
 ///
-/// A refused call did not run when Redis checks for the error before the script starts, or when
-/// it checks before the script's first write and no more after that (OOM, READONLY, MISCONF and
+/// A refused call did not run when Redis checks for the error before the script starts, or when it
+/// checks before the script's first write and never after that (OOM, READONLY, MISCONF and
 /// NOREPLICAS). Any other error may have come from the middle of a script.
 fn class_of(code: &str) -> (StoreErrorKind, Outcome) {
     use Outcome::{NotRun, Unknown};
@@ -101,7 +101,7 @@ fn class_of(code: &str) -> (StoreErrorKind, Outcome) {
     }
 }
 
-/// What a server said instead of running a call, where that calls for more than giving up.
+/// What a server said instead of running a call, if there is more to do than give up.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// It does not know the script by its hash.
@@ -110,9 +110,9 @@ pub(super) enum Refusal {
     Moved { slot: u16, to: Address },
     /// Another node may have the key already; ask there, just this once.
     Ask { to: Address },
-    /// It cannot at the moment, but soon may.
+    /// Not at the moment, but perhaps soon.
     NotNow(Failure),
-    /// It is not the primary, or no longer.
+    /// It is not the primary, or no longer is.
     NotPrimary(Failure),
     /// Anything else.
     Final(Failure),
@@ -135,7 +135,7 @@ impl Refusal {
         }
     }
 
-    /// For those who can do nothing about it.
+    /// For callers that can do nothing about it.
     pub(super) fn into_failure(self) -> Failure {
         let elsewhere = |to: Address| {
             let message = format!(
@@ -154,7 +154,7 @@ impl Refusal {
     }
 }
 
-/// `SLOT HOST:PORT`. An address of IPv6 has no brackets here.
+/// `SLOT HOST:PORT`. An IPv6 address has no brackets here.
 fn redirection(details: Option<&str>, asked: &Address) -> Option<(u16, Address)> {
     let (slot, rest) = details?.split_once(' ')?;
     let (host, port) = rest.split_ascii_whitespace().next()?.rsplit_once(':')?;

@@ -1,4 +1,4 @@
-//! One connection to a node, and whoever keeps it up.
+//! One connection to a node, and the task that keeps it up.
 
 use std::sync::Arc;
 
@@ -30,12 +30,13 @@ pub(super) struct Post {
 /// What callers find.
 #[derive(Clone, Debug)]
 pub(super) enum State {
-    /// Nobody looks after it: nobody has called yet, or the runtime of those who did is gone.
+    /// Nobody looks after it: nobody has called yet, or the runtime of the callers that did is
+    /// gone.
     Idle,
     /// A connection is being made, and was not known to be hard to get: worth waiting for.
     Dialing,
     Up(Arc<Live>),
-    /// The last attempt failed, and others are made in the background. Not worth waiting for.
+    /// The last attempt failed, and more are made in the background. Not worth waiting for.
     Down(Failure),
 }
 
@@ -46,7 +47,7 @@ impl Lane {
         Self { post, supervisor: Task::default() }
     }
 
-    /// The connection: at once, or when the attempt under way has ended.
+    /// The connection: right away, or once the attempt in progress has ended.
     pub(super) async fn live(&self) -> Result<Arc<Live>, Failure> {
         if let Some(outcome) = self.post.state.borrow().outcome() {
             return outcome;
@@ -65,7 +66,7 @@ impl Lane {
     }
 
     fn start_if_idle(&self) {
-        // Whoever changes the state is the one to start the task.
+        // The one that changes the state also starts the task.
         let won = self.post.state.send_if_modified(|state| {
             let idle = matches!(state, State::Idle);
             if idle {
@@ -78,14 +79,14 @@ impl Lane {
         }
     }
 
-    /// Has a connection replaced.
+    /// Asks for a connection to be replaced.
     pub(super) fn report(&self, live: &Live, fault: Fault) {
         if live.blame(fault) {
             self.post.bell.notify_one();
         }
     }
 
-    /// Takes note that a caller's deadline passed.
+    /// Records that a caller's deadline passed.
     pub(super) fn timed_out(&self) {
         let State::Up(live) = self.post.state.borrow().clone() else { return };
         if live.missed() >= MISSED_IN_A_ROW {
@@ -94,11 +95,11 @@ impl Lane {
     }
 }
 
-/// So many deadlines in a row are no accident.
+/// This many deadlines in a row are no accident.
 const MISSED_IN_A_ROW: u32 = 3;
 
 impl State {
-    /// What a caller makes of it; nothing when it has to wait.
+    /// What a caller gets from it; nothing if it has to wait.
     fn outcome(&self) -> Option<Result<Arc<Live>, Failure>> {
         match self {
             Self::Up(live) if live.is_usable() => Some(Ok(Arc::clone(live))),

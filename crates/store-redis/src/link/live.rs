@@ -22,7 +22,7 @@ pub(super) struct Live {
     connection: MultiplexedConnection,
     address: Address,
     since: Instant,
-    /// Set once nothing sent will be answered any more.
+    /// Set once nothing that was sent will be answered any more.
     closed: Arc<AtomicBool>,
     /// Why it is to be replaced, once someone has found a reason.
     fault: OnceLock<Fault>,
@@ -44,7 +44,7 @@ pub(super) enum Fault {
 pub(super) enum Trouble {
     /// The server said so.
     Refused(Refusal),
-    /// The connection failed, and whether the call ran nobody knows.
+    /// The connection failed, and whether the call ran is unknown.
     Broken(Failure),
 }
 
@@ -71,7 +71,7 @@ impl Live {
         (live, Driver(task))
     }
 
-    /// The same connection, with nothing held against it.
+    /// The same connection, with a clean record.
     pub(super) fn pardoned(&self) -> Self {
         Self {
             connection: self.connection.clone(),
@@ -100,7 +100,7 @@ impl Live {
         self.fault.get()
     }
 
-    /// Holds a fault against it. False when there is one already.
+    /// Records a fault. False if there is one already.
     pub(super) fn blame(&self, fault: Fault) -> bool {
         self.fault.set(fault).is_ok()
     }
@@ -111,14 +111,14 @@ impl Live {
     }
 
     fn answered(&self) {
-        // Nearly always zero already, and then nobody else's cache is disturbed.
+        // Nearly always zero already, and then no other core's cache is disturbed.
         if self.missed.load(Ordering::Relaxed) != 0 {
             self.missed.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Runs a script: by its hash, or by its text when the server does not know the hash, which it
-    /// says before it runs anything.
+    /// Runs a script: by its hash, or by its text if the server does not know the hash, which it
+    /// says before running anything.
     pub(super) async fn run(&self, call: &Call, ask: bool) -> Result<Reply, Trouble> {
         match self.send(call.by_hash(), ask).await {
             Err(Trouble::Refused(Refusal::NoScript)) => self.send(&call.by_text(), ask).await,
@@ -151,13 +151,13 @@ impl Live {
         let mut connection = self.connection.clone();
         connection.set_response_timeout(FOREVER);
         if connection.send_packed_command(&redis::cmd("PING")).await.is_err() {
-            // It never will, and whoever waits here waits for something else as well.
+            // It never will, and whatever waits here is waiting for something else as well.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// About: the client insists on a limit.
+/// Near enough: the client insists on a limit.
 const FOREVER: Duration = Duration::from_secs(3_600);
 
 fn last(answers: RedisResult<Vec<Value>>) -> RedisResult<Value> {
@@ -169,7 +169,7 @@ fn last(answers: RedisResult<Vec<Value>>) -> RedisResult<Value> {
 #[derive(Debug)]
 pub(super) struct Driver(JoinHandle<()>);
 
-/// Ready when the connection has ended, however often that is asked.
+/// Ready once the connection has ended, however often it is polled.
 impl Future for Driver {
     type Output = ();
 

@@ -3,8 +3,8 @@
 //! A [`Link`] runs scripts on the server that has their keys. Each server has a few connections,
 //! the [lanes](lane); each lane has a [supervisor] that makes its connection, replaces it when it
 //! fails or grows old, and turns callers away while there is none. Sentinels and Clusters are
-//! asked by code of our own ([sentinel], [cluster]): the client's is wrong for counters, since it
-//! sends again what may already have run.
+//! handled by our own code ([sentinel], [cluster]): the client library's is wrong for counters,
+//! since it resends what may already have run.
 
 mod backoff;
 mod call;
@@ -48,11 +48,11 @@ use crate::url::Place;
 
 /// Runs scripts on Redis, whatever its deployment.
 ///
-/// Nothing happens before the first call. Connections are then kept up by tasks of the runtime
-/// that made that call, and end when this is dropped.
+/// Nothing happens before the first call. Connections are then kept up by tasks on the runtime that
+/// made that call, and end when this is dropped.
 ///
-/// A call is sent again only if it provably did not run. All waiting is bounded by whoever calls:
-/// to give up, drop the future and say so with [`timed_out`](Self::timed_out).
+/// A call is sent again only if it provably did not run. It is up to the caller to bound the wait:
+/// to give up, drop the future and report it with [`timed_out`](Self::timed_out).
 #[derive(Debug)]
 pub(crate) struct Link {
     nodes: Nodes,
@@ -78,13 +78,13 @@ impl Link {
         Self { nodes }
     }
 
-    /// Whether keys of one call have to share a slot.
+    /// Whether the keys of one call have to share a slot.
     pub(crate) const fn is_cluster(&self) -> bool {
         matches!(self.nodes, Nodes::Many(_))
     }
 
-    /// Runs a script on the node that serves `slot`, which does not matter where there is only one
-    /// node. Calls of one `lane` go over one connection, in their order.
+    /// Runs a script on the node that serves `slot`, which is irrelevant if there is only one node.
+    /// Calls on one `lane` go over one connection, in order.
     pub(crate) async fn run(&self, slot: u16, lane: usize, call: &Call) -> Result<Reply, Failure> {
         let mut course =
             Course { node: self.node(slot).await?, ask: false, turns: 0, retried: false };
@@ -102,16 +102,16 @@ impl Link {
         }
     }
 
-    /// What the node that serves `slot` holds, and does when its memory is full. A user may not be
-    /// allowed to ask, which is an error like any other.
+    /// What the node that serves `slot` holds, and what it does when its memory is full. The user
+    /// may lack permission to ask, which is an error like any other.
     pub(crate) async fn memory(&self, slot: u16) -> Result<Memory, Failure> {
-        // All of it: two sections at a time can be asked for only since Redis 7.
+        // All of it: asking for two sections at once has been possible only since Redis 7.
         let reply = self.send(slot, 0, &redis::cmd("INFO")).await?;
         Ok(Memory::of(&reply))
     }
 
-    /// Takes note that a caller gave up waiting. After three times without an answer in between
-    /// the connection is replaced.
+    /// Records that a caller gave up waiting. After three in a row without an answer, the
+    /// connection is replaced.
     pub(crate) fn timed_out(&self, slot: u16, lane: usize) {
         let node = match &self.nodes {
             Nodes::One(node) => Some(Arc::clone(node)),
@@ -122,7 +122,7 @@ impl Link {
         }
     }
 
-    /// Sends a command that is no call, and does not go to where it is sent on.
+    /// Sends a command that is not a script call, and does not follow redirections.
     async fn send(&self, slot: u16, lane: usize, command: &Cmd) -> Result<Reply, Failure> {
         let node = self.node(slot).await?;
         let live = self.live(&node, lane).await?;
@@ -143,7 +143,7 @@ impl Link {
         node.lane(lane).live().await.inspect_err(|_| self.doubt())
     }
 
-    /// Takes note of a connection that failed under a call.
+    /// Records a connection that failed under a call.
     fn broken(&self, node: &Node, lane: usize, failure: Failure) -> Failure {
         if failure.kind == StoreErrorKind::Timeout {
             node.lane(lane).timed_out();
@@ -159,8 +159,8 @@ impl Link {
         }
     }
 
-    /// What to do after a refusal: where to send the call next, or why to give up. In every case
-    /// that goes on, the server has said that it did not run the call.
+    /// What to do after a refusal: where to send the call next, or why to give up. Whenever it goes
+    /// on, the server has said that it did not run the call.
     async fn follow(
         &self,
         course: Course,
@@ -189,10 +189,10 @@ impl Link {
     }
 }
 
-/// Where a call is sent, and how often it was sent on already.
+/// Where a call is sent, and how often it has been redirected.
 struct Course {
     node: Arc<Node>,
-    /// Whether the node has to be told that we were sent there.
+    /// Whether the node has to be told that we were redirected there.
     ask: bool,
     turns: u32,
     retried: bool,
@@ -217,6 +217,6 @@ impl Course {
 }
 
 const MOST_TURNS: u32 = 3;
-/// Before a call is sent again to a server that could not take it: enough for a slot's last keys
-/// to move, and little of anyone's deadline.
+/// The pause before a call is sent again to a server that could not take it: enough for a slot's
+/// last keys to move, and only a small part of anyone's deadline.
 const SHORT_PAUSE: Duration = Duration::from_millis(2);

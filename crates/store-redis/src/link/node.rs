@@ -16,8 +16,8 @@ use crate::url::Address;
 #[derive(Debug)]
 pub(super) struct Node {
     lanes: Box<[Lane]>,
-    /// Whether calls were sent here since the Cluster was last asked for its nodes, though it does
-    /// not count this one among them.
+    /// Whether calls were sent here since the Cluster was last asked for its nodes, even though
+    /// this node was not among them.
     used: AtomicBool,
 }
 

@@ -5,7 +5,7 @@ use tidegate_store::StoreErrorKind;
 
 use super::failure::Failure;
 
-/// What a call returned, in the terms of both versions of the protocol.
+/// What a call returned, in terms that cover both versions of the protocol.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Nil,
@@ -58,7 +58,7 @@ impl Reply {
         }
     }
 
-    /// What stands after `name` in a map.
+    /// The value of `name` in a map.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         let pairs = self.items().chunks_exact(2);
         pairs.filter(|pair| pair[0].text() == Some(name)).find_map(|pair| pair[1].text())

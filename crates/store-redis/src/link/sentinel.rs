@@ -12,7 +12,7 @@ use super::wire::Wire;
 use crate::RedisConfig;
 use crate::url::{Address, Login};
 
-/// The Sentinels of one service, the most trusted first.
+/// The Sentinels of one service, most trusted first.
 #[derive(Debug)]
 pub(super) struct Sentinels {
     service: String,
@@ -68,7 +68,7 @@ impl Sentinels {
         .await
     }
 
-    /// The other Sentinels that this one knows: none when it will not say.
+    /// The other Sentinels that this one knows; none if it will not say.
     async fn others(&self, wire: &mut Wire) -> Vec<Address> {
         let mut question = redis::cmd("SENTINEL");
         question.arg("SENTINELS").arg(&self.service);
@@ -77,7 +77,7 @@ impl Sentinels {
         others.filter_map(|other| address(other.field("ip"), other.field("port"))).collect()
     }
 
-    /// Asks this one first from now on, and the others that it knows when it fails.
+    /// Asks this one first from now on, and the others that it knows if it fails.
     fn trust(&self, sentinel: &Address, others: Vec<Address>) {
         let mut known = self.known.lock();
         if let Some(at) = known.iter().position(|address| address == sentinel) {
@@ -90,7 +90,7 @@ impl Sentinels {
         }
     }
 
-    /// Asks this one last from now on: it sent us to a server that is no primary, or not there.
+    /// Asks this one last from now on: it sent us to a server that is not a primary, or not there.
     pub(super) fn doubt(&self, sentinel: &Address) {
         let mut known = self.known.lock();
         if let Some(at) = known.iter().position(|address| address == sentinel) {

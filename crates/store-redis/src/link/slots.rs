@@ -19,7 +19,7 @@ pub(super) struct Range {
     pub(super) primary: Address,
 }
 
-/// Reads the reply to `CLUSTER SLOTS`, which `asked` gave.
+/// Reads the reply to `CLUSTER SLOTS` that `asked` gave.
 pub(super) fn ranges(reply: &Reply, asked: &Address) -> Result<Vec<Range>, Failure> {
     let strange = || {
         let message = "a reply to CLUSTER SLOTS that we do not understand";
@@ -29,7 +29,7 @@ pub(super) fn ranges(reply: &Reply, asked: &Address) -> Result<Vec<Range>, Failu
     for entry in reply.items() {
         let [first, last, primary, ..] = entry.items() else { return Err(strange()) };
         let (first, last) = slot(first).zip(slot(last)).ok_or_else(strange)?;
-        // A node that does not know its own address yet tells us nothing of use.
+        // A node that does not know its own address yet tells us nothing useful.
         if let Some(primary) = node(primary, asked) {
             found.push(Range { first, last, primary });
         }
@@ -56,8 +56,8 @@ fn node(reply: &Reply, asked: &Address) -> Option<Address> {
     endpoint(host, u16::try_from(*port).ok()?, asked)
 }
 
-/// An address as nodes tell it. Without a host it is on the one that was asked; with `?` nobody
-/// knows.
+/// An address as nodes report it. Without a host, it is on the server that was asked; `?` means
+/// unknown.
 pub(super) fn endpoint(host: &str, port: u16, asked: &Address) -> Option<Address> {
     let host = match (host, asked) {
         ("", Address::Tcp { host, .. }) => host,
@@ -67,10 +67,10 @@ pub(super) fn endpoint(host: &str, port: u16, asked: &Address) -> Option<Address
     (port > 0).then(|| Address::Tcp { host: host.to_owned(), port })
 }
 
-/// Who serves which slot.
+/// Which node serves which slot.
 #[derive(Debug)]
 pub(super) struct SlotMap<N> {
-    /// For each slot an index into `nodes`.
+    /// For each slot, an index into `nodes`.
     owners: Box<[u16]>,
     nodes: Vec<Arc<N>>,
 }

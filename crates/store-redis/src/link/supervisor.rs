@@ -12,11 +12,11 @@ use super::failure::Failure;
 use super::lane::{Post, State};
 use super::live::{Driver, Fault, Live};
 
-/// Keeps one connection up: the only one who dials for it, so there is one attempt at a time.
+/// Keeps one connection up. Nothing else dials for it, so there is one attempt at a time.
 pub(super) struct Supervisor {
     post: Arc<Post>,
     backoff: Backoff,
-    /// Connections that are replaced but still owe answers.
+    /// Connections that have been replaced but still owe answers.
     leaving: JoinSet<()>,
 }
 
@@ -26,7 +26,7 @@ struct Current {
     driver: Driver,
 }
 
-/// Why a connection is not used any more.
+/// Why a connection is no longer used.
 enum End {
     Closed,
     Demoted(Failure),
@@ -62,7 +62,7 @@ impl Supervisor {
         self.post.state.send_replace(state);
     }
 
-    /// Dials until it works. Callers are told of each failure.
+    /// Dials until it works. Callers are told about each failure.
     async fn connect(&mut self) -> Current {
         loop {
             match self.attempt().await {
@@ -102,15 +102,15 @@ impl Supervisor {
             match live.fault() {
                 Some(Fault::Demoted(failure)) => return End::Demoted(failure.clone()),
                 Some(Fault::Silent) => return End::Silent,
-                // A bell may still ring for the connection before.
+                // The bell may still be ringing for the previous connection.
                 None => self.post.bell.notified().await,
             }
         }
     }
 
-    /// A new connection, after the old one failed. When that one had stood for a while the new one
-    /// is made at once, and callers wait for it. Otherwise it counts as one more failure: a server
-    /// that accepts connections and then has no use for them must not be dialed in a loop.
+    /// A new connection, after the old one failed. If the old one had stood for a while, the new
+    /// one is made at once, and callers wait for it. Otherwise it counts as one more failure: a
+    /// server that accepts connections only to drop them must not be dialed in a loop.
     async fn replace(&mut self, old: Current, failure: Failure) -> Current {
         if old.live.age() >= STEADY {
             self.backoff.reset();
@@ -124,7 +124,8 @@ impl Supervisor {
     }
 
     /// A server that does not answer may hang as a whole, or just this connection may. Callers are
-    /// turned away meanwhile: whatever they send would only be run later, when nobody waits for it.
+    /// turned away meanwhile: whatever they sent would only run later, when nobody waits for it any
+    /// more.
     async fn revive(&mut self, old: Current) -> Current {
         let message = format!("{}: it does not answer", old.live.address());
         self.publish(State::Down(Failure::not_run(StoreErrorKind::Unreachable, message)));
@@ -139,7 +140,7 @@ impl Supervisor {
         Current { live: pardoned, driver: old.driver }
     }
 
-    /// A new connection for one that has become old, which is used until then.
+    /// A new connection to replace one that has grown old, which is used until then.
     async fn renew(&mut self, mut old: Current) -> Current {
         let live = Arc::clone(&old.live);
         self.backoff.reset();
@@ -159,7 +160,8 @@ impl Supervisor {
         }
     }
 
-    /// Dials until it works. Callers are not told of failures as long as they can use the old one.
+    /// Dials until it works. Callers are not told about failures as long as they can use the old
+    /// connection.
     async fn connect_beside(&mut self, old: &Live) -> Current {
         loop {
             match self.attempt().await {
@@ -170,7 +172,7 @@ impl Supervisor {
         }
     }
 
-    /// Leaves a connection the time to deliver what it still owes.
+    /// Gives a connection time to deliver what it still owes.
     fn retire(&mut self, old: Current) {
         let Current { live, driver } = old;
         drop(live);
@@ -180,14 +182,14 @@ impl Supervisor {
     }
 }
 
-/// Whoever calls next starts another one, on a runtime that still runs.
+/// The next caller starts another one, on a runtime that is still running.
 impl Drop for Supervisor {
     fn drop(&mut self) {
         self.publish(State::Idle);
     }
 }
 
-/// A connection that stood for so long was a good one.
+/// A connection that stood for this long was a good one.
 const STEADY: Duration = Duration::from_secs(1);
-/// How long a replaced connection may take for its last answers.
+/// How long a replaced connection may take to deliver its last answers.
 const FAREWELL: Duration = Duration::from_secs(2);

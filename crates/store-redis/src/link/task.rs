@@ -8,7 +8,7 @@ use tokio::task::AbortHandle;
 pub(super) struct Task(Mutex<Option<AbortHandle>>);
 
 impl Task {
-    /// Starts a task on the current runtime, in place of the one before.
+    /// Starts a task on the current runtime, replacing the previous one.
     pub(super) fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
         let handle = tokio::spawn(task).abort_handle();
         if let Some(before) = self.0.lock().replace(handle) {

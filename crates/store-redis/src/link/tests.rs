@@ -17,14 +17,14 @@ use super::failure::Outcome;
 use super::{Call, Failure, Link, Reply, Script};
 use crate::RedisConfig;
 
-/// Counts: what is run twice shows.
+/// Counts, so that anything run twice shows up.
 static COUNT: LazyLock<Script> =
     LazyLock::new(|| Script::new("return redis.call('INCRBY', KEYS[1], ARGV[1])"));
 
-/// Far beyond what anything here takes.
+/// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// With time to connect on a machine that runs all tests at once.
+/// With enough time to connect on a machine that runs all tests at once.
 fn config(url: &str) -> RedisConfig {
     let config: RedisConfig = url.parse().unwrap_or_else(|error| panic!("{error}"));
     config.connect_timeout(Duration::from_secs(2))

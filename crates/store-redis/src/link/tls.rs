@@ -1,4 +1,4 @@
-//! Talks TLS, with `ring` whatever else the process has installed.
+//! Talks TLS, using `ring` whatever else the process has installed.
 
 use std::io;
 use std::path::Path;
@@ -23,8 +23,8 @@ pub(super) async fn secure(
     host: &str,
     config: &Arc<RedisConfig>,
 ) -> Result<TlsStream<TcpStream>, Failure> {
-    // Certificates are read each time, so that new ones are noticed; that may take a while and is
-    // no work for a thread that others wait for.
+    // Certificates are read each time, so that new ones are noticed. That may take a while, so it
+    // does not belong on a thread that others are waiting for.
     let files = Arc::clone(config);
     let client = tokio::task::spawn_blocking(move || client_config(&files))
         .await
@@ -35,8 +35,8 @@ pub(super) async fn secure(
     TlsConnector::from(Arc::new(client)).connect(name, stream).await.map_err(|error| of_io(&error))
 }
 
-/// A handshake that failed for what was said in it will fail again until someone acts; one that
-/// was cut off may not.
+/// A handshake that failed because of its content will fail again until someone acts; one that was
+/// cut off may not.
 fn of_io(error: &io::Error) -> Failure {
     let said = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match said.is_some() {

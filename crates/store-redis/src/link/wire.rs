@@ -19,7 +19,7 @@ use super::tls;
 use crate::RedisConfig;
 use crate::url::Address;
 
-/// What bytes go through, whatever it is made of.
+/// Anything that carries bytes.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
@@ -56,8 +56,8 @@ impl Wire {
         &mut self,
         question: &Cmd,
     ) -> Result<Result<Reply, ServerError>, Failure> {
-        // A server that has no room for us says so and hangs up, perhaps before we could ask: what
-        // it said is there to be read all the same.
+        // A server that has no room for us says so and hangs up, perhaps before we could ask; what
+        // it said can be read all the same.
         let sent = self.stream.write_all(&question.get_packed_command()).await;
         let flushed = self.stream.flush().await;
         let answer =
@@ -75,14 +75,14 @@ impl Wire {
         }
     }
 
-    /// [`ask`](Self::ask), when an error is of no use either.
+    /// [`ask`](Self::ask), for when an error reply is no use either.
     pub(super) async fn demand(&mut self, question: &Cmd) -> Result<Reply, Failure> {
         self.ask(question).await?.map_err(|error| Failure::of_server(&error))
     }
 }
 
-/// Look-ups that may be under way at once in this process. One cannot be called off, and each
-/// occupies a thread for as long as the name servers keep silent.
+/// Lookups that may be in progress at once in this process. A lookup cannot be cancelled, and each
+/// occupies a thread for as long as the name servers stay silent.
 static LOOKUPS: Semaphore = Semaphore::const_new(8);
 
 async fn tcp(host: &str, port: u16, patience: Duration) -> Result<TcpStream, Failure> {
@@ -106,7 +106,7 @@ async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
         .try_acquire()
         .map_err(|_| unreachable("too many names are being looked up already".to_owned()))?;
     let name = (host.to_owned(), port);
-    // In a task of its own, which keeps the permit until the thread is free again.
+    // In a task of its own, which holds the permit until the thread is free again.
     let lookup = tokio::spawn(async move {
         let found = tokio::net::lookup_host(name).await.map(Iterator::collect);
         drop(permit);
@@ -130,15 +130,15 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A peer that vanished without a word is noticed after these; the kernel's own patience is a
-/// quarter of an hour with something to send, and two hours without.
+/// A peer that vanished silently is noticed after these; the kernel's own patience is a quarter of
+/// an hour with something to send, and two hours without.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(2);
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(5);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(1);
 
 fn of_io(error: &io::Error) -> Failure {
     let kind = match error.kind() {
-        // A socket that we may not open: nobody but the operator can change that.
+        // A socket that we are not allowed to open: only the operator can change that.
         io::ErrorKind::PermissionDenied => StoreErrorKind::Misconfigured,
         _ => StoreErrorKind::Unreachable,
     };

@@ -1,7 +1,7 @@
-//! Counters in the form that other limiters use: what is sent, and what the answer means.
+//! Counters in the format that other limiters use: what is sent, and what the answer means.
 //!
-//! One request makes one call. As with our own keys, the script decides and stores, and what to tell
-//! is worked out by `core` from what the script found.
+//! One request makes one call. As with our own keys, the script decides and stores, and `core`
+//! works out the verdicts from what the script found.
 
 mod replay;
 
@@ -18,7 +18,7 @@ pub(crate) use replay::answer;
 #[derive(Clone, Debug)]
 pub(crate) struct Plain {
     pub(crate) name: PlainName,
-    /// What a window's start is divided by to get the number in its name.
+    /// The divisor that turns a window's start into the number in its name.
     pub(crate) unit: Span,
     /// How much longer than it matters a key is kept.
     pub(crate) buffer: Span,
@@ -70,7 +70,7 @@ fn write(out: &mut Vec<u8>, item: &Item, first: usize) {
     pack::bytes(out, &plain.name.tail);
 }
 
-/// Which part of `plain_settle.lua` decides. A token bucket has been refused.
+/// Which part of `plain_settle.lua` decides. Token buckets have been refused already.
 const fn layout(limit: &Limit) -> u64 {
     match limit {
         Limit::FixedWindow(_) => 1,
@@ -79,7 +79,7 @@ const fn layout(limit: &Limit) -> u64 {
     }
 }
 
-/// The place of the first charge to the same counter.
+/// The position of the first charge to the same counter.
 fn first_of(items: &[Item], item: &Item) -> usize {
     items.iter().position(|other| other.counter == item.counter).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use crate::link::Reply;
 use crate::replay::{Charges, number};
 use crate::state;
 
-/// What a request is told; `None` when the answer has not the shape it must have.
+/// What a request is told; `None` if the answer does not have the shape it must have.
 pub(crate) fn answer(ask: &Ask, reply: &Reply) -> Option<Answer> {
     let Reply::Array(numbers) = reply else { return None };
     let numbers: Vec<u64> = numbers.iter().map(number).collect::<Option<_>>()?;
@@ -29,13 +29,13 @@ pub(crate) fn answer(ask: &Ask, reply: &Reply) -> Option<Answer> {
     Some(Ok((passes, verdicts)))
 }
 
-/// The charges of one request at their states.
+/// The charges of one request, with their states.
 struct Sitting<'a> {
     items: &'a [Item],
     now: Timestamp,
-    /// Three numbers for each charge, as `plain_settle.lua` has it.
+    /// Three numbers for each charge, as `plain_settle.lua` returns them.
     told: Vec<[u64; 3]>,
-    /// At the place of the first charge to each counter.
+    /// At the position of the first charge to each counter.
     states: Vec<State>,
 }
 
@@ -53,7 +53,7 @@ impl Sitting<'_> {
         }
     }
 
-    /// When a cost that is taken now was taken, once it is stored.
+    /// The time recorded for a cost that is taken now, once it is stored.
     fn as_stored(&self, limit: &Limit) -> Timestamp {
         match limit {
             Limit::SlidingLog(_) => self.now.window_start(Span::from_millis(1)),

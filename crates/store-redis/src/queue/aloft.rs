@@ -1,24 +1,24 @@
-//! Which counters are under way.
+//! Which counters are in flight.
 
 use tidegate_core::Fingerprint;
 
 use crate::batch::Ask;
 
-/// What is asked of one counter is decided in the order in which it was asked. Two connections do
-/// not keep that order between them, so a counter is under way on one of them only.
+/// Requests to one counter are decided in the order in which they were made. Two connections do not
+/// keep that order between them, so a counter is in flight on only one of them.
 ///
-/// Counters are told apart by class: who shares one with somebody else waits for nothing, now and
-/// then, for as long as a call takes.
+/// Counters are distinguished by class: a counter that shares a class with another now and then
+/// waits needlessly, for as long as a call takes.
 #[derive(Debug)]
 pub(super) struct Aloft {
-    /// How often each class is under way.
+    /// How often each class is in flight.
     counts: Box<[u32]>,
 }
 
-/// Classes that somebody has put under way, each as often as they did.
+/// Classes that somebody has put in flight, once for each time they did.
 pub(super) type Marks = Vec<u16>;
 
-/// Few share a class with the hundred counters that a call has, or fewer.
+/// Few share a class with the hundred or fewer counters of a call.
 pub(super) const CLASSES: usize = 2_048;
 
 impl Aloft {

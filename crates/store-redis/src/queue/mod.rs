@@ -1,8 +1,9 @@
 //! Requests of many callers share calls, and calls share connections.
 //!
-//! There is no timer and no task that waits for work. Whoever asks first starts a flight, which
-//! takes along what has gathered until it leaves; what comes while it is under way leaves with the
-//! next one. So a lone request waits for nobody, and the busier it gets, the more share a call.
+//! There is no timer and no task that waits for work. The first request starts a flight, which
+//! takes along everything that has gathered by the time it leaves; requests that arrive while it is
+//! under way leave with the next one. So a lone request waits for nobody, and the busier it gets,
+//! the more requests share a call.
 
 mod aloft;
 mod waiting;
@@ -33,7 +34,7 @@ pub(crate) trait Carrier: Send + Sync + 'static {
     fn carry(&self, lane: usize, parcel: &Parcel) -> impl Future<Output = Vec<Answer>> + Send;
 }
 
-/// What waits for one of some connections.
+/// Requests waiting for one of several connections.
 #[derive(Debug)]
 pub(crate) struct Queue<C> {
     carrier: C,
@@ -43,11 +44,11 @@ pub(crate) struct Queue<C> {
     waiting: Mutex<Waiting>,
 }
 
-/// How far a flight looks for company, where some must stay behind.
+/// How far a flight looks for company when some requests must stay behind.
 const LOOKED_THROUGH: usize = 256;
 
 impl<C: Carrier> Queue<C> {
-    /// `lanes` are the connections, each as often as it may have a call under way.
+    /// `lanes` are the connections, each listed as often as it may have a call under way.
     pub(crate) fn new(
         carrier: C,
         lanes: Vec<usize>,
@@ -57,11 +58,11 @@ impl<C: Carrier> Queue<C> {
         Arc::new(Self { carrier, most, deadline, waiting: Mutex::new(Waiting::new(lanes)) })
     }
 
-    /// Asks, and gets an answer in its turn. A caller that stops waiting before its request has left
-    /// takes it back by that.
+    /// Asks, and gets an answer in turn. A caller that stops waiting before its request has left
+    /// thereby withdraws it.
     ///
-    /// No `async fn`: a future with a request in it would be moved from hand to hand, which takes
-    /// longer than all that is done here.
+    /// Not an `async fn`: a future with a request in it would be moved from place to place, which
+    /// takes longer than everything that is done here.
     pub(crate) fn ask(self: &Arc<Self>, ask: Ask) -> Asked {
         let mut waiting = self.waiting.lock();
         let (answer, answered) = oneshot::channel();
@@ -74,7 +75,7 @@ impl<C: Carrier> Queue<C> {
         Asked(answered)
     }
 
-    /// Asks together with whoever waits already and asks the same, if there is anybody.
+    /// Joins a waiting request that asks for the same, if there is one.
     pub(crate) fn join(self: &Arc<Self>, charge: &Charge<'_>) -> Option<Asked> {
         let mut waiting = self.waiting.lock();
         if waiting.len() >= self.most {
@@ -85,7 +86,7 @@ impl<C: Carrier> Queue<C> {
         Some(Asked(answered))
     }
 
-    /// The connections on which a call is under way for so long.
+    /// The connections on which a call has been under way for this long.
     pub(crate) fn overdue(&self, deadline: Duration) -> Vec<usize> {
         let waiting = self.waiting.lock();
         let late = waiting.under_way.iter().filter(|call| call.at.elapsed() >= deadline);
@@ -95,23 +96,23 @@ impl<C: Carrier> Queue<C> {
         lanes
     }
 
-    /// Sends another flight, if there is a connection for it and enough requests wait.
+    /// Starts another flight, if there is a connection for it and enough requests are waiting.
     fn start_another(self: &Arc<Self>, waiting: &mut Waiting) {
-        // One that is boarding takes along who waits, and sends another for the rest. Unless its
-        // runtime is kept and not driven any more: then it boards for ever.
+        // A flight that is boarding takes along everyone who waits, and starts another for the
+        // rest. Unless its runtime is kept alive but no longer driven: then it boards forever.
         let boards_soon = |call: &Departure| call.is_boarding() && call.is_recent();
         let is_seen_to =
             !self.carrier.keeps_slots_apart() && waiting.under_way.iter().any(boards_soon);
         if is_seen_to || !waiting.is_worth_a_flight(!self.carrier.keeps_slots_apart()) {
             return;
         }
-        // Outside of a runtime nothing flies. Whoever asks there is told so by the timer they need.
+        // Nothing flies outside a runtime. A caller there learns so from the timer it needs.
         let Ok(runtime) = Handle::try_current() else { return };
         let Some((number, lane)) = waiting.begin() else { return };
         runtime.spawn(Flight { queue: Arc::clone(self), number, lane, landed: false }.run());
     }
 
-    /// Takes along what waits, as far as it fits; `None` ends the flight.
+    /// Takes along what is waiting, as far as it fits; `None` ends the flight.
     fn board(self: &Arc<Self>, flight: u64) -> Option<(Parcel, Vec<oneshot::Sender<Answer>>)> {
         let mut waiting = self.waiting.lock();
         if !waiting.is_worth_another(flight, !self.carrier.keeps_slots_apart()) {
@@ -134,7 +135,7 @@ impl<C: Carrier> Queue<C> {
         let most = if apart { usize::MAX } else { waiting.fair_share(flight) };
         waiting.give_up(self.deadline.get());
         let mut boarded = Boarded::default();
-        // Who is held keeps back those who asked for the same thing later.
+        // A request that is held keeps back later requests for the same thing.
         let (mut slot, mut place, mut kept_back) = (None, 0, Marks::new());
         while place < LOOKED_THROUGH {
             waiting.forget_who_left(place);
@@ -160,7 +161,7 @@ impl<C: Carrier> Queue<C> {
     }
 }
 
-/// The answer to a request, when it is there.
+/// The answer to a request, once it is there.
 #[derive(Debug)]
 pub(crate) struct Asked(oneshot::Receiver<Answer>);
 
@@ -174,7 +175,7 @@ impl Future for Asked {
     }
 }
 
-/// Who comes along.
+/// The requests that come along.
 #[derive(Default)]
 struct Boarded {
     batch: Batch,
@@ -192,7 +193,7 @@ impl Boarded {
     }
 }
 
-/// One call after the other, until nobody waits.
+/// One call after the other, until nobody is waiting.
 struct Flight<C: Carrier> {
     queue: Arc<Queue<C>>,
     number: u64,
@@ -203,13 +204,13 @@ struct Flight<C: Carrier> {
 impl<C: Carrier> Flight<C> {
     async fn run(mut self) {
         loop {
-            // Who was just answered may ask again at once: let them come along.
+            // A caller that was just answered may ask again at once: let it come along.
             tokio::task::yield_now().await;
             let Some((parcel, callers)) = self.queue.board(self.number) else { break };
             let answers = self.queue.carrier.carry(self.lane, &parcel).await;
             self.queue.waiting.lock().answered(self.number);
             for (caller, answer) in callers.into_iter().zip(answers) {
-                // Who does not wait any more gets nothing.
+                // A caller that no longer waits gets nothing.
                 let _ = caller.send(answer);
             }
         }

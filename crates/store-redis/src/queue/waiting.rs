@@ -1,4 +1,4 @@
-//! Who waits for a flight, and which are under way.
+//! Which requests wait for a flight, and which flights are under way.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use tokio::time::Instant;
 use super::aloft::{Aloft, CLASSES, Marks, class, classes};
 use crate::batch::{Answer, Ask, Batch, Crowd};
 
-/// Who gets the answers to requests that are alike, in the order in which they came.
+/// The callers that get the answers to identical requests, in order of arrival.
 pub(super) type Callers = SmallVec<[oneshot::Sender<Answer>; 1]>;
 
-/// More do not wait as one: a call has room for two such crowds.
+/// More than this do not wait as one: a call has room for two such crowds.
 const LARGEST_CROWD: usize = Batch::MAX_REQUESTS / 2;
 
-/// How long a flight takes to board or, where all is well, to land: past this nobody counts on it.
+/// How long a flight takes to board or, if all is well, to land: past this nobody counts on it.
 pub(super) const MOMENT: Duration = Duration::from_millis(2);
 /// Fewer requests than this are not shared between two flights.
 const WORTH_SHARING: usize = 16;
@@ -25,18 +25,18 @@ const WORTH_SHARING: usize = 16;
 #[derive(Debug)]
 pub(super) struct Waiting {
     waiters: VecDeque<Waiter>,
-    /// How many requests these are.
+    /// How many requests there are.
     requests: usize,
-    /// How many waiters no flight is known to hold.
+    /// How many waiters are not known to be held by a flight.
     ready: usize,
-    /// For each class of counters, the number of the waiter that was last to ask about any of it.
+    /// For each class of counters, the number of the last waiter to ask about any of them.
     latest: Box<[u64]>,
     /// The number of the last waiter.
     last: u64,
-    /// The connections on which a call may leave, each as often as it takes one more.
+    /// The connections on which a call may leave, each listed as often as it can take one more.
     free: Vec<usize>,
     pub(super) under_way: Vec<Departure>,
-    /// `None` where there is one connection, which keeps the order by itself.
+    /// `None` if there is one connection, which keeps the order by itself.
     aloft: Option<Aloft>,
     /// The number of the next flight.
     next: u64,
@@ -44,7 +44,7 @@ pub(super) struct Waiting {
     took: Duration,
 }
 
-/// A request that waits, with all that are like it and came later.
+/// A waiting request, together with all identical ones that came later.
 #[derive(Debug)]
 pub(super) struct Waiter {
     number: u64,
@@ -66,7 +66,7 @@ pub(super) struct Departure {
 }
 
 impl Waiting {
-    /// `lanes` are the connections, each as often as it may have a call under way.
+    /// `lanes` are the connections, each listed as often as it may have a call under way.
     pub(super) fn new(lanes: Vec<usize>) -> Self {
         let several = lanes.iter().any(|lane| Some(lane) != lanes.first());
         Self {
@@ -88,8 +88,8 @@ impl Waiting {
         self.requests
     }
 
-    /// Adds a request to one that is like it, if nobody asked for anything else of its counter
-    /// since. Many who want one thing are little more work than one of them.
+    /// Adds a request to an identical one, if nobody has asked for anything else of its counter
+    /// since. Many callers that want the same thing are little more work than one of them.
     pub(super) fn join(&mut self, charge: &Charge<'_>) -> Option<oneshot::Receiver<Answer>> {
         let number = self.latest[usize::from(class(charge.counter()))];
         let place = self.waiters.partition_point(|waiter| waiter.number < number);
@@ -103,8 +103,8 @@ impl Waiting {
         Some(answered)
     }
 
-    /// Adds one. Who is held leaves with the flight that holds, when that is back; or, should it
-    /// not be back in time, with any other.
+    /// Adds a request. If it is held, it leaves with the flight that holds it, once that is back;
+    /// or, should that not be back in time, with any other.
     pub(super) fn push(&mut self, ask: Ask, caller: oneshot::Sender<Answer>, deadline: Duration) {
         let mut is_held = self.holds(&ask);
         if is_held && self.give_up(deadline) {
@@ -122,7 +122,7 @@ impl Waiting {
         self.waiters.get(place)
     }
 
-    /// Who does not wait any more has not asked.
+    /// A caller that no longer waits has not asked.
     pub(super) fn forget_who_left(&mut self, place: usize) {
         let Some(waiter) = self.waiters.get_mut(place) else { return };
         let before = waiter.callers.len();
@@ -137,20 +137,20 @@ impl Waiting {
         Some(waiter)
     }
 
-    /// Whether somebody waits whom no flight holds, and does better not to wait for one that is
-    /// under way.
+    /// Whether somebody is waiting whom no flight holds, and who is better off not waiting for one
+    /// that is under way.
     pub(super) fn is_worth_a_flight(&self, may_have_company: bool) -> bool {
         self.is_worth(self.ready, None, may_have_company)
     }
 
-    /// The same for a flight that is back, and would take along those whom it held.
+    /// The same for a flight that is back, and would take along the requests it held.
     pub(super) fn is_worth_another(&self, flight: u64, may_have_company: bool) -> bool {
         self.is_worth(self.waiters.len(), Some(flight), may_have_company)
     }
 
     /// Where calls may have any company, a few requests wait for the end of a flight that has many
-    /// counters and has just left: those that share a call cost Redis less than half of what they
-    /// cost by themselves. Unless calls take so long that this would be felt.
+    /// counters and has just left: requests that share a call cost Redis less than half of what
+    /// they cost alone. Unless calls take so long that the wait would be felt.
     fn is_worth(&self, requests: usize, by: Option<u64>, may_have_company: bool) -> bool {
         let is_full = |call: &Departure| {
             2 * requests < call.counters && Some(call.flight) != by && call.is_recent()
@@ -165,7 +165,7 @@ impl Waiting {
         self.aloft.as_ref().is_some_and(|aloft| aloft.holds(ask))
     }
 
-    /// Nobody waits for what left so long ago; says whether there was such a flight.
+    /// Nobody waits for a flight that left this long ago; returns whether there was one.
     pub(super) fn give_up(&mut self, deadline: Duration) -> bool {
         let Some(aloft) = &mut self.aloft else { return false };
         let now = Instant::now();
@@ -174,8 +174,8 @@ impl Waiting {
         late.map(|call| aloft.clear(&mut call.marks)).count() > 0
     }
 
-    /// What one flight takes, so that it leaves something to those who could fly beside it: while
-    /// Redis decides what one has brought, we see to the other's.
+    /// How much one flight takes, leaving something for flights that could go alongside: while
+    /// Redis decides what one has brought, we take care of the other's.
     pub(super) fn fair_share(&self, flight: u64) -> usize {
         let boarding = |call: &&Departure| call.is_boarding() && call.flight != flight;
         let others = self.free.len() + self.under_way.iter().filter(boarding).count();
@@ -185,7 +185,7 @@ impl Waiting {
         }
     }
 
-    /// Takes note of a flight that begins to board, if there is a connection for it.
+    /// Records a flight that begins to board, if there is a connection for it.
     pub(super) fn begin(&mut self) -> Option<(u64, usize)> {
         let (lane, flight) = (self.free.pop()?, self.next);
         self.next += 1;
@@ -194,7 +194,7 @@ impl Waiting {
         Some((flight, lane))
     }
 
-    /// Takes note that the request in this place is held, and keeps others from what it is about
+    /// Records that the request in this place is held, and keeps others away from what it is about
     /// until these marks are cleared.
     pub(super) fn keep_back(&mut self, place: usize, marks: &mut Marks) {
         if let Some((aloft, waiter)) = self.aloft.as_mut().zip(self.waiters.get_mut(place)) {
@@ -210,7 +210,7 @@ impl Waiting {
         }
     }
 
-    /// Takes note of a call that leaves, with so many counters.
+    /// Records a call that leaves, with this many counters.
     pub(super) fn left(&mut self, flight: u64, crowds: &[Crowd], counters: usize) {
         let Some(call) = self.under_way.iter_mut().find(|call| call.flight == flight) else {
             return;
@@ -221,7 +221,7 @@ impl Waiting {
         }
     }
 
-    /// Takes note of a call that is answered: its flight boards again.
+    /// Records a call that was answered: its flight boards again.
     pub(super) fn answered(&mut self, flight: u64) {
         let Some(call) = self.under_way.iter_mut().find(|call| call.flight == flight) else {
             return;
@@ -234,7 +234,7 @@ impl Waiting {
         }
     }
 
-    /// Takes note of a flight that is over.
+    /// Records a flight that is over.
     pub(super) fn landed(&mut self, flight: u64) {
         if let Some(place) = self.under_way.iter().position(|call| call.flight == flight) {
             let mut call = self.under_way.swap_remove(place);

@@ -1,4 +1,4 @@
-//! Shows targets and URLs, and never a password.
+//! Displays targets and URLs, and never a password.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// As it stands in a URL, with the `@` when there is anything to show.
+/// As it appears in a URL, with the `@` if there is anything to show.
 impl fmt::Display for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.user.as_deref().unwrap_or("");

@@ -1,4 +1,4 @@
-//! A user who may do no more than the store does.
+//! A user who is allowed only what the store does.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn the_documented_user_may_do_all_that_the_store_does() {
     let redis = Redis::builder().user(ACL).start();
     let store = patient_store(&as_limited_user(&redis.url()));
     all_operations(&store).await.unwrap();
-    // Also after a restart, when no script is known, and when it has to be sent anew.
+    // Also after a restart, when no script is known, and when it has to be sent again.
     redis.command(&["SCRIPT", "FLUSH"]).or_panic();
     all_operations(&store).await.unwrap();
     assert_eq!(redis.command(&["ACL", "LOG"]).items(), []);

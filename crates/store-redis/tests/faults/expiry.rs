@@ -11,10 +11,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{Counter, patient_store};
 
-/// What a key may live beyond its limit's period.
+/// How long a key may live beyond its limit's period.
 const GRACE: i64 = 1_000;
 
-/// By the real clock of Redis: after anything that may be asked, every key expires.
+/// By the real clock of Redis: whatever was asked, every key expires.
 #[tokio::test]
 async fn every_key_expires_within_its_period_after_a_random_run() {
     let redis = Redis::start();
@@ -72,8 +72,8 @@ fn time_to_live(connection: &mut Connection, key: &[u8]) -> Option<i64> {
     }
 }
 
-/// Somebody ran `PERSIST`, or restored a dump without times. The next admission repairs that; in a
-/// fixed window, the first of the next window: until then it only adds.
+/// Somebody ran `PERSIST`, or restored a dump without times. The next admission repairs that; for a
+/// fixed window, the first one of the next window: until then it only adds.
 #[tokio::test]
 async fn a_key_that_was_made_to_last_for_ever_expires_again_while_it_is_used() {
     let redis = Redis::start();

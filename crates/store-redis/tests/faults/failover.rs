@@ -14,7 +14,7 @@ use crate::support::{Counter, patient_store, store_within};
 const BACK: Duration = Duration::from_secs(30);
 const LIMIT: u64 = 6_000;
 
-/// Somebody else, who asks whether there is service without a mark on the tally.
+/// A bystander, who asks whether the service is up without affecting the tally.
 fn bystander() -> Counter {
     Counter::ample(2)
 }
@@ -28,8 +28,8 @@ async fn loaded(group: &Replicated) -> (Arc<RedisStore>, Counter, Load) {
     (store, counter, load)
 }
 
-/// Goes on until the limit is reached, and compares: a write that had not reached the replica is
-/// forgotten, so at most that much is admitted once more, and never more than twice the limit.
+/// Continues until the limit is reached, and compares: a write that had not reached the replica is
+/// forgotten, so at most that much is admitted a second time, and never more than twice the limit.
 async fn assert_bounded(group: &Replicated, counter: &Counter, load: Load) -> Tally {
     let store = patient_store(&group.sentinel_url());
     while counter.remaining(&store).await > 0 {

@@ -29,7 +29,7 @@ fn fake(answers: Vec<Vec<u8>>) -> FakeRedis {
 async fn refusals_have_their_kind_and_the_next_answer_is_good() {
     use StoreErrorKind::{Full, Misconfigured, Other, Overloaded, Protocol, ReadOnly, WrongType};
     for (refusal, times, kind) in [
-        // Those that may soon be over are tried twice.
+        // Errors that may soon be over are tried twice.
         ("LOADING Redis is loading the dataset in memory", 2, Overloaded),
         ("CLUSTERDOWN The cluster is down", 2, Overloaded),
         ("TRYAGAIN Multiple keys request during rehashing of slot", 2, Overloaded),
@@ -140,7 +140,7 @@ async fn a_connection_that_hangs_alone_is_replaced() {
     counter.ask_until_answered(&store, BACK).await;
 }
 
-/// Whatever it says: an answer or an error, no panic, and it is asked again.
+/// Whatever it says: an answer or an error, never a panic, and it is asked again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_answer_however_odd_stops_the_store() {
     let answer = Arc::new(Mutex::new(Vec::new()));
@@ -158,18 +158,18 @@ async fn no_answer_however_odd_stops_the_store() {
         let told = counter.ask(&store).await;
         assert!(is_an_answer(&told), "{kind} was told {reply:?}, and we {told:?}");
         *answer.lock() = FRESH.into();
-        // As many as open the breaker, so that it is not what answers.
+        // As many as open the breaker, so that it is not the breaker that answers.
         Counter::ample(1).ask_until_answered(&store, BACK).await;
     }
 }
 
-/// A panic on the way shows as a request that was abandoned.
+/// A panic along the way shows up as an abandoned request.
 fn is_an_answer(told: &Result<bool, StoreError>) -> bool {
     use StoreErrorKind::{Protocol, WrongType};
     told.as_ref().map_or_else(|error| matches!(error.kind(), Protocol | WrongType), |_| true)
 }
 
-/// Of the right shape, with numbers and bytes that no script of ours would answer.
+/// The right shape, with numbers and bytes that no script of ours would answer.
 fn odd_reply(random: &mut fastrand::Rng) -> Reply {
     let number = |random: &mut fastrand::Rng| match random.u8(..4) {
         0 => random.i64(..),

@@ -1,4 +1,4 @@
-//! A Redis that fails, in every way we know of: what callers are told, and that service is back by
+//! A Redis that fails, in every way we know of: what callers are told, and that service recovers by
 //! itself.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]

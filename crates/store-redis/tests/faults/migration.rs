@@ -27,7 +27,7 @@ fn slot(store: &RedisStore, counter: &Counter) -> u16 {
     slot_of(&store.key_name(&counter.charge()))
 }
 
-/// Moves the counter's slot to the next node; stands still after each step for a while.
+/// Moves the counter's slot to the next node, pausing for a while after each step.
 fn migrate(cluster: &Cluster, slot: u16, mut still: impl FnMut()) {
     let to = (cluster.node_of_slot(slot) + 1) % 3;
     block_in_place(|| cluster.migrate_slot_with(slot, to, |_| still()));
@@ -83,7 +83,7 @@ async fn several_limits_in_a_slot_that_moves_are_all_paid_or_none() {
     counters[0].ask_until_answered(&store, Duration::from_secs(3)).await;
     stop.store(true, Ordering::Relaxed);
     let tally = callers.await.unwrap();
-    // A command with keys in two places is refused; callers hear that it is not a good moment.
+    // A command with keys in two places is refused; callers are told that now is not a good moment.
     tally.assert_errors_are(&[StoreErrorKind::Overloaded, StoreErrorKind::Unreachable]);
     let mut used = Vec::new();
     for counter in &counters {
@@ -94,7 +94,7 @@ async fn several_limits_in_a_slot_that_moves_are_all_paid_or_none() {
     assert!(tally.admitted > 0 && tally.errors.contains_key("overloaded"), "{tally:?}");
 }
 
-/// Callers who happen to ask at the same moment share a call; that must not be to their
+/// Callers that happen to ask at the same moment share a call; that must not put them at a
 /// disadvantage when their keys are in two places.
 #[tokio::test]
 async fn callers_of_different_keys_do_not_spoil_it_for_each_other() {

@@ -1,4 +1,4 @@
-//! Servers that say no: the kind of the error, no storm of connections, and service once they say
+//! Servers that say no: the right kind of error, no storm of connections, and service once they say
 //! yes.
 
 use std::time::Duration;
@@ -66,7 +66,8 @@ async fn who_may_not_run_scripts_is_misconfigured_and_does_not_try_in_a_loop() {
     for (rules, kind) in [
         ("poor on >pw ~* +@connection", Misconfigured),
         ("poor on >pw ~other* +@all", Misconfigured),
-        // The script may run, and then not do what it has to: Redis 7.0 has no code for that.
+        // The script may run, and then not be allowed what it has to do: Redis 7.0 has no code for
+        // that.
         ("poor on >pw ~* +eval +evalsha", Other),
         ("poor on >pw ~* +eval +evalsha +time +mget", Other),
     ] {
@@ -80,7 +81,7 @@ async fn who_may_not_run_scripts_is_misconfigured_and_does_not_try_in_a_loop() {
     }
 }
 
-/// Half a second of callers, and few connections for all of them.
+/// Half a second of callers, with few connections for all of them.
 async fn assert_no_storm(proxy: &Proxy, store: &RedisStore) {
     let (start, before) = (Instant::now(), proxy.connections());
     while start.elapsed() < Duration::from_millis(500) {

@@ -17,7 +17,7 @@ fn a_runtime_that_ends_during_a_call_leaves_the_next_one_a_store_that_works() {
     let proxy = Proxy::start(redis.address());
     let store = store_within(&proxy.url(), Duration::from_millis(100));
     let counter = Counter::ample(1);
-    // As many as there may be calls under way on a connection, and one more.
+    // As many as there may be calls under way on a connection, plus one.
     for _ in 0..3 {
         let runtime = Runtime::new().unwrap();
         runtime.block_on(counter.ask_until_answered(&store, BACK));

@@ -1,4 +1,4 @@
-//! Something that is not ours where our counter should be: an error, and it stays as it is.
+//! Something that is not ours where our counter should be: an error, and it is left alone.
 
 use tidegate_core::{AlgorithmKind, Cost, Fingerprint};
 use tidegate_store::{Store, StoreErrorKind, Verdicts};
@@ -39,7 +39,7 @@ async fn a_text_under_our_key_is_of_the_wrong_type_and_still_there_afterwards() 
     }
 }
 
-/// Numbers that others might write: whatever becomes of them, callers hear of it.
+/// Numbers that others might write: whatever becomes of them, callers hear about it.
 #[tokio::test]
 async fn of_a_number_under_our_key_is_told_what_was_done() {
     let redis = Redis::start();

@@ -21,7 +21,7 @@ fn what_they_take_we_see_and_deny_when_it_is_all() {
         let verdict = ours.take(1);
         assert!(!verdict.allowed && verdict.remaining == 0, "{kind:?}: {verdict:?}");
         assert!(verdict.retry_after.is_some(), "{kind:?}");
-        // Some of them count what they deny. That is more than the limit, and no trouble.
+        // Some of them count what they deny. That is more than the limit, and does no harm.
         assert!(!theirs.take(), "{kind:?}");
         assert_eq!(ours.remaining(), 0, "{kind:?}");
     }
@@ -63,7 +63,7 @@ fn what_we_give_back_they_may_take() {
         assert_eq!(ours.remaining(), 5, "{kind:?}");
         assert!(theirs.take(), "{kind:?}");
         assert_eq!(ours.remaining(), 4, "{kind:?}");
-        // More than was ever taken: all of it is there again, and no more than that.
+        // More than was ever taken: all of it is available again, and no more than that.
         ours.refund(100);
         assert_eq!(ours.remaining(), 5, "{kind:?}");
         assert!(theirs.take(), "{kind:?}");

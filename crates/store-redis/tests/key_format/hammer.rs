@@ -18,7 +18,7 @@ fn both_sides_together_admit_the_limit() {
         let (by_us, by_them) = (AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
             for _ in 0..2 {
-                // Each with connections of its own, like another process.
+                // Each with its own connections, like another process.
                 let ours = Ours::like(kind, &user, &format!("{LIMIT}/hour"));
                 for _ in 0..2 {
                     let (ours, by_us) = (ours.clone(), &by_us);

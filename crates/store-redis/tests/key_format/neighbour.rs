@@ -50,7 +50,7 @@ impl Kind {
     }
 }
 
-/// Counts in the window of Redis's clock; what is over the limit counts too.
+/// Counts in the window of Redis's clock; requests over the limit count too.
 const RLAAS_WINDOW: &str = "
 local bucket = math.floor(redis.call('TIME')[1] / ARGV[1])
 local key = KEYS[1] .. ':' .. bucket
@@ -59,8 +59,8 @@ if count == 1 then redis.call('EXPIRE', key, ARGV[1]) end
 return count <= tonumber(ARGV[2]) and 1 or 0";
 
 /// Prunes, counts, adds. The document makes members unique with `math.random`, which in older
-/// versions of Redis begins anew with each call, so that two requests of one millisecond are one.
-/// Here they are numbered.
+/// versions of Redis is reseeded with each call, so that two requests in the same millisecond
+/// become one. Here they are numbered.
 const RLAAS_LOG: &str = "
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -89,7 +89,7 @@ impl Neighbour {
         self.take_at(seconds * 1_000_000 + micros)
     }
 
-    /// One request at a time in microseconds; those who ask Redis for it do so all the same.
+    /// One request at a given time in microseconds; limiters that ask Redis for the time still do.
     pub(crate) fn take_at(&mut self, now: u64) -> bool {
         let (user, window) = (&self.user, self.window);
         let start = now / 1_000_000 / window * window;
@@ -122,7 +122,7 @@ impl Neighbour {
         }
     }
 
-    /// The window before by what of it still overlaps, and this one.
+    /// The previous window, weighted by what of it still overlaps, plus this one.
     fn take_hybrid(&mut self, start: u64, elapsed: u64) -> bool {
         let window = self.window * 1_000_000;
         let key = |start: u64| format!("sw:{{{}}}:{start}", self.user);
@@ -136,7 +136,7 @@ impl Neighbour {
         true
     }
 
-    /// A number that Redis answers; none is zero.
+    /// A number that Redis answers; none counts as zero.
     fn call(&mut self, words: &[&str]) -> u64 {
         let reply = self.redis.call(words).unwrap().or_panic();
         reply.text().parse().unwrap_or(0)

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 
 use crate::neighbour::Kind;
 
-/// A store with one rule, and whom it asks about.
+/// A store with one rule, and the user it asks about.
 #[derive(Clone)]
 pub(crate) struct Ours {
     runtime: Arc<Runtime>,
@@ -20,12 +20,12 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    /// Ours, in the manner of a neighbour.
+    /// Ours, in the style of a neighbour.
     pub(crate) fn like(kind: Kind, user: &str, quota: &str) -> Self {
         Self::new(&crate::REDIS.url(), kind.template(), limit(kind.algorithm(), quota), user, false)
     }
 
-    /// The same, with our clock in hand.
+    /// The same, with a clock of our own.
     pub(crate) fn like_at(kind: Kind, user: &str, quota: &str) -> Self {
         Self::new(&crate::REDIS.url(), kind.template(), limit(kind.algorithm(), quota), user, true)
     }

@@ -1,4 +1,4 @@
-//! A store that stopped asking begins again, with no more rights than its own keys.
+//! A store that stopped asking starts again, with access to no more than its own keys.
 
 use std::time::Duration;
 

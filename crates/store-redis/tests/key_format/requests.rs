@@ -36,7 +36,7 @@ fn all_limits_pay_or_none_does() {
     }
 }
 
-/// Each limit may have names of its own: those of two other limiters, and ours.
+/// Each limit may have its own names: two other limiters', and ours.
 #[test]
 fn a_charge_may_bring_its_own_template_along() {
     let user = user();
@@ -58,7 +58,7 @@ fn a_charge_may_bring_its_own_template_along() {
         (passes, [verdicts[0].remaining, verdicts[1].remaining, verdicts[2].remaining])
     };
     assert_eq!(left(2), (true, [3, 1, 0]));
-    // The last denies: what the others gave is given back.
+    // The last one denies: what was taken from the others is given back.
     assert!(!left(1).0);
     assert_eq!(left(0), (true, [3, 1, 0]));
     let mut names: Vec<_> = keys_of(&user).iter().map(|name| name[..2].to_owned()).collect();

@@ -53,7 +53,7 @@ fn their_time_is_left_alone_when_it_is_enough() {
         let before = time_to_live(&user);
         let _ = Ours::like(kind, &user, "5/hour").take(1);
         let after = time_to_live(&user);
-        // A log's last entry is ours now, and it lives from then on.
+        // A log's last entry is ours now, and its time to live counts from there.
         let most = if kind == Kind::RlaasLog { longest(kind) } else { before };
         assert!(after <= most && before - after < 10_000, "{kind:?}: {before} {after}");
     }

@@ -1,4 +1,4 @@
-//! Times in hand: windows and logs to the moment.
+//! Times under control: windows and logs to the exact moment.
 
 use tidegate_core::Span;
 
@@ -8,7 +8,7 @@ use crate::{REDIS, keys_of, user};
 
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
-/// Some minute's beginning.
+/// The start of some minute.
 const START: u64 = 28_333_333 * MINUTE;
 
 #[test]
@@ -51,7 +51,7 @@ fn two_adjacent_windows_weigh_alike_on_both_sides() {
     ours.set_now(START + 30 * SECOND);
     assert!((0..4).all(|_| theirs.take_at(START + 30 * SECOND)));
     assert_eq!(ours.take(4).remaining, 2);
-    // 8 before. A quarter into the next window 6 of them weigh.
+    // 8 before. A quarter into the next window, 6 of them still weigh in.
     let later = START + MINUTE + 15 * SECOND;
     ours.set_now(later);
     assert_eq!(ours.remaining(), 4);
@@ -64,7 +64,7 @@ fn two_adjacent_windows_weigh_alike_on_both_sides() {
     assert!(!ours.take(1).allowed && !theirs.take_at(later + wait - 1));
     ours.set_now(later + wait);
     assert!(ours.take(1).allowed && !theirs.take_at(later + wait));
-    // Give back more than this window has: the rest comes out of the one before.
+    // Gives back more than this window has: the rest comes out of the previous one.
     assert_eq!(ours.remaining(), 0);
     ours.refund(12);
     ours.set_now(later);
@@ -80,7 +80,7 @@ fn a_window_outlives_the_next_one_where_that_counts() {
     let key = keys_of(&user).remove(0);
     let time = || REDIS.command(&["PTTL", &key]).integer();
     assert!((99_000..=101_000).contains(&time()), "{}", time());
-    // Found without an end in the next window, it gets what is left of that.
+    // Found without an expiry in the next window, it gets what is left of that one.
     REDIS.command(&["PERSIST", &key]);
     ours.set_now(START + MINUTE + 20 * SECOND);
     let _ = ours.take(1);

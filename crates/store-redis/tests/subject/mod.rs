@@ -1,4 +1,4 @@
-//! A store in Redis, with its clock in hand.
+//! A store in Redis, with a clock under our control.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,8 +12,8 @@ use tidegate_store_redis::{RedisConfig, RedisStore};
 use tidegate_testkit::Connection;
 use tokio::runtime::Runtime;
 
-/// When keys expire, by a clock in hand: microseconds, which Redis takes for milliseconds, and this
-/// much later.
+/// When keys expire, by a clock under our control: microseconds, which Redis takes for
+/// milliseconds, and this much later.
 const FAR_AWAY: i64 = 1_000_000_000_000_000;
 
 const PATIENT: Duration = Duration::from_secs(20);

@@ -17,7 +17,7 @@ use super::{Counter, PATIENT};
 pub(crate) struct Tally {
     pub(crate) admitted: u64,
     pub(crate) denied: u64,
-    /// By the name of their kind, with one of them to show.
+    /// By the name of their kind, with one of them as an example.
     pub(crate) errors: BTreeMap<&'static str, (u64, String)>,
     /// Errors that leave open whether the request was counted.
     pub(crate) unknown: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// So many callers on each counter, each of which rests between requests.
+    /// This many callers on each counter, each of which rests between requests.
     pub(crate) fn start(
         store: &Arc<RedisStore>,
         counters: &[Counter],
@@ -92,7 +92,7 @@ impl Load {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many more answers have come.
+    /// Waits until this many more answers have come.
     pub(crate) async fn go_on_for(&self, answers: u64) {
         let (start, enough) = (Instant::now(), self.answers() + answers);
         while self.answers() < enough {
@@ -101,7 +101,7 @@ impl Load {
         }
     }
 
-    /// Each counter's tally. A caller that panicked is a panic.
+    /// Each counter's tally. Panics if a caller panicked.
     pub(crate) async fn end(self) -> Vec<Tally> {
         self.stop.store(true, Ordering::Relaxed);
         let mut tallies: Vec<_> = (0..self.counters).map(|_| Tally::default()).collect();

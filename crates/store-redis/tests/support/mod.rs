@@ -11,12 +11,12 @@ use tidegate_store::{Store, StoreError, StoreErrorKind, Verdicts};
 use tidegate_store_redis::{RedisConfig, RedisStore};
 use tokio::time::{Instant, sleep};
 
-/// All that a user of Redis needs to be allowed, and nothing else: the scripts, what they run, and
-/// our keys. It can be read aloud to whoever runs Redis.
+/// Everything that a Redis user needs to be allowed, and nothing else: the scripts, what they run,
+/// and our keys. It can be handed to the Redis operator as it is.
 pub(crate) const ACL: &str = "tidegate on >secret resetkeys ~{???}[bfslt]???????? resetchannels -@all \
      +eval +evalsha +time +mget +set +psetex +setrange +incrby +del";
 
-/// What it needs besides on a Cluster.
+/// What it additionally needs on a Cluster.
 pub(crate) const ACL_ON_A_CLUSTER: &str = "+cluster|slots +asking";
 
 /// A URL with that user's name and password.
@@ -24,7 +24,7 @@ pub(crate) fn as_limited_user(url: &str) -> String {
     url.replace("://", "://tidegate:secret@")
 }
 
-/// A deadline that only something that hangs for good misses.
+/// A deadline that is missed only by something that hangs for good.
 pub(crate) const PATIENT: Duration = Duration::from_secs(10);
 
 /// A store with the deadline that users get.
@@ -60,7 +60,7 @@ impl Counter {
         Self::of(kind, quota, Fingerprint::new(mix(n), mix(n + 1)))
     }
 
-    /// The counter of a subject of one's own choice. Subjects with the same lower half share a slot.
+    /// The counter of a chosen subject. Subjects with the same lower half share a slot.
     pub(crate) fn of(kind: AlgorithmKind, quota: &str, subject: Fingerprint) -> Self {
         let quota = quota.parse().unwrap_or_else(|error| panic!("{error}"));
         let limit = Limit::new(kind, &quota).unwrap_or_else(|error| panic!("{error}"));
@@ -143,7 +143,7 @@ pub(crate) fn assert_kind<T: std::fmt::Debug>(
     error
 }
 
-/// Whether to test as long as the promises say, on a machine that has nothing else to do.
+/// Whether to test for as long as the promises say, on a machine that has nothing else to do.
 pub(crate) fn is_long() -> bool {
     std::env::var_os("TIDEGATE_LONG").is_some()
 }

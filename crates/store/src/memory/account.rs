@@ -1,4 +1,4 @@
-//! One charge at the table of its algorithm.
+//! One charge, at the table of its algorithm.
 
 use tidegate_core::algorithm::Algorithm;
 use tidegate_core::{Charge, Cost, Fingerprint, Timestamp, Verdict};
@@ -12,7 +12,7 @@ use crate::Verdicts;
 pub(super) struct Ticket<'a> {
     pub(super) charge: &'a Charge<'a>,
     pub(super) counter: Fingerprint,
-    /// The charge's own time: the clock's, or ahead of it where windows are staggered.
+    /// The charge's own time: the clock's, or ahead of it if windows are staggered.
     pub(super) now: Timestamp,
     pub(super) upkeep: Upkeep<'a>,
 }
@@ -25,7 +25,8 @@ pub(super) struct Account<'a, A: Algorithm> {
 }
 
 impl<A: Algorithm> Account<'_, A> {
-    /// Decides for a key that may be new. Says whether it was allowed; the verdict goes to `out`.
+    /// Decides for a key that may be new. Returns whether it was allowed; the verdict goes to
+    /// `out`.
     pub(super) fn decide(self, out: &mut Verdicts) -> Result<bool, Full> {
         let _claim = match self.is_settled() {
             true => None,
@@ -44,7 +45,7 @@ impl<A: Algorithm> Account<'_, A> {
         Ok(verdict.allowed)
     }
 
-    /// Whether the key has a place that no sweep will take away. Whoever has none needs a claim.
+    /// Whether the key has a slot that no sweep will take away. A key without one needs a claim.
     pub(super) fn is_settled(&self) -> bool {
         let forget_at = self.table.forget_at(self.ticket.counter);
         forget_at.is_some_and(|at| at > self.ticket.upkeep.time)

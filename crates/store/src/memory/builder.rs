@@ -7,10 +7,10 @@ use super::capacity::Capacity;
 use crate::sync::{AtomicUsize, Mutex};
 use crate::{Clock, SystemClock};
 
-/// Makes a [`MemoryStore`].
+/// Builds a [`MemoryStore`].
 ///
 /// ```
-/// use tidegate_store::MemoryStore;
+/// use tidegate::MemoryStore;
 ///
 /// let store = MemoryStore::builder().max_keys(100_000).max_log_bytes(32 << 20).build();
 /// assert_eq!(store.stats().keys, 0);
@@ -37,33 +37,34 @@ impl Default for MemoryStoreBuilder {
 }
 
 impl<C: Clock> MemoryStoreBuilder<C> {
-    /// The most keys it may hold; a million unless said. See [`MemoryStore`] for what happens
-    /// then.
+    /// The most keys it may hold. Defaults to one million. See [`MemoryStore`] for what happens
+    /// when it is full.
     pub fn max_keys(self, max_keys: usize) -> Self {
         Self { max_keys, ..self }
     }
 
-    /// What sliding logs may take besides their slots; 256 MiB unless said. Beyond it they
-    /// remember time less finely, on the strict side: to a 64th of their window.
+    /// The memory that sliding logs may use besides their slots. Defaults to 256 MiB. Beyond that
+    /// they remember time less finely, to a 64th of their window, and err on the strict side.
     pub fn max_log_bytes(self, max_log_bytes: usize) -> Self {
         Self { max_log_bytes, ..self }
     }
 
-    /// How many locks the keys are spread over, rounded up to a power of two; enough for this
-    /// machine's cores unless said.
+    /// How many locks the keys are spread over, rounded up to a power of two. Defaults to enough
+    /// for this machine's cores.
     pub fn shards(self, shards: usize) -> Self {
         Self { shards, ..self }
     }
 
-    /// Tells the time by another clock.
+    /// Uses another clock.
     pub fn clock<D: Clock>(self, clock: D) -> MemoryStoreBuilder<D> {
         let Self { max_keys, max_log_bytes, shards, .. } = self;
         MemoryStoreBuilder { clock, max_keys, max_log_bytes, shards }
     }
 
-    /// The store.
+    /// Builds the store.
     pub fn build(self) -> MemoryStore<C> {
-        // A shard of a full store should have keys enough for a new one to find dead ones among.
+        // A shard of a full store should hold enough keys for a new one to find dead ones among
+        // them.
         let most = (self.max_keys / KEYS_PER_SHARD).clamp(1, MOST_SHARDS);
         let shards = self.shards.clamp(1, most).next_power_of_two();
         MemoryStore {
@@ -85,6 +86,6 @@ const SHARDS_PER_CORE: usize = 64;
 const MOST_SHARDS: usize = 4_096;
 const KEYS_PER_SHARD: usize = 64;
 
-/// Limits that may have a shared counter while the store is full. Limits come from
-/// configuration, but a protocol may let callers name their own.
+/// Limits that may have a shared counter while the store is full. Limits come from configuration,
+/// but a protocol may let callers bring their own.
 const OVERFLOW_LIMITS: usize = 1_024;

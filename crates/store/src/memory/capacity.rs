@@ -4,7 +4,8 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// The store's bounds, and how near they are.
 ///
-/// Every counter is relaxed: they guard no memory, and the shard locks order everything else.
+/// All counters use relaxed ordering: they guard no memory, and the shard locks order everything
+/// else.
 #[derive(Debug)]
 pub(super) struct Capacity {
     max_keys: usize,
@@ -32,12 +33,12 @@ impl Capacity {
         if before < self.max_keys { Ok(claim) } else { Err(Full) }
     }
 
-    /// Notes that a table has more keys, or fewer.
+    /// Records that a table has more keys, or fewer.
     pub(super) fn keys_changed(&self, before: usize, after: usize) {
         change(&self.keys, before, after);
     }
 
-    /// Notes that logs have grown or shrunk.
+    /// Records that logs have grown or shrunk.
     pub(super) fn logs_changed(&self, before: usize, after: usize) {
         change(&self.log_bytes, before, after);
     }
@@ -75,11 +76,11 @@ fn change(counter: &AtomicUsize, before: usize, after: usize) {
     }
 }
 
-/// The new key found no room.
+/// There is no room for a new key.
 #[derive(Debug)]
 pub(super) struct Full;
 
-/// A place for a key that may be about to come.
+/// A place reserved for a key that may be about to arrive.
 #[derive(Debug)]
 pub(super) struct Claim<'a>(&'a Capacity);
 

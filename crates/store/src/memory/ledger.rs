@@ -12,15 +12,16 @@ use crate::sync::MutexGuard;
 
 /// The states behind a list of charges, held until the request is settled.
 ///
-/// Shards are locked in ascending order and the overflow shard last, so that no two requests
-/// can wait for each other. The clock is read once, when all are locked.
+/// Shards are locked in ascending order and the overflow shard last, so that no two requests can
+/// wait for each other. The clock is read once, when all of them are locked.
 pub(super) struct Ledger<'a, C> {
     store: &'a MemoryStore<C>,
     charges: &'a [Charge<'a>],
     shards: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>,
     overflow: Option<MutexGuard<'a, Shard>>,
     places: SmallVec<[Place; 4]>,
-    /// Room for the new keys among them. Given up with the ledger: by then they are in, or away.
+    /// Room for the new keys among them. Released with the ledger: by then the keys are either in
+    /// or gone.
     claims: SmallVec<[Claim<'a>; 4]>,
     time: Timestamp,
 }
@@ -30,7 +31,7 @@ pub(super) struct Ledger<'a, C> {
 enum Place {
     /// In its shard: known, or with room claimed.
     Shard,
-    /// New, and the store is full: in the counter that such keys share.
+    /// New, and the store is full: in the counter shared by such keys.
     Overflow,
     /// Nowhere: too many limits have shared counters already.
     Nowhere,
@@ -75,7 +76,7 @@ impl<'a, C: Clock> Ledger<'a, C> {
         if shard.is_settled(ticket) {
             return Place::Shard;
         }
-        // A dead key is as good as none, and its place may be wanted.
+        // A dead key is as good as none, and its place may be needed.
         shard.reset(ticket);
         let capacity = &self.store.capacity;
         let claim = capacity.claim().or_else(|Full| {
@@ -119,7 +120,7 @@ impl<'a, C: Clock> Ledger<'a, C> {
         &mut self.shards[at].1
     }
 
-    /// Works on the state of a charge, wherever it is.
+    /// Runs `work` on the state of a charge, wherever it is.
     fn at<T>(&mut self, index: usize, work: impl FnOnce(&mut Shard, Ticket<'a>) -> T) -> Option<T> {
         let charge = &self.charges[index];
         match (self.places[index], &mut self.overflow) {

@@ -27,33 +27,34 @@ use crate::{
 
 /// Counters in this process: sharded, bounded and exact.
 ///
-/// Keys are fingerprints, so one costs the same whatever its length, and a known one is settled
-/// without an allocation. Nothing runs in the background: new keys sweep dead ones out as they
-/// come.
+/// Keys are stored as fingerprints, so a key costs the same whatever its length, and a known key is
+/// settled without an allocation. Nothing runs in the background: new keys sweep out dead ones as
+/// they arrive.
 ///
-/// At `max_keys` no live key is evicted to make room, since that would let anyone reset a limit
-/// by flooding the store. Instead all new keys of a limit share one counter until dead keys are found:
-/// a flood is limited as one caller, and [`MemoryStats::overflowed`] counts it.
+/// At `max_keys` no live key is evicted to make room, since that would let anyone reset a limit by
+/// flooding the store. Instead, all new keys of a limit share one counter until dead keys are
+/// found: a flood is limited as if it were one caller, and [`MemoryStats::overflowed`] counts it.
 #[derive(Debug)]
 pub struct MemoryStore<C = SystemClock> {
     clock: C,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
-    /// One for each table of each shard, outside of its lock.
+    /// One for each table of each shard, outside its lock.
     signposts: Box<[CachePadded<[Signpost; AlgorithmKind::ALL.len()]>]>,
-    /// The shared counters of new keys that found no room. Locked after every other shard.
+    /// The shared counters for new keys that found no room. Locked after every other shard.
     overflow: Mutex<Shard>,
     capacity: Capacity,
     overflow_capacity: Capacity,
-    /// Which shard is looked at next when another one is full.
+    /// The next shard to look at when another one is full.
     hand: AtomicUsize,
     board: Mutex<LocalBoard>,
 }
 
-/// What a store holds at the moment.
+/// What a store currently holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// Keys, including dead ones that nobody has swept out yet and those that are coming in.
+    /// Keys, including dead ones that have not been swept out yet and ones that are just being
+    /// added.
     pub keys: usize,
     /// Charges of new keys that had to share a counter because the store was full.
     pub overflowed: u64,
@@ -85,7 +86,7 @@ impl<C: Clock> MemoryStore<C> {
         &self.clock
     }
 
-    /// What it holds.
+    /// What the store currently holds.
     pub fn stats(&self) -> MemoryStats {
         MemoryStats {
             keys: self.capacity.keys(),
@@ -94,7 +95,7 @@ impl<C: Clock> MemoryStore<C> {
         }
     }
 
-    /// How long a counter will still be remembered; `None` when it is not known.
+    /// How much longer a counter will be remembered; `None` if it is not known.
     pub fn time_to_live(&self, charge: &Charge<'_>) -> Option<Span> {
         let (shard, ticket) = self.open(charge);
         let forget_at = shard.forget_at(ticket)?;
@@ -123,19 +124,20 @@ impl<C: Clock> MemoryStore<C> {
         Ticket { charge, counter: charge.counter(), now: time + charge.phase(), upkeep }
     }
 
-    /// A ticket for the counter that all new keys of a limit share while the store is full.
+    /// A ticket for the counter shared by all new keys of a limit while the store is full.
     fn overflow_ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> Ticket<'a> {
         let upkeep = Upkeep { time, capacity: &self.overflow_capacity, signpost: None };
         Ticket { charge, counter: charge.rule().id, now: time, upkeep }
     }
 
-    /// The path of nearly every request: one limit, and a key that is known.
+    /// The path of nearly every request: one limit, and a known key.
     #[inline(never)]
     fn settle_one(&self, charge: &Charge<'_>, out: &mut Verdicts) -> bool {
         let shard = &*self.shards[self.shard_index(charge.counter())];
-        // The clock before the lock, which is held for less time then. The lock's memory comes
-        // while the clock is read. The slot's is asked for behind it: where that is takes a moment
-        // to work out, and a clock waits for all that came before it.
+        // The clock is read before the lock is taken, so that the lock is held for less time. The
+        // lock's memory arrives while the clock is read. The slot's memory is requested after that:
+        // working out where it is takes a moment, and reading the clock waits for everything before
+        // it.
         signpost::fetch(shard);
         let reading = self.clock.now();
         self.signpost(charge).fetch(charge.counter());
@@ -147,7 +149,7 @@ impl<C: Clock> MemoryStore<C> {
         }
     }
 
-    /// A new key that finds no room looks for dead ones, at home and in one more shard, before it
+    /// A new key that finds no room looks for dead ones, at home and in one other shard, before it
     /// joins the overflow.
     #[cold]
     #[inline(never)]
@@ -270,7 +272,7 @@ impl<C: Clock> Board for MemoryStore<C> {
     }
 }
 
-/// Not even the shared counters have room: the limit is one of too many. Denied for a period.
+/// Even the shared counters have no room: there are too many limits. Denied for one period.
 fn turned_away(charge: &Charge<'_>) -> Verdict {
     let limit = charge.rule().limit;
     let wait = limit.period();

@@ -7,7 +7,7 @@ use super::capacity::{Capacity, Full};
 use super::table::{Table, Upkeep};
 use crate::{Clock, Verdicts};
 
-/// Looked at in each table when a new key finds the store full.
+/// Slots examined in each table when a new key finds the store full.
 const SWEPT_WHEN_FULL: usize = 16;
 
 macro_rules! shard {
@@ -15,15 +15,15 @@ macro_rules! shard {
         /// States of all algorithms, each in a table of its own type: no tags, no boxes.
         #[derive(Debug, Default)]
         pub(super) struct Shard {
-            /// The latest time that anything here was decided at.
+            /// The latest time at which anything here was decided.
             latest: Timestamp,
             $($field: Table<algorithm::$Name>,)*
         }
 
         impl Shard {
-            /// The time of a decision, given a reading that was taken before the shard was locked.
-            /// Meanwhile others may have decided at a later time. Then the clock is read again, so
-            /// that a shard sees time go back only if the clock does.
+            /// The time of a decision, given a reading taken before the shard was locked. Others
+            /// may have decided at a later time since. If so, the clock is read again, so that a
+            /// shard sees time go back only if the clock does.
             #[inline(always)]
             pub(super) fn time(&mut self, reading: Timestamp, clock: &impl Clock) -> Timestamp {
                 let now = if reading >= self.latest { reading } else { clock.now() };
@@ -34,8 +34,9 @@ macro_rules! shard {
 
         /// Each method finds the table of the charge's algorithm and works on it there.
         impl Shard {
-            /// Decides by a key that is here; `None` when it is not. What the decision needs comes
-            /// in registers: packed into a ticket it would go through memory, and wait for it.
+            /// Decides for a key that is here; `None` if it is not. What the decision needs is
+            /// passed in registers: packed into a ticket it would go through memory, and have to
+            /// wait for it.
             #[inline(always)]
             pub(super) fn decide_known(
                 &mut self,

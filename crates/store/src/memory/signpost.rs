@@ -1,4 +1,4 @@
-//! Where a key's memory will be, told before its lock is held.
+//! Where a key's memory will be, known before its lock is held.
 
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use branches::prefetch_write_data;
 use tidegate_core::Fingerprint;
 
-/// Into every level of the cache: the memory is wanted at once.
+/// Into every level of the cache: the memory is needed at once.
 const NEAREST: i32 = 0;
 
 /// Points to the slots of one table.
 ///
-/// A decision needs two pieces of memory that another core may have written last: the lock and
-/// the slot behind it. Asked for one after the other, each is waited for. Asked for beforehand,
+/// A decision needs two pieces of memory that another core may have written last: the lock and the
+/// slot behind it. Requested one after the other, each has to be waited for. Requested in advance,
 /// both travel while the clock is read and the lock is taken.
 ///
-/// Nothing is decided by a signpost, and what it points to is never read through it. One that is
-/// out of date costs a wasted request for memory.
+/// A signpost decides nothing, and what it points to is never read through it. A stale one costs a
+/// wasted prefetch.
 #[derive(Debug, Default)]
 pub(super) struct Signpost {
     address: AtomicUsize,
@@ -25,14 +25,14 @@ pub(super) struct Signpost {
 }
 
 impl Signpost {
-    /// After the table has moved.
+    /// Called after the table has moved.
     pub(super) fn point_to<S>(&self, slots: &[S]) {
         self.address.store(slots.as_ptr().addr(), Ordering::Relaxed);
         self.slots.store(slots.len(), Ordering::Relaxed);
         self.slot_bytes.store(size_of::<S>(), Ordering::Relaxed);
     }
 
-    /// Asks for the slot at which the search for `key` begins.
+    /// Prefetches the slot at which the search for `key` begins.
     #[inline]
     pub(super) fn fetch(&self, key: Fingerprint) {
         let home = home(key, self.slots.load(Ordering::Relaxed));
@@ -42,7 +42,7 @@ impl Signpost {
     }
 }
 
-/// Asks for what is about to be written.
+/// Prefetches memory that is about to be written.
 #[inline]
 pub(super) fn fetch<T>(place: &T) {
     prefetch_write_data::<T, NEAREST>(ptr::from_ref(place));

@@ -1,4 +1,4 @@
-//! One algorithm's states: an open-addressing table of fingerprints.
+//! One algorithm's states: an open-addressing table keyed by fingerprint.
 
 use tidegate_core::algorithm::Algorithm;
 use tidegate_core::{Cost, Fingerprint, Timestamp, Verdict};
@@ -7,13 +7,13 @@ use super::capacity::Capacity;
 use super::signpost::{self, Signpost};
 use crate::Verdicts;
 
-/// States by fingerprint, in slots that are probed one after the other.
+/// States by fingerprint, in slots that are probed linearly.
 ///
 /// A general hash map would keep control bytes beside the slots and double when it is full. Here
-/// the fingerprint is its own control byte, so a lookup touches one place in memory, and the
-/// table grows by a fifth, so that a growing one is never less than two thirds full: together
-/// that halves both the cache misses and the bytes of a key. A key's home is its fingerprint
-/// scaled to the number of slots, which need not be a power of two.
+/// the fingerprint is its own control byte, so a lookup touches one place in memory, and the table
+/// grows by a fifth, so that a growing table is never less than two thirds full. Together that
+/// halves both the cache misses and the bytes per key. A key's home is its fingerprint scaled to
+/// the number of slots, which need not be a power of two.
 #[derive(Debug)]
 pub(super) struct Table<A: Algorithm> {
     slots: Vec<Slot<A::State>>,
@@ -28,28 +28,28 @@ struct Slot<S> {
     state: S,
 }
 
-/// What a change to a table needs besides the change.
+/// What a change to a table needs besides the change itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Upkeep<'a> {
-    /// The clock's time, by which keys are dead. A decision's own time may run ahead of it; were
-    /// others judged by that, they would be forgotten early.
+    /// The clock's time, which decides whether keys are dead. A decision's own time may run ahead
+    /// of it; judged by that, other keys would be forgotten early.
     pub(super) time: Timestamp,
     pub(super) capacity: &'a Capacity,
-    /// Is told where the slots are; the shared counters of a full store have none.
+    /// Told where the slots are. The shared counters of a full store have none.
     pub(super) signpost: Option<&'a Signpost>,
 }
 
-/// Slots that a new key looks at: more than one, so that a table of dead keys shrinks faster than
-/// new ones come.
+/// Slots that a new key examines: more than one, so that a table of dead keys shrinks faster than
+/// new ones arrive.
 const SWEPT_BY_A_NEW_KEY: usize = 4;
 
-/// Slots below which speed counts for more than space.
+/// Below this many slots, speed matters more than space.
 const SMALL: usize = 256;
 
-/// Bytes of a log below which making it coarser gains nothing.
+/// Below this many bytes, coarsening a log gains nothing.
 const SMALL_LOG: usize = 512;
 
-/// Marks a slot that holds nothing.
+/// Marks an empty slot.
 const VACANT: Fingerprint = Fingerprint::NONE;
 
 impl<A: Algorithm> Table<A> {
@@ -57,7 +57,7 @@ impl<A: Algorithm> Table<A> {
         self.find(key).map(|place| A::forget_at(&self.slots[place].state))
     }
 
-    /// What a key would be told; one that is not here is fresh.
+    /// The verdict for a key; one that is not here is fresh.
     pub(super) fn probe(&self, by: &A, key: Fingerprint, cost: Cost, now: Timestamp) -> Verdict {
         match self.find(key) {
             Some(place) => by.probe(&self.slots[place].state, cost, now),
@@ -65,10 +65,10 @@ impl<A: Algorithm> Table<A> {
         }
     }
 
-    /// Probes a key that is here and takes the cost if it fits: one lookup for both.
-    /// `None` when the key is not here.
+    /// Probes a key that is here and takes the cost if it fits: one lookup for both. `None` if the
+    /// key is not here.
     ///
-    /// The verdict goes where it will stay. Handed back through several callers it would be
+    /// The verdict is written where it will stay. Returned through several callers, it would be
     /// copied by each, which costs more than the decision.
     #[inline(always)]
     pub(super) fn decide(
@@ -107,7 +107,7 @@ impl<A: Algorithm> Table<A> {
         self.pay(by, place, cost, now, upkeep.capacity)
     }
 
-    /// A denial. A new key leaves nothing behind, unless its algorithm counts denials.
+    /// Records a denial. A new key leaves nothing behind, unless its algorithm counts denials.
     pub(super) fn deny(
         &mut self,
         by: &A,
@@ -145,13 +145,13 @@ impl<A: Algorithm> Table<A> {
         }
     }
 
-    /// Looks at the next few slots and drops what is dead.
+    /// Examines the next few slots and drops what is dead.
     pub(super) fn sweep(&mut self, slots: usize, upkeep: Upkeep<'_>) {
         for _ in 0..slots.min(self.slots.len()) {
             self.hand = if self.hand < self.slots.len() { self.hand } else { 0 };
             let slot = &self.slots[self.hand];
             if slot.key != VACANT && A::forget_at(&slot.state) <= upkeep.time {
-                // The slot behind moves up, so the hand stays.
+                // The slot behind moves up, so the hand stays where it is.
                 self.vacate(self.hand, upkeep.capacity);
             } else {
                 self.hand += 1;
@@ -159,7 +159,7 @@ impl<A: Algorithm> Table<A> {
         }
     }
 
-    /// Gives a new key a slot. It pays for it by looking for dead ones.
+    /// Gives a new key a slot. The key pays for it by looking for dead ones.
     fn admit(&mut self, key: Fingerprint, upkeep: Upkeep<'_>) -> usize {
         self.sweep(SWEPT_BY_A_NEW_KEY, upkeep);
         if self.is_crowded() || self.is_deserted() {
@@ -169,19 +169,19 @@ impl<A: Algorithm> Table<A> {
         self.insert(key)
     }
 
-    /// Whether one more key would make probes too long: at four fifths. A small table costs
-    /// little, so it may be half empty, and nearly every lookup ends at once.
+    /// Whether one more key would make probes too long, which is at four fifths full. A small table
+    /// costs little, so it may be half empty, and nearly every lookup ends at once.
     fn is_crowded(&self) -> bool {
         let (keys, slots) = (self.occupied + 1, self.slots.len());
         if slots < SMALL { keys * 2 > slots } else { keys * 5 > slots * 4 }
     }
 
-    /// Whether a flood has gone and left its memory behind.
+    /// Whether a flood has passed and left its memory behind.
     fn is_deserted(&self) -> bool {
         self.slots.len() > SMALL && self.occupied * 4 < self.slots.len()
     }
 
-    /// Moves what is alive to a table of the right size.
+    /// Moves whatever is alive to a table of the right size.
     fn rebuild(&mut self, upkeep: Upkeep<'_>) {
         let (old, before) = (std::mem::take(&mut self.slots), self.occupied);
         let is_live =
@@ -220,7 +220,7 @@ impl<A: Algorithm> Table<A> {
         verdict
     }
 
-    /// Changes a state and keeps count of the memory it holds.
+    /// Changes a state and keeps track of the memory it holds.
     #[inline(always)]
     fn change<T>(
         &mut self,
@@ -251,7 +251,7 @@ impl<A: Algorithm> Table<A> {
         (before[end].key == key).then_some(end)
     }
 
-    /// Claims the first vacant slot at or after the key's home. There always is one: see
+    /// Claims the first empty slot at or after the key's home. There always is one: see
     /// [`Table::admit`].
     fn insert(&mut self, key: Fingerprint) -> usize {
         let home = self.home(key);

@@ -1,13 +1,24 @@
 //! From a request to its key.
 
-use std::net::IpAddr;
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr};
 
-use tidegate_http::ClientIp;
+use http::HeaderValue;
+use tidegate_http::{Ambiguous, ClientIp};
 use tidegate_limiter::{Address, Fingerprint, OwnedKey, Policy};
 
-use super::{Absent, AddressOf, Key, Source};
+use super::{Absent, AddressOf, Form, Key, Source};
 use crate::RequestHead;
 use crate::warning::Warnings;
+
+/// A request that is looked at for its key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look<'a> {
+    pub(crate) head: RequestHead<'a>,
+    pub(crate) warnings: &'a Warnings,
+    /// Whether a value that is there twice is refused. A layer that only watches refuses nobody.
+    pub(crate) is_strict: bool,
+}
 
 /// What became of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,91 +35,142 @@ impl Key {
     /// What a policy counts a request by; `None` if it is not to be limited.
     pub(crate) fn print(
         &self,
-        head: RequestHead<'_>,
-        warnings: &Warnings,
+        look: Look<'_>,
         policy: &Policy,
-    ) -> Option<Fingerprint> {
+    ) -> Result<Option<Fingerprint>, Ambiguous> {
         // The usual case needs no list of parts.
         if matches!(self.source, Source::ClientIp)
-            && let Some(ip) = self.address.find(head, warnings)
+            && let Some(ip) = self.address.find(look)
         {
-            return Some(policy.fingerprint(&self.address.counted(ip)));
+            return Ok(Some(policy.fingerprint(&self.address.counted(ip))));
         }
         let mut key = OwnedKey::default();
-        match self.find(head, warnings, &mut key) {
-            Found::Unlimited => return None,
+        match self.find(look, &mut key)? {
+            Found::Unlimited => return Ok(None),
             Found::Key => {}
             Found::Substitute => key.push(SUBSTITUTE),
         }
-        Some(policy.fingerprint(&key))
+        Ok(Some(policy.fingerprint(&key)))
     }
 
-    /// The value itself, where nothing may stand in for it.
-    pub(crate) fn value_of(&self, head: RequestHead<'_>, warnings: &Warnings) -> Option<OwnedKey> {
-        let mut key = OwnedKey::default();
-        (self.find(head, warnings, &mut key) == Found::Key).then_some(key)
+    /// The value itself, as policies read it, where nothing may stand in for it.
+    pub(crate) fn value_of(&self, look: Look<'_>) -> Result<Option<Vec<u8>>, Ambiguous> {
+        match &self.source {
+            Source::ClientIp => Ok(self.address.find(look).map(|ip| ip.to_string().into_bytes())),
+            Source::Function(function) => {
+                Ok(function(look.head, Form::Text).map(|value| value.as_bytes().to_vec()))
+            }
+            _ => {
+                let mut key = OwnedKey::default();
+                let is_there = self.find(look, &mut key)? == Found::Key;
+                Ok(is_there.then(|| key.as_bytes().to_vec()))
+            }
+        }
     }
 
     /// The client's address, as this key finds it.
-    pub(crate) fn client(&self, head: RequestHead<'_>, warnings: &Warnings) -> Option<IpAddr> {
-        self.address.find(head, warnings)
+    pub(crate) fn client(&self, look: Look<'_>) -> Option<IpAddr> {
+        self.address.find(look)
     }
 
-    fn find(&self, head: RequestHead<'_>, warnings: &Warnings, key: &mut OwnedKey) -> Found {
+    fn find(&self, look: Look<'_>, key: &mut OwnedKey) -> Result<Found, Ambiguous> {
         let is_there = match &self.source {
             Source::Everybody => true,
-            Source::All(keys) => return all(keys, head, warnings, key),
+            Source::All(keys) => return all(keys, look, key),
             Source::ClientIp => {
-                push(key, self.address.find(head, warnings).map(|ip| self.address.counted(ip)))
+                push(key, self.address.find(look).map(|ip| self.address.counted(ip)))
             }
-            Source::Header(name) => {
-                let value = name.as_ref().and_then(|name| head.headers().get(name));
-                push(key, value.map(http::HeaderValue::as_bytes))
+            Source::Header(Some(name)) => {
+                let values = look.head.headers().get_all(name).iter().map(HeaderValue::as_bytes);
+                push(key, look.only("header", name.as_str(), values)?)
             }
-            Source::ApiKey => push(key, head.api_key().as_deref()),
+            Source::Header(None) => false,
+            Source::Bearer => push(key, look.only("bearer", "", look.head.bearers())?),
+            Source::ApiKey => push(key, look.api_key()?.as_deref()),
             #[cfg(feature = "axum")]
-            Source::PathTemplate => push(key, head.route()),
-            Source::Function(function) => push(key, function(head)),
+            Source::PathTemplate => push(key, look.head.route()),
+            Source::Function(function) => push(key, function(look.head, Form::Parts)),
         };
-        if is_there { Found::Key } else { self.substitute(head, warnings, key) }
+        if is_there { Ok(Found::Key) } else { self.substitute(look, key) }
     }
 
-    fn substitute(&self, head: RequestHead<'_>, warnings: &Warnings, key: &mut OwnedKey) -> Found {
+    fn substitute(&self, look: Look<'_>, key: &mut OwnedKey) -> Result<Found, Ambiguous> {
         match &self.absent {
-            Absent::Unlimited => return Found::Unlimited,
+            Absent::Unlimited => return Ok(Found::Unlimited),
             Absent::Other(other) => {
-                let found = other.find(head, warnings, key);
-                return if found == Found::Key { Found::Substitute } else { found };
+                let found = other.find(look, key)?;
+                return Ok(if found == Found::Key { Found::Substitute } else { found });
             }
             Absent::Shared => key.push(&NOBODY),
-            Absent::Address => match self.address.find(head, warnings) {
+            Absent::Address => match self.address.find(look) {
                 Some(ip) => key.push(&self.address.counted(ip)),
                 None => {
-                    warnings.no_address();
+                    look.warnings.no_address();
                     key.push(&NOBODY);
                 }
             },
         }
-        Found::Substitute
+        Ok(Found::Substitute)
+    }
+}
+
+impl<'a> Look<'a> {
+    /// The first value, if the others are the same: we might count by the one, and a handler go by the
+    /// other.
+    fn only(
+        self,
+        kind: &str,
+        name: &str,
+        mut values: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<Option<&'a [u8]>, Ambiguous> {
+        let first = values.next();
+        if self.is_strict && values.any(|value| Some(value) != first) {
+            let colon = if name.is_empty() { "" } else { ":" };
+            return Err(Ambiguous::new(&format!("{kind}{colon}{name}")));
+        }
+        Ok(first)
+    }
+
+    fn api_key(self) -> Result<Option<Cow<'a, [u8]>>, Ambiguous> {
+        let request = self.head.as_request();
+        if self.is_strict { request.only("api_key") } else { Ok(request.attribute("api_key")) }
+    }
+
+    /// The client behind these proxies, or whoever connects if they are none of them. Where the
+    /// server does not say who connects, nobody is believed: anybody might have.
+    pub(crate) fn client_behind(self, client: &ClientIp) -> Option<IpAddr> {
+        let peer = self.head.peer();
+        if peer.is_none() && client.asks_who_connects() {
+            return None;
+        }
+        client.of(peer, self.head.headers())
+    }
+
+    /// The client's address, or the one address of all whose address is not known.
+    pub(crate) fn or_nobody(self, client: Option<IpAddr>) -> IpAddr {
+        client.unwrap_or_else(|| {
+            self.warnings.no_address();
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+        })
     }
 }
 
 /// Which of them were substituted is part of the key: a substitute has other parts than what it
 /// stands for, and no request must be able to look like another by leaving something out.
-fn all(keys: &[Key], head: RequestHead<'_>, warnings: &Warnings, key: &mut OwnedKey) -> Found {
+fn all(keys: &[Key], look: Look<'_>, key: &mut OwnedKey) -> Result<Found, Ambiguous> {
     let mut substituted = Vec::new();
     for (index, one) in keys.iter().enumerate() {
-        match one.find(head, warnings, key) {
+        match one.find(look, key)? {
             Found::Key => {}
             Found::Substitute => substituted.extend_from_slice(&index.to_le_bytes()),
-            Found::Unlimited => return Found::Unlimited,
+            Found::Unlimited => return Ok(Found::Unlimited),
         }
     }
     if substituted.is_empty() {
-        return Found::Key;
+        return Ok(Found::Key);
     }
     key.push(&substituted);
-    Found::Substitute
+    Ok(Found::Substitute)
 }
 
 fn push<K: tidegate_limiter::Key>(key: &mut OwnedKey, value: Option<K>) -> bool {
@@ -119,12 +181,12 @@ fn push<K: tidegate_limiter::Key>(key: &mut OwnedKey, value: Option<K>) -> bool 
 }
 
 impl AddressOf {
-    fn find(&self, head: RequestHead<'_>, warnings: &Warnings) -> Option<IpAddr> {
+    fn find(&self, look: Look<'_>) -> Option<IpAddr> {
         match &self.client {
-            Some(client) => client.of(head.peer(), head.headers()),
+            Some(client) => look.client_behind(client),
             None => {
-                warnings.if_forwarded(head.headers());
-                ClientIp::of_the_socket().of(head.peer(), head.headers())
+                look.warnings.if_forwarded(look.head.headers());
+                look.client_behind(&ClientIp::of_the_socket())
             }
         }
     }

@@ -9,12 +9,13 @@ use http::HeaderName;
 use tidegate_http::ClientIp;
 use tidegate_limiter::{Network, OwnedKey};
 
+pub(crate) use self::find::Look;
 use crate::RequestHead;
 
-/// What tells one caller from another.
+/// What distinguishes one caller from another.
 ///
 /// ```
-/// use tidegate_tower::Key;
+/// use tidegate::tower::Key;
 ///
 /// #[derive(Clone)]
 /// struct UserId(u64);
@@ -26,18 +27,19 @@ use crate::RequestHead;
 ///
 /// # Requests that do not say who they are
 ///
-/// A request without the header or the extension is counted by its client's address, so that leaving
-/// something out is no way around a limit, and nobody suffers for what others leave out. Choose
-/// otherwise by [`or`](Key::or), [`or_shared`](Key::or_shared) or [`or_unlimited`](Key::or_unlimited).
+/// A request without the header or the extension is counted by its client's address, so that
+/// leaving something out is no way around a limit, and nobody suffers for what others leave out.
+/// Choose otherwise with [`or`](Key::or), [`or_shared`](Key::or_shared) or
+/// [`or_unlimited`](Key::or_unlimited).
 ///
-/// Where not even an address is known (see [`RequestHead::peer`]), all such requests share one
-/// counter, and that is said once.
+/// If not even an address is known (see [`RequestHead::peer`]), all such requests share one
+/// counter, and a warning says so once.
 ///
-/// # Who writes it
+/// # Who controls it
 ///
 /// A header says what the client wants it to say. Until something has checked it, a client with
 /// many of them has many counters: limit by address before authentication, and by an extension or a
-/// checked header behind it.
+/// checked header after it.
 #[derive(Clone)]
 pub struct Key {
     source: Source,
@@ -50,6 +52,7 @@ enum Source {
     ClientIp,
     /// `None` is no name of a header, and no request has it.
     Header(Option<HeaderName>),
+    Bearer,
     ApiKey,
     #[cfg(feature = "axum")]
     PathTemplate,
@@ -58,7 +61,25 @@ enum Source {
     All(Vec<Key>),
 }
 
-type Function = Arc<dyn Fn(RequestHead<'_>) -> Option<OwnedKey> + Send + Sync>;
+type Function = Arc<dyn Fn(RequestHead<'_>, Form) -> Option<OwnedKey> + Send + Sync>;
+
+/// What a key is wanted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// The parts that tell callers apart.
+    Parts,
+    /// A text, such as a policy compares with its own.
+    Text,
+}
+
+impl Form {
+    fn of<K: tidegate_limiter::Key>(self, key: &K) -> OwnedKey {
+        match key.text().filter(|_| self == Self::Text) {
+            Some(text) => OwnedKey::of(text.as_str()),
+            None => OwnedKey::of(key),
+        }
+    }
+}
 
 /// How the client's address is found, and how much of it counts.
 #[derive(Clone, Debug)]
@@ -81,18 +102,27 @@ impl Key {
     /// The client's address. An IPv6 client is its network of 64 bits, and every notation of an
     /// address is one key.
     ///
-    /// Nobody is trusted unless said: the client is who connects. Behind a proxy that is the proxy,
-    /// for everyone: see [`trust_hops`](Key::trust_hops).
+    /// By default no proxy is trusted: the client is the peer that connects. Behind a proxy that is
+    /// the proxy, for everyone: see [`trust_hops`](Key::trust_hops).
     pub const fn client_ip() -> Self {
         Self::new(Source::ClientIp)
     }
 
-    /// The first header of this name. A text that is no name is never found.
+    /// The header of this name. If a request has it twice with different values, the response is 400:
+    /// it would be counted by one of them, and a handler might use the other. A text that is not a
+    /// header name is never found.
     pub fn header(name: &str) -> Self {
         Self::new(Source::Header(name.parse().ok()))
     }
 
-    /// The token of `Authorization: Bearer`, else `X-API-Key`.
+    /// The token of `Authorization: Bearer`.
+    pub const fn bearer() -> Self {
+        Self::new(Source::Bearer)
+    }
+
+    /// The token of `Authorization: Bearer`, else `X-API-Key`. A request that has both, and they
+    /// differ, is answered with 400. Where one of them is something else than the key, use
+    /// [`bearer`](Key::bearer) or [`header`](Key::header).
     pub const fn api_key() -> Self {
         Self::new(Source::ApiKey)
     }
@@ -107,7 +137,7 @@ impl Key {
     /// Something that an earlier layer has put into the request's extensions.
     ///
     /// ```
-    /// # use tidegate_tower::Key;
+    /// # use tidegate::tower::Key;
     /// #[derive(Clone)]
     /// struct User { id: u64, tenant: String }
     ///
@@ -118,13 +148,13 @@ impl Key {
         T: Send + Sync + 'static,
         K: tidegate_limiter::Key,
     {
-        Self::from_fn(move |head| head.extensions().get().map(&key))
+        Self::from_fn(move |head: RequestHead<'_>| head.extensions().get().map(&key))
     }
 
     /// Whatever a function finds.
     ///
     /// ```
-    /// # use tidegate_tower::{Key, RequestHead};
+    /// # use tidegate::tower::{Key, RequestHead};
     /// let by_host = Key::from_fn(|head: RequestHead<'_>| Some(head.uri().host()?.to_owned()));
     /// ```
     pub fn from_fn<K, F>(key: F) -> Self
@@ -132,7 +162,7 @@ impl Key {
         K: tidegate_limiter::Key,
         F: Fn(RequestHead<'_>) -> Option<K> + Send + Sync + 'static,
     {
-        Self::new(Source::Function(Arc::new(move |head| Some(OwnedKey::of(&key(head)?)))))
+        Self::new(Source::Function(Arc::new(move |head, form| Some(form.of(&key(head)?)))))
     }
 
     /// Everybody together: one counter.
@@ -140,9 +170,17 @@ impl Key {
         Self::new(Source::Everybody)
     }
 
-    /// All of these together, as one key: each combination has its own counter.
+    /// All of these together, as one key: each combination has its own counter. What one of them
+    /// says about proxies holds for those that say nothing.
     pub fn all(keys: impl IntoIterator<Item = Self>) -> Self {
-        Self::new(Source::All(keys.into_iter().collect()))
+        let mut keys: Vec<Self> = keys.into_iter().collect();
+        let said = keys.iter().find_map(|key| key.address.client.clone());
+        for key in &mut keys {
+            key.each_address(&mut |address| {
+                address.client = address.client.take().or_else(|| said.clone());
+            });
+        }
+        Self::new(Source::All(keys))
     }
 
     const fn new(source: Source) -> Self {
@@ -150,7 +188,7 @@ impl Key {
         Self { source, address, absent: Absent::Address }
     }
 
-    /// So many proxies stand before us, always, and each appends to `X-Forwarded-For`: wherever
+    /// The number of proxies in front of us, each of which appends to `X-Forwarded-For`: wherever
     /// this key needs the client's address, it is the one that the first of them wrote. What a
     /// client writes there itself changes nothing. Zero says that there is no proxy.
     #[must_use]
@@ -158,7 +196,11 @@ impl Key {
         self.with_client(&ClientIp::behind_hops(hops))
     }
 
-    /// Whoever connects from these networks is a proxy that appends to `X-Forwarded-For`.
+    /// Any peer in these networks is a proxy that appends to `X-Forwarded-For`.
+    ///
+    /// The server has to tell the peer's address (see [`RequestHead::peer`]). If it does not, nobody is
+    /// trusted, all requests share one counter, and a warning is printed once. On a unix socket, put a
+    /// [`Peer`](crate::Peer) with a loopback address into the extensions, and trust that.
     #[must_use]
     pub fn trust_proxies(self, networks: impl IntoIterator<Item = Network>) -> Self {
         self.with_client(&ClientIp::behind_proxies(networks))
@@ -169,7 +211,7 @@ impl Key {
         self
     }
 
-    /// How many bits of an IPv6 address count: 64 unless said, and no more than that.
+    /// How many bits of an IPv6 address count. Defaults to 64, which is also the maximum.
     #[must_use]
     pub fn ipv6_prefix(mut self, bits: u8) -> Self {
         self.each_address(&mut |address| address.ipv6_prefix = bits);
@@ -210,6 +252,7 @@ impl fmt::Debug for Key {
         match &self.source {
             Source::ClientIp => f.debug_tuple("ClientIp").field(&self.address).finish(),
             Source::Header(name) => f.debug_tuple("Header").field(name).finish(),
+            Source::Bearer => f.write_str("Bearer"),
             Source::ApiKey => f.write_str("ApiKey"),
             #[cfg(feature = "axum")]
             Source::PathTemplate => f.write_str("PathTemplate"),

@@ -1,4 +1,4 @@
-//! The OpenAPI document: every path of the HTTP door, with the types of this crate.
+//! The OpenAPI document: every path of the HTTP listener, with the types of this crate.
 
 mod paths;
 
@@ -6,7 +6,7 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
-/// The document, OpenAPI 3.1 as JSON: what `/openapi.json` answers, and what is checked in.
+/// The document, OpenAPI 3.1 as JSON: what `/openapi.json` returns, and what is checked in.
 ///
 /// ```
 /// let document: serde_json::Value = serde_json::from_str(&tidegate_wire::openapi())?;
@@ -34,8 +34,8 @@ pub fn openapi() -> String {
     format!("{document:#}\n")
 }
 
-/// Two generators: of what is read and of what is written. An answer always has all its members; a
-/// question need not.
+/// Two generators: one for what is read and one for what is written. A response always has all its
+/// members; a request need not.
 struct Schemas {
     read: SchemaGenerator,
     written: SchemaGenerator,
@@ -88,7 +88,7 @@ fn headers() -> Value {
 mod tests {
     use super::*;
 
-    /// Every reference of a document, wherever it stands.
+    /// Every reference in a document, wherever it is.
     fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(members) => {

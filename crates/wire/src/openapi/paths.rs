@@ -1,4 +1,4 @@
-//! The paths, and what each answers.
+//! The paths, and what each returns.
 
 use schemars::Schema;
 use serde_json::{Map, Value, json};
@@ -78,7 +78,7 @@ fn refund(schemas: &mut Schemas) -> Value {
     })
 }
 
-/// Proxies ask with the method of the request that they ask about, so all of them work.
+/// Proxies ask with the method of the request that they ask about, so all methods work.
 fn authz(schemas: &mut Schemas) -> Value {
     let operation = |method: &str, schemas: &mut Schemas| {
         json!({

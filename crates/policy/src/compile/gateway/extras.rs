@@ -14,7 +14,7 @@ pub(super) fn api_key(file: &ApiKeyFile, report: &mut Report<'_>) -> Option<KeyP
         (Some(name), None, None) => field_name(name, report).map(KeyPlace::Header),
         (None, Some(name), None) => Some(KeyPlace::Query(name.value.clone())),
         (None, None, Some(name)) => Some(KeyPlace::Cookie(name.value.clone())),
-        // That was said.
+        // Already reported.
         _ => None,
     }
 }

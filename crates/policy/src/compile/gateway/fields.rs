@@ -1,4 +1,4 @@
-//! Fields of messages, and names that show up in logs.
+//! Headers of messages, and names that appear in logs.
 
 use crate::file::{FieldFile, HeaderRulesFile};
 use crate::gateway::HeaderRules;
@@ -25,7 +25,7 @@ pub(crate) fn field_list(file: &[FieldFile], report: &mut Report<'_>) -> Vec<(St
     file.iter().filter_map(&mut field).collect()
 }
 
-/// In lower case, if it names a field that is not the gateway's own business.
+/// The name in lower case, if it is a header that is not the gateway's own business.
 pub(crate) fn field_name(name: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.value.is_empty() || name.value.len() > 128 || !name.value.chars().all(is_token) {
@@ -52,7 +52,7 @@ pub(crate) fn field_value(value: &Spot<String>, report: &mut Report<'_>) -> Opti
     Some(value.value.clone())
 }
 
-/// A name that shows up in logs.
+/// A name that appears in logs.
 pub(super) fn label(name: &Spot<String>, what: &str, report: &mut Report<'_>) -> Option<String> {
     let is_name = (1..=MAX_LABEL).contains(&name.value.len());
     if !is_name || name.value.contains(char::is_control) {
@@ -64,7 +64,7 @@ pub(super) fn label(name: &Spot<String>, what: &str, report: &mut Report<'_>) ->
     Some(name.value.clone())
 }
 
-/// What frames a message, or says how it came here.
+/// Headers that frame a message, or say how it got here.
 const OWN: &[&str] = &[
     "connection",
     "content-length",

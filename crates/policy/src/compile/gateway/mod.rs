@@ -15,7 +15,7 @@ use crate::yaml::Spot;
 
 pub(crate) use fields::{field_list, field_name, field_value};
 
-/// Of a gateway with problems, as much as can be checked on.
+/// Compiles as much of a gateway with problems as can still be checked.
 pub(crate) fn compile(
     file: &File,
     compiler: &mut Compiler,
@@ -76,8 +76,8 @@ fn listen(text: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
     Some(text.value.clone())
 }
 
-/// The routes, and the attributes that they ask for: numbered apart from those of policies, so that
-/// a policy's request is not asked for them.
+/// The routes, and the attributes that they ask for. These are numbered separately from those of
+/// policies, so that a policy's request is not asked for them.
 fn routes(
     file: &GatewayFile,
     upstreams: &[Upstream],
@@ -132,7 +132,7 @@ fn route(
     Some(route)
 }
 
-/// A claim that nobody verifies would never be there: the policy would limit nobody.
+/// A claim that is never verified would never be present: the policy would limit nobody.
 fn check_tokens(file: &File, asked: &[String], gateway: &Gateway, report: &mut Report<'_>) {
     if gateway.jwt.is_some() || file.gateway.as_ref().is_some_and(|it| it.jwt.is_some()) {
         return;

@@ -1,4 +1,4 @@
-//! The smaller parts of a gateway: rules for fields, tokens, keys, the access log.
+//! The smaller parts of a gateway: header rules, tokens, keys, the access log.
 
 use std::collections::BTreeMap;
 
@@ -8,35 +8,35 @@ use crate::file::OneOrMany;
 use crate::problem::Report;
 use crate::yaml::{Fields, Node, Spot, entries, one_or_many, text};
 
-/// What is changed in the fields of a message: removed first, then set, then added.
+/// Changes to the headers of a message: first removed, then set, then added.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "HeaderRules")]
 pub(crate) struct HeaderRulesFile {
-    /// Fields that are taken away.
+    /// Headers to remove.
     #[schemars(with = "Option<OneOrMany<String>>")]
     pub(crate) remove: Vec<Spot<String>>,
-    /// Fields that take the place of those with their name.
+    /// Headers to set, replacing any of the same name.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
     pub(crate) set: Vec<FieldFile>,
-    /// Fields that come beside those with their name.
+    /// Headers to add beside any of the same name.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
     pub(crate) add: Vec<FieldFile>,
 }
 
-/// A field of a message.
+/// A header of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldFile {
     pub(crate) name: Spot<String>,
     pub(crate) value: Spot<String>,
 }
 
-/// Where a caller's key is found: one of them.
+/// Where a caller's API key is found: one of these.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "ApiKey")]
 pub(crate) struct ApiKeyFile {
-    /// In this field.
+    /// In this header.
     pub(crate) header: Option<Spot<String>>,
-    /// In this part of the query.
+    /// In this query parameter.
     pub(crate) query: Option<Spot<String>>,
     /// In this cookie.
     pub(crate) cookie: Option<Spot<String>>,
@@ -46,22 +46,22 @@ pub(crate) struct ApiKeyFile {
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Jwt")]
 pub(crate) struct JwtFile {
-    /// A file: a JWKS, a public key in PEM, or the secret of HS256.
+    /// A file: a JWKS, a public key in PEM, or the secret for HS256.
     pub(crate) keys: Spot<String>,
     /// What a token may be signed with: HS256, RS256, ES256, EdDSA.
     #[schemars(with = "OneOrMany<JwtAlgorithmName>")]
     pub(crate) algorithms: Vec<Spot<String>>,
-    /// Whether a request without a token is refused; it is not unless said.
+    /// Whether a request without a token is refused. Defaults to false.
     pub(crate) required: Option<Spot<bool>>,
-    /// Who must have issued it.
+    /// The issuer that a token must have.
     pub(crate) issuer: Option<Spot<String>>,
-    /// Whom it must be meant for.
+    /// The audience that a token must be meant for.
     pub(crate) audience: Option<Spot<String>>,
-    /// How far clocks may be apart; 30s unless said.
+    /// How far clocks may be apart. Defaults to 30s.
     pub(crate) leeway: Option<Spot<String>>,
 }
 
-/// The signatures.
+/// The signature algorithms.
 #[derive(JsonSchema)]
 #[allow(dead_code, clippy::upper_case_acronyms, reason = "describes a choice to editors")]
 enum JwtAlgorithmName {
@@ -71,15 +71,15 @@ enum JwtAlgorithmName {
     EdDSA,
 }
 
-/// Where requests are written down: a JSON object a line.
+/// Where requests are logged, one JSON object per line.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "AccessLog")]
 pub(crate) struct AccessLogFile {
     /// A file; - is standard output.
     pub(crate) file: Spot<String>,
-    /// How many of the requests; 100% unless said.
+    /// The share of requests to log. Defaults to 100%.
     pub(crate) sample: Option<Spot<String>>,
-    /// How callers are shown: hashed unless said.
+    /// How callers are shown. Defaults to hashed.
     #[schemars(with = "Option<KeysName>")]
     pub(crate) keys: Option<Spot<String>>,
 }
@@ -93,7 +93,7 @@ enum KeysName {
     Plain,
 }
 
-/// The rules that a member of a mapping holds.
+/// The header rules in a member of a mapping.
 pub(crate) fn headers(
     fields: &Fields<'_>,
     name: &str,

@@ -16,36 +16,36 @@ use super::{Condition, Conditions, OneOrMany, conditions};
 use crate::problem::Report;
 use crate::yaml::{At, Fields, Node, Spot, entries, one_or_many, text};
 
-/// A gateway: requests come in, those that may pass go on to services.
+/// A gateway: requests come in, and those that may pass go on to services.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Gateway")]
 pub(crate) struct GatewayFile {
-    /// Where to listen: host:port, one or several; 127.0.0.1:8000 unless said.
+    /// Where to listen: host:port, one or several. Defaults to 127.0.0.1:8000.
     #[schemars(with = "Option<OneOrMany<String>>")]
     pub(crate) listen: Vec<Spot<String>>,
     /// The services, by name: an address such as http://10.0.0.1:3000, a list of them, or fields.
     #[schemars(with = "std::collections::BTreeMap<String, upstream::Shape>")]
     pub(crate) upstreams: Vec<UpstreamFile>,
-    /// Which requests go where: the first that matches. Without any, everything goes to the one
-    /// service there is.
+    /// Which requests go where: the first match wins. Without any, everything goes to the only
+    /// service.
     #[schemars(with = "Option<Vec<RouteFile>>")]
     pub(crate) routes: Vec<RouteFile>,
-    /// How long services may take, unless they say otherwise.
+    /// How long services may take, by default.
     pub(crate) timeouts: Option<TimeoutsFile>,
-    /// What is changed in the fields of every request.
+    /// Changes to the headers of every request.
     pub(crate) request_headers: Option<HeaderRulesFile>,
-    /// What is changed in the fields of every response.
+    /// Changes to the headers of every response.
     pub(crate) response_headers: Option<HeaderRulesFile>,
-    /// What becomes of paths with an encoded slash or backslash; refused unless said.
+    /// What happens to paths with an encoded slash or backslash. Refused by default.
     #[schemars(with = "Option<EncodedSlashesName>")]
     pub(crate) encoded_slashes: Option<Spot<String>>,
-    /// Where the attribute `api_key` is found; in the field x-api-key unless said.
+    /// Where the attribute `api_key` is found. Defaults to the header x-api-key.
     pub(crate) api_key: Option<ApiKeyFile>,
-    /// How tokens are verified, whose claims are the attributes `jwt:...`.
+    /// How tokens are verified; their claims are the attributes `jwt:...`.
     pub(crate) jwt: Option<JwtFile>,
-    /// Where requests are written down.
+    /// Where requests are logged.
     pub(crate) access_log: Option<AccessLogFile>,
-    /// Where it stands.
+    /// Where it stands in the file.
     #[schemars(skip)]
     pub(crate) at: At,
 }
@@ -54,21 +54,21 @@ pub(crate) struct GatewayFile {
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Route")]
 pub(crate) struct RouteFile {
-    /// Its name in logs, and the attribute `route`; its service's unless said.
+    /// Its name in logs, and the attribute `route`. Defaults to its service's name.
     pub(crate) name: Option<Spot<String>>,
-    /// The requests it is about, by host, path, method and header:name, as in policies.
-    /// Everything when absent.
+    /// The requests it applies to, by host, path, method and header:name, as in policies.
+    /// Everything if absent.
     #[schemars(rename = "match", with = "Option<Conditions>")]
     pub(crate) condition: Vec<Condition>,
     /// The service, by name.
     pub(crate) upstream: Spot<String>,
-    /// What is changed in the fields of its requests, after what all requests have in common.
+    /// Changes to the headers of its requests, after those that apply to all requests.
     pub(crate) request_headers: Option<HeaderRulesFile>,
-    /// What is changed in the fields of its responses.
+    /// Changes to the headers of its responses.
     pub(crate) response_headers: Option<HeaderRulesFile>,
 }
 
-/// What becomes of encoded slashes.
+/// What happens to encoded slashes.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 #[allow(dead_code, reason = "describes a choice to editors")]

@@ -20,13 +20,13 @@ pub(crate) struct UpstreamFile {
 pub(super) enum Shape {
     /// An address, such as http://10.0.0.1:3000.
     One(String),
-    /// Several: each request goes to the one with the fewest under way.
+    /// Several: each request goes to the one with the fewest requests in flight.
     Many(Vec<String>),
-    /// Addresses, and what there is to say about them.
+    /// Addresses, and options for them.
     Fields(UpstreamFields),
 }
 
-/// The addresses of a service, and what there is to say about them.
+/// The addresses of a service, and options for them.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct UpstreamFields {
@@ -35,15 +35,15 @@ pub(crate) struct UpstreamFields {
     pub(crate) urls: Vec<Spot<String>>,
     /// How long it may take.
     pub(crate) timeouts: Option<TimeoutsFile>,
-    /// Asks each address from time to time whether it is well.
+    /// Asks each address from time to time whether it is healthy.
     pub(crate) health: Option<HealthFile>,
-    /// Whether the service sees the host that the client asked for; it does unless said.
+    /// Whether the service sees the host that the client asked for. Defaults to true.
     pub(crate) preserve_host: Option<Spot<bool>>,
-    /// Requests under way at a time; 10,000 unless said. More are answered with 503.
+    /// The most requests in flight at a time. Defaults to 10,000; more are answered with 503.
     #[schemars(with = "Option<u32>")]
     pub(crate) max_requests: Option<Spot<String>>,
-    /// A file with the certificates that https:// addresses are verified against; the system's
-    /// unless said.
+    /// A file with the certificates that https:// addresses are verified against. Defaults to the
+    /// system's.
     pub(crate) ca: Option<Spot<String>>,
 }
 
@@ -51,23 +51,23 @@ pub(crate) struct UpstreamFields {
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Timeouts")]
 pub(crate) struct TimeoutsFile {
-    /// To a connection; 2s unless said.
+    /// To make a connection. Defaults to 2s.
     pub(crate) connect: Option<Spot<String>>,
-    /// From the end of a request to the head of the response; 60s unless said.
+    /// From the end of a request to the head of the response. Defaults to 60s.
     pub(crate) response: Option<Spot<String>>,
-    /// Without a byte in either direction; 60s unless said.
+    /// Without a byte in either direction. Defaults to 60s.
     pub(crate) idle: Option<Spot<String>>,
 }
 
-/// How to ask an address whether it is well.
+/// How to ask an address whether it is healthy.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Health")]
 pub(crate) struct HealthFile {
-    /// What to get: any status below 400 is well.
+    /// The path to get: any status below 400 is healthy.
     pub(crate) path: Spot<String>,
-    /// How often; 5s unless said.
+    /// How often. Defaults to 5s.
     pub(crate) every: Option<Spot<String>>,
-    /// How long the answer may take; 1s unless said.
+    /// How long the answer may take. Defaults to 1s.
     pub(crate) timeout: Option<Spot<String>>,
 }
 

@@ -9,6 +9,7 @@ use tidegate_core::{AlgorithmKind, Charge, Cost, Limit, Quota};
 use super::{DescriptorFile, DomainFile, LimitOfFile};
 use crate::cost::CostSource;
 use crate::key::Key;
+use crate::key_names::KeyNames;
 use crate::owed::Owed;
 use crate::planned::{AtGateway, LimitSet, PlannedPolicy};
 use crate::problem::{Report, brief};
@@ -26,7 +27,7 @@ pub struct Domain {
 #[derive(Debug, Default)]
 struct Level(HashMap<Box<str>, Branch, RandomState>);
 
-/// Everything that has one key. A value beats a wildcard, and that beats the key alone.
+/// Everything with one key. A value beats a wildcard, which beats the key alone.
 #[derive(Debug, Default)]
 struct Branch {
     values: HashMap<Box<str>, Entry, RandomState>,
@@ -85,7 +86,7 @@ impl Domain {
     ) {
         let Some(number) = limit.and_then(|limit| limit.policy) else { return };
         let Some(policy) = plan.policies().get(number as usize) else { return };
-        // No file of theirs can say so, but an operator can.
+        // No Envoy file can say so, but an operator can.
         if policy.mode() == Mode::Off {
             return;
         }
@@ -161,7 +162,7 @@ impl Compiler<'_, '_> {
         }
     }
 
-    /// The path, or of a long one the beginning and a fingerprint.
+    /// The path; for a long one, its beginning and a fingerprint.
     fn name(&self, path: &str) -> String {
         if path.len() <= Policy::MAX_NAME {
             return path.to_owned();
@@ -194,14 +195,14 @@ impl Compiler<'_, '_> {
             on_store_error: OnStoreError::default(),
             store_deadline: DEFAULT_DEADLINE,
             precision: Precision::default(),
-            key_format: None,
+            key_names: KeyNames::default(),
             at_gateway: AtGateway::default(),
         })
     }
 }
 
 impl Branch {
-    /// Whether there was none like it.
+    /// Returns whether there was none like it.
     fn insert(&mut self, value: Option<&str>, entry: Entry) -> bool {
         match value.map(|value| (value, value.strip_suffix('*'))) {
             None => self.any.replace(Box::new(entry)).is_none(),
@@ -232,8 +233,7 @@ impl Level {
         self.0.get(*key)?.find(value)
     }
 
-    /// The limit of the last entry. A request that goes deeper or less deep than the file has
-    /// none.
+    /// The limit of the last entry. A request that goes deeper or less deep than the file has none.
     fn find(&self, entries: &[(&str, &str)]) -> Option<&EntryLimit> {
         let (last, path) = entries.split_last()?;
         let mut level = self;
@@ -244,7 +244,7 @@ impl Level {
     }
 }
 
-/// What tells counters apart: every entry with its value, or with the wildcard where all of its
+/// What distinguishes counters: every entry with its value, or with the wildcard if all of its
 /// values share one counter.
 struct Counted<'a> {
     domain: &'a Domain,

@@ -1,4 +1,4 @@
-//! envoyproxy/ratelimit: a domain with nested descriptors, matched as its own server does.
+//! envoyproxy/ratelimit: a domain with nested descriptors, matched the way its own server does.
 
 mod domain;
 mod read;

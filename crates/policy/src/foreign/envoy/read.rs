@@ -90,7 +90,7 @@ impl DescriptorFile {
         let truth = |name: &str, report: &mut Report<'_>| {
             fields.truth(name, report).is_some_and(|flag| flag.value)
         };
-        // Metrics of theirs; there is nothing to check but the type.
+        // Their metrics; there is nothing to check but the type.
         let _ = (truth("detailed_metric", report), truth("value_to_metric", report));
         if truth("quota_mode", report) {
             let at = fields.get("quota_mode").map_or(&node.at, |node| &node.at);
@@ -146,7 +146,7 @@ fn rate(fields: &Fields<'_>, report: &mut Report<'_>) -> Option<(u64, Unit)> {
         fields.required("unit", "second, minute, hour, day, week, month or year", report).is_some();
     let unit = has_unit.then(|| fields.text("unit", report)).flatten();
     let unit = unit.and_then(|unit| Unit::read(&unit, report));
-    // Theirs is zero when it is absent, and denies everything.
+    // In their files it is zero if absent, and denies everything.
     let requests = match fields.text("requests_per_unit", report) {
         None => 0,
         Some(text) => {

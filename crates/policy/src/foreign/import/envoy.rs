@@ -25,7 +25,7 @@ struct Path {
     conditions: Vec<(String, Vec<String>)>,
     key: Vec<String>,
     notes: Vec<String>,
-    /// Whether something on the way cannot be said here: without it more would be limited.
+    /// Whether something on the way cannot be expressed here: without it more would be limited.
     is_off: bool,
 }
 
@@ -158,5 +158,5 @@ fn policy(limit: &LimitOfFile, file: &DescriptorFile, path: &Path) -> PolicyText
     text
 }
 
-/// What Envoy's domain is called among the attributes of a request.
+/// The name of Envoy's domain among the attributes of a request.
 const DOMAIN: &str = "domain";

@@ -10,10 +10,11 @@ use crate::problem::{Problems, Report};
 use crate::{Plan, Source, yaml};
 use writer::{PolicyText, Writer};
 
-/// Another limiter's file as one of ours: RLaaS, envoyproxy/ratelimit or limitador.
+/// Translates another limiter's file into ours: RLaaS, envoyproxy/ratelimit or limitador.
 ///
 /// ```
-/// use tidegate_policy::{Plan, Source, import};
+/// use tidegate::Plan;
+/// use tidegate::config::{Source, import};
 ///
 /// let theirs = "
 /// domain: edge
@@ -24,7 +25,7 @@ use writer::{PolicyText, Writer};
 /// let ours = import(&Source::new("ratelimit.yaml", theirs)?)?;
 /// assert!(ours.contains("limits: [100/minute]"));
 /// assert!(Plan::compile(&Source::new("limits.yaml", ours)?).is_ok());
-/// # Ok::<(), tidegate_policy::Problems>(())
+/// # Ok::<(), tidegate::config::Problems>(())
 /// ```
 pub fn import(source: &Source) -> Result<String, Problems> {
     let mut report = Report::new(source);

@@ -1,4 +1,4 @@
-//! Writes a configuration that people can read on.
+//! Writes a configuration that people can read and maintain.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -82,7 +82,7 @@ impl Writer {
         self.text
     }
 
-    /// A name that is short enough and no other policy's.
+    /// A name that is short enough and not taken by another policy.
     fn unique(&mut self, name: &str) -> String {
         let clean: String = name.chars().filter(|c| !c.is_control()).collect();
         let mut end = clean.len().min(Policy::MAX_NAME - 8);
@@ -99,7 +99,7 @@ impl Writer {
     }
 }
 
-/// As it was with them: `ip` and `path` are text there.
+/// As in their files, where `ip` and `path` are plain text.
 fn key_part(name: &str) -> String {
     match name {
         "ip" | "path" => format!("{{ attribute: {name}, as: text }}"),
@@ -114,7 +114,7 @@ fn list(patterns: &[String]) -> String {
     }
 }
 
-/// Plain where nobody could misread it, else in double quotes.
+/// Plain if nobody could misread it, otherwise in double quotes.
 pub(super) fn scalar(text: &str) -> String {
     let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'))

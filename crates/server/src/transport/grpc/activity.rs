@@ -12,8 +12,8 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::Config;
 use crate::transport::half::{Half, HalfDeadline};
 
-/// The calls of a connection: those under way in the lower half; the upper one counts what has
-/// begun, the conversation itself and each call.
+/// The calls of a connection: the lower half counts those in progress, the upper half everything
+/// that has begun: the connection itself and each call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Activity(Arc<AtomicU64>);
 
@@ -51,9 +51,9 @@ const UNDER_WAY: u64 = BEGUN - 1;
 /// What is to be done with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Nobody has called for long: say that it closes.
+    /// There has been no call for a long time: announce that it closes.
     Farewell,
-    /// The client has had time to hear it.
+    /// The client has had time to notice.
     Close,
 }
 
@@ -83,7 +83,7 @@ impl Deadline {
         }
     }
 
-    /// To be polled after the connection, so that it sees what has come of that.
+    /// Poll this after the connection, so that it sees the result.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Due> {
         if self.half.poll(cx).is_ready() {
             return Poll::Ready(Due::Close);

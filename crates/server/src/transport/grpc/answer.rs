@@ -11,7 +11,7 @@ use tidegate_wire::envoy::{
 use super::request::Kind;
 use super::settle::{Bill, Settled};
 
-/// The decision, how each descriptor stands, and the fields that the client is to see.
+/// The decision, the status of each descriptor, and the headers that the client is to see.
 pub(super) fn describe(owed: &DescriptorsOwed<'_>, settled: &Settled<'_>) -> RateLimitResponse {
     RateLimitResponse {
         overall_code: code(settled.is_denied()).into(),
@@ -33,7 +33,7 @@ fn status(status: &Status, owed: &DescriptorsOwed<'_>, settled: &Settled<'_>) ->
             });
             let enforced = said.clone().filter(|said| said.rule.enforced);
             let is_over = match verdicts {
-                // The store could not say, and what stands in for it has.
+                // The store could not decide, and its stand-in has.
                 [] => bill.is_refused_by(first, count),
                 _ => {
                     bill.kind != Kind::Return && enforced.clone().any(|said| !said.verdict.allowed)
@@ -66,7 +66,7 @@ fn standing(said: Said<'_>) -> DescriptorStatus {
     }
 }
 
-/// The same fields that an answer over HTTP has.
+/// The same headers that an answer over HTTP has.
 fn headers(bill: &Bill<'_>) -> Vec<HeaderValue> {
     let mut headers = Vec::with_capacity(3);
     each_field(&Answer::of_owed(&bill.owed, &bill.decision), |name, write| {
@@ -74,7 +74,7 @@ fn headers(bill: &Bill<'_>) -> Vec<HeaderValue> {
         write(&mut value);
         headers.push(HeaderValue {
             key: name.to_owned(),
-            // Fields are ASCII.
+            // Header values are ASCII.
             value: String::from_utf8(value).unwrap_or_default(),
             ..HeaderValue::default()
         });
@@ -89,7 +89,7 @@ const fn code(is_over: bool) -> Code {
     if is_over { Code::OverLimit } else { Code::Ok }
 }
 
-/// What a limit counts in, if there is a word for it.
+/// The unit that a limit counts in, if there is a word for it.
 fn unit(limit: &Limit) -> Unit {
     if let Limit::FixedWindow(fixed) = limit
         && let Some(calendar) = fixed.calendar()

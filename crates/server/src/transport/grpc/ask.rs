@@ -18,9 +18,9 @@ pub(super) async fn answer<S: Store>(
     message: &RateLimitRequest,
 ) -> Result<RateLimitResponse, Refusal> {
     let wishes = request::read(message)?;
-    // Once: the whole answer is by one plan, whatever is loaded meanwhile.
+    // Once: the whole answer uses one plan, whatever is loaded meanwhile.
     let plan = app.limiter().plan();
-    // A value that is no text still has a counter; those that look alike then share it.
+    // A value that is not text still has a counter; those that look alike then share it.
     let all = || message.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
     let values: SmallVec<[Cow<'_, str>; 4]> =
         all().map(|entry| String::from_utf8_lossy(&entry.value)).collect();

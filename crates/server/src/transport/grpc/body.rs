@@ -11,13 +11,13 @@ use super::activity::Call;
 
 /// The body of an answer.
 pub(super) enum Body {
-    /// A refusal is all in its head.
+    /// A refusal is entirely in its head.
     Empty,
-    /// One message, then how it went.
+    /// One message, then the trailers.
     Message(Bytes),
-    /// How it went: well, or there would be no message.
+    /// The status: success, or there would be no message.
     Trailers,
-    /// A stream of tonic's. The connection is in use as long as it lasts.
+    /// A tonic stream. The connection is in use as long as it lasts.
     Stream { body: tonic::body::Body, _call: Call },
 }
 
@@ -56,7 +56,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Stream { body, .. } => body.size_hint(),
-            // Said by the frames themselves; a content-length would only cost bytes.
+            // The frames themselves say it; a content-length would only cost bytes.
             Self::Empty | Self::Message(_) | Self::Trailers => SizeHint::default(),
         }
     }

@@ -55,7 +55,8 @@ pub(super) async fn serve<S, IO>(
     let mut connection = pin!(builder.serve_connection(io, service));
     let mut closed = pin!(async move { drop(closing.wait_for(|closing| *closing).await) });
     let mut is_open = true;
-    // By hand and not by `select!`: the deadline must look after the connection has moved.
+    // By hand rather than with `select!`: the deadline must be polled after the connection has
+    // moved.
     poll_fn(|cx| {
         if is_open && closed.as_mut().poll(cx).is_ready() {
             is_open = false;
@@ -81,16 +82,17 @@ fn builder(config: &Config) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
-        // A message is read whole before it is looked at; more than one needs no room.
+        // A message is read whole before it is looked at; there is no need for room for more than
+        // one.
         .initial_stream_window_size(bytes(config.max_body.saturating_add(PREFIX)))
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(config.max_streams)
         .max_header_list_size(bytes(config.max_head))
         .max_send_buf_size(SEND_BUFFER)
-        // Streams that are opened and reset at once: after so many the connection is closed.
+        // Streams that are opened and reset at once: after this many the connection is closed.
         .max_pending_accept_reset_streams(MAX_RESETS)
         .max_local_error_reset_streams(MAX_ERRORS)
-        // Finds out about clients that are gone without a word.
+        // Detects clients that are gone without a word.
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT)
         // Nobody asks a limiter for the date.

@@ -1,4 +1,5 @@
-//! A connection that tells when its client begins to speak, and when it stops in the middle of a head.
+//! A connection that reports when its client begins to speak, and when it stops in the middle of a
+//! head.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -10,7 +11,7 @@ use super::activity::Activity;
 use crate::framing::Framing;
 use crate::transport::half::Half;
 
-/// A client that has said something is idle between calls; one that has not is none yet.
+/// A client that has said something is idle between calls; one that has not is not a client yet.
 pub(super) struct Heard<T> {
     inner: T,
     activity: Activity,

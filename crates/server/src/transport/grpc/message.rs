@@ -16,16 +16,16 @@ pub(super) async fn read<M: Message + Default>(
     decode(bytes.ok_or_else(|| too_large(most))?, most)
 }
 
-/// `None` when it is too large.
+/// `None` if it is too large.
 async fn collect(body: &mut Incoming, most: usize) -> Option<Bytes> {
     let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
-    // A body that breaks off ends here; the stream is gone, and so is who would be told.
+    // A body that breaks off ends here; the stream is gone, and with it anyone to tell.
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
         if first.len().max(rest.len()).saturating_add(data.len()) > most {
             return None;
         } else if first.is_empty() {
-            // Nearly every message comes in one piece, and is not copied.
+            // Nearly every message arrives in one piece, and is not copied.
             first = data;
         } else {
             if rest.is_empty() {
@@ -37,7 +37,7 @@ async fn collect(body: &mut Incoming, most: usize) -> Option<Bytes> {
     Some(if rest.is_empty() { first } else { rest.freeze() })
 }
 
-/// One that has come as a whole.
+/// Decodes a message that has arrived as a whole.
 pub(crate) fn decode<M: Message + Default>(mut bytes: Bytes, most: usize) -> Result<M, Refusal> {
     let internal = |problem: String| Refusal::new(Code::Internal, problem);
     let &[flag, a, b, c, d, ..] = &bytes[..] else {

@@ -1,7 +1,8 @@
 //! Envoy's rate limit service over gRPC, with health and reflection.
 //!
 //! The one call that matters is served below any gRPC library, on hyper's HTTP/2: a message in, a
-//! decision, a message out. What is asked now and then is tonic's ([`others`]).
+//! decision, a message out. The rest, which is asked now and then, is handled by tonic
+//! ([`others`]).
 
 mod activity;
 mod answer;
@@ -31,7 +32,7 @@ type Response = http::Response<Body>;
 
 /// Answers gRPC on `listener` until `shutdown` resolves, then finishes the calls in flight.
 ///
-/// Returns when the last connection is closed, or when the drain has taken as long as it may.
+/// Returns when the last connection is closed, or when the drain has taken its maximum time.
 pub async fn serve<S: Store + 'static>(
     listener: impl Into<Listener>,
     app: Arc<App<S>>,

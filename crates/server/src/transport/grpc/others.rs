@@ -1,4 +1,4 @@
-//! What is asked now and then: health and reflection, as tonic answers them.
+//! What is asked now and then: health and reflection, answered by tonic.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 use tonic_reflection::server::Builder;
 
-/// Services beside the one that decides.
+/// Services besides the one that decides.
 pub(super) struct Others {
     health: HealthReporter,
     services: Vec<(&'static str, Erased)>,
@@ -31,7 +31,7 @@ impl Others {
         let check = HealthServer::new(HealthService::from_health_reporter(health.clone()))
             .max_decoding_message_size(MAX_MESSAGE);
         let mut services = vec![erased(check)];
-        // Our own descriptors are sound; were they not, there would be no reflection.
+        // Our own descriptors are sound; if they were not, there would be no reflection.
         if let Ok(reflection) = reflection().build_v1() {
             services.push(erased(reflection.max_decoding_message_size(MAX_MESSAGE)));
         }
@@ -47,14 +47,14 @@ impl Others {
         self.services.iter().find(|(service, _)| *service == name).map(|(_, service)| service)
     }
 
-    /// Load balancers are to send nobody here any more.
+    /// Load balancers should no longer send anyone here.
     pub(super) async fn stop_serving(&self) {
         for service in HEALTHY {
             self.health.set_service_status(service, ServingStatus::NotServing).await;
         }
     }
 
-    /// Whoever watches has heard it: a stream without an end would hold up the drain.
+    /// All watchers have been told: an endless stream would hold up the drain.
     pub(super) async fn end_watches(&self) {
         for service in HEALTHY {
             self.health.clone().clear_service_status(service).await;

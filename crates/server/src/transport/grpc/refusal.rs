@@ -8,14 +8,15 @@ use http::{HeaderValue, StatusCode};
 use super::Response;
 use super::body::Body;
 
-/// Why a call is not answered. A denial is an answer, and no refusal.
+/// Why a call is not answered. A denial is an answer, not a refusal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     code: Code,
     message: String,
 }
 
-/// What can be wrong with a call. A store that does not answer is not: policies say what then.
+/// What can be wrong with a call. A store that does not answer is not: policies say what happens
+/// then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
     InvalidArgument = 3,
@@ -34,13 +35,13 @@ impl Refusal {
         self.code
     }
 
-    /// A field with a value that makes no sense.
+    /// A field with an invalid value.
     pub(super) fn field(field: &str, problem: &str, expected: &str) -> Self {
         let message = format!("{field} {problem}: expected {expected}");
         Self::new(Code::InvalidArgument, message)
     }
 
-    /// A request that is no gRPC at all: HTTP tells its client so.
+    /// A request that is not gRPC at all: its client is told so over HTTP.
     pub(super) fn not_grpc() -> Response {
         let mut response = Response::new(Body::Empty);
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
@@ -65,7 +66,7 @@ impl From<Refusal> for Response {
     }
 }
 
-/// As gRPC wants it: percent signs, and whatever is not printable ASCII, in hexadecimal.
+/// As gRPC requires it: percent signs, and anything that is not printable ASCII, in hexadecimal.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! From a message to a question that makes sense, or to a refusal that names the field.
+//! From a message to a valid question, or to a refusal that names the field.
 
 use smallvec::SmallVec;
 use tidegate::{AlgorithmKind, Cost, Limit, MAX_COUNT, Plan, Quota, Span};
@@ -20,11 +20,11 @@ pub(super) struct Wish {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Only to look whether anything is left.
+    /// Only look whether anything is left.
     Look,
-    /// To take.
+    /// Take units.
     Pay,
-    /// To give back.
+    /// Give units back.
     Return,
 }
 
@@ -90,7 +90,7 @@ fn check_entries(descriptor: &RateLimitDescriptor) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Fixed windows, as in the files of envoyproxy/ratelimit: a month has 30 days, a year 365.
+/// Fixed windows, as in envoyproxy/ratelimit files: a month has 30 days, a year 365.
 fn limit(given: &RateLimitOverride) -> Result<Limit, Fault> {
     let days = match given.unit() {
         RateLimitUnit::Second => Span::from_secs(1),

@@ -55,7 +55,7 @@ async fn traced<S: Store>(app: &App<S>, config: &Config, request: Request<Incomi
     decided.unwrap_or_else(Refusal::into)
 }
 
-/// Within the time that the client gives, if it does, and in no case for ever.
+/// Within the time that the client gives, if it does, and never forever.
 async fn decide<S: Store>(
     app: &App<S>,
     config: &Config,
@@ -78,14 +78,14 @@ async fn decide<S: Store>(
     Ok(answer)
 }
 
-/// `application/grpc`, also with a format or parameters, and nothing that only begins like it.
+/// `application/grpc`, also with a format or parameters, and nothing that merely begins like it.
 fn is_grpc(request: &Request<Incoming>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let rest = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
     request.method() == Method::POST && matches!(rest, Some([] | [b'+' | b';', ..]))
 }
 
-/// At most eight digits and a unit; what is not that is no deadline.
+/// At most eight digits and a unit; anything else is not a deadline.
 fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;

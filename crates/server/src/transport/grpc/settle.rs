@@ -1,4 +1,4 @@
-//! The charges of a request: settled all together, or those of each descriptor by themselves.
+//! The charges of a request: settled all together, or each descriptor's on its own.
 
 use smallvec::SmallVec;
 use tidegate::config::{DescriptorStatus, DescriptorsOwed};
@@ -23,8 +23,8 @@ pub(super) struct Bill<'p> {
 
 type Numbers = SmallVec<[usize; 4]>;
 
-/// Decides. Looks come before payments, and what is given back comes last: a request that is
-/// denied changes nothing, unless `each` descriptor stands for itself.
+/// Decides. Peeks come before payments, and refunds come last: a denied request changes nothing,
+/// unless `each` descriptor stands for itself.
 pub(super) async fn settle<'p, S: Store>(
     app: &App<S>,
     owed: &DescriptorsOwed<'p>,
@@ -37,7 +37,7 @@ pub(super) async fn settle<'p, S: Store>(
         let is_denied = !each && bills.iter().any(Bill::is_denied);
         let owed = owed.owed.part(charges.iter().copied());
         let decision = match kind {
-            // Somebody else has refused: nobody asks for a decision any more.
+            // Another part has refused: nobody asks for a decision any more.
             _ if is_denied => Box::pin(app.limiter().peek(&owed)).await,
             Kind::Look => Box::pin(app.peek(&owed)).await,
             Kind::Pay if each => Box::pin(pay_what_is_there(app, &owed)).await,
@@ -49,7 +49,8 @@ pub(super) async fn settle<'p, S: Store>(
     Settled { bills }
 }
 
-/// Looks, payments and returns, each of them all or nothing. Without a charge, a payment of nothing.
+/// Peeks, payments and refunds, each of them all or nothing. Without a charge, a payment of
+/// nothing.
 fn together(owed: &DescriptorsOwed<'_>, wishes: &[Wish]) -> SmallVec<[(Kind, Numbers); 4]> {
     let mut groups = SmallVec::new();
     for kind in [Kind::Look, Kind::Pay, Kind::Return] {
@@ -74,8 +75,8 @@ fn numbers(status: &DescriptorStatus) -> std::ops::Range<usize> {
     }
 }
 
-/// Charges that come after the fact, such as the length of an answer, cannot be refused: what does
-/// not fit takes what is left, so that the next look finds nothing.
+/// Charges that come after the fact, such as the length of an answer, cannot be refused: if they do
+/// not fit, they take what is left, so that the next peek finds nothing.
 async fn pay_what_is_there<S: Store>(app: &App<S>, owed: &Owed<'_>) -> Decision {
     let decision = app.settle(owed).await;
     let charges = owed.charges().iter().zip(decision.verdicts());
@@ -111,19 +112,19 @@ impl<'p> Settled<'p> {
         })
     }
 
-    /// The bill that speaks for all: of those that deny, or else of all, the tightest.
+    /// The bill that speaks for all: the tightest of those that deny, or else of all.
     pub(super) fn speaker(&self) -> Option<&Bill<'p>> {
         self.bills.iter().reduce(|one, other| if other.is_tighter_than(one) { other } else { one })
     }
 }
 
 impl Bill<'_> {
-    /// What gives back is never refused.
+    /// A refund is never refused.
     pub(super) fn is_denied(&self) -> bool {
         self.kind != Kind::Return && !self.decision.is_allowed()
     }
 
-    /// Whether it is denied because of these charges of the request, where there are no verdicts.
+    /// Whether it is denied because of these charges of the request, if there are no verdicts.
     pub(super) fn is_refused_by(&self, first: usize, count: usize) -> bool {
         let at = self.charges.iter().position(|charge| *charge == first);
         let counts =

@@ -1,4 +1,4 @@
-//! `/v1/authz`: whether a request may pass a proxy that asks before it lets anybody through.
+//! `/v1/authz`: whether a request may pass, for a proxy that asks before letting anybody through.
 
 use std::net::IpAddr;
 use std::sync::Once;
@@ -14,8 +14,9 @@ use super::check::describe_as_asked_for;
 use super::original::{below, original};
 use super::problem::{Refusal, priced};
 use crate::App;
+use crate::log::{self, Level};
 
-/// 200, or 429 with everything that the client should be told; 400 for what makes no sense.
+/// 200, or 429 with everything that the client should be told; 400 for an invalid request.
 pub(super) async fn answer<S: Store>(app: &App<S>, peer: Option<IpAddr>, head: &Parts) -> Response {
     let plan = app.limiter().plan();
     let client = client(&plan, peer, &head.headers);
@@ -34,12 +35,12 @@ pub(super) async fn answer<S: Store>(app: &App<S>, peer: Option<IpAddr>, head: &
     };
     let headers = response.headers_mut();
     describe_as_asked_for(&plan, &answer, headers);
-    // Proxies may pass it on: no cache keeps a denial for others.
+    // Proxies may pass it on: no cache may keep a denial for others.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// What is owed by the request that is asked about.
+/// What the request that is asked about owes.
 fn owed<'p>(plan: &'p Plan, head: &Parts, client: Option<IpAddr>) -> Result<Owed<'p>, Refusal> {
     let request = original(head, client)?;
     let attributes = request
@@ -59,7 +60,7 @@ fn client(plan: &Plan, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAd
         && let Some(peer) = peer.filter(|_| headers.contains_key("x-forwarded-for"))
         && plan.attributes().any(|name| name == "ip")
     {
-        WARNED.call_once(|| eprintln!("warning: {}", distrust(peer)));
+        WARNED.call_once(|| log::say(Level::Warn, "untrusted_proxy", &distrust(peer), &[]));
     }
     ClientIp::behind(proxies, peer, headers)
 }
@@ -71,5 +72,5 @@ fn distrust(peer: IpAddr) -> String {
     )
 }
 
-/// Once for the life of a process: the next request would say the same.
+/// Once in the life of a process: the next request would say the same.
 static WARNED: Once = Once::new();

@@ -19,7 +19,7 @@ pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> Response {
     };
     let plan = app.limiter().plan();
     let owed: Vec<_> = (0..).zip(checks).map(|(index, check)| owed(&plan, check, index)).collect();
-    // All at once: a store at the other end of a wire then takes them in as few calls as it can.
+    // All at once: a remote store can then handle them in as few calls as possible.
     let decisions = join_all(owed.iter().map(|owed| decision(app, owed.as_ref().ok()))).await;
     let results = owed.iter().zip(&decisions).filter_map(|(owed, decision)| match owed {
         Ok(owed) => Some(decided(owed, decision.as_ref()?)),

@@ -31,7 +31,7 @@ async fn collect(body: &mut Incoming, most: usize) -> Option<Bytes> {
         } else if size > most {
             rest.clear();
         } else if first.is_empty() {
-            // Nearly every body comes in one piece, and is not copied.
+            // Nearly every body arrives in one piece, and is not copied.
             first = data;
         } else {
             if rest.is_empty() {

@@ -11,7 +11,7 @@ use super::request::Question;
 use crate::App;
 
 pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> Response {
-    // Once: the whole answer is by one plan, whatever is loaded meanwhile.
+    // Once: the whole answer uses one plan, whatever is loaded meanwhile.
     let plan = app.limiter().plan();
     match owed(&plan, body) {
         Ok(owed) => respond(app, &plan, &owed).await,
@@ -19,18 +19,18 @@ pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> Response {
     }
 }
 
-/// What is owed by whom a body is about.
+/// What the subject of a body owes.
 pub(super) fn owed<'p>(plan: &'p Plan, body: &[u8]) -> Result<Owed<'p>, Refusal> {
     Question::check(body).and_then(|question| question.owed(plan))
 }
 
-/// Decides, and says so.
+/// Decides, and responds.
 pub(super) async fn respond<S: Store>(app: &App<S>, plan: &Plan, owed: &Owed<'_>) -> Response {
     let decision = app.settle(owed).await;
     response(plan, &Answer::of_owed(owed, &decision))
 }
 
-/// A decision as an answer.
+/// A decision as a response.
 pub(super) fn response(plan: &Plan, answer: &Answer<'_, '_>) -> Response {
     let mut response = if answer.decision().is_allowed() {
         let mut response = Response::new(allowance(answer));
@@ -44,7 +44,7 @@ pub(super) fn response(plan: &Plan, answer: &Answer<'_, '_>) -> Response {
     response
 }
 
-/// The fields that only some want.
+/// The optional headers.
 pub(super) fn describe_as_asked_for(plan: &Plan, answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
     if let Some(unit) = plan.settings().legacy_headers() {
         describe_legacy(answer, unit, headers);

@@ -23,9 +23,10 @@ use super::wire::Wire;
 use crate::accept::Closing;
 use crate::{Config, Stream};
 
-/// Who answers the requests of connections.
+/// What answers the requests on connections.
 pub(crate) trait Answers: Send + Sync + 'static {
-    /// Every request is answered, whatever it is. `peer` is who connects, if that is an address.
+    /// Every request is answered, whatever it is. `peer` is the address of the client, if it has
+    /// one.
     fn answer(
         &self,
         peer: Option<IpAddr>,
@@ -33,7 +34,7 @@ pub(crate) trait Answers: Send + Sync + 'static {
     ) -> impl Future<Output = Response> + Send;
 }
 
-/// What the requests of a connection share.
+/// What the requests on a connection share.
 struct Session<A> {
     answers: Arc<A>,
     peer: Option<IpAddr>,
@@ -43,9 +44,9 @@ struct Session<A> {
 /// A connection whose requests are answered.
 pub(super) struct Connection {
     pub(super) stream: Stream,
-    /// What was read of it and is still to be answered.
+    /// What was read from it and is still to be answered.
     pub(super) unread: Vec<u8>,
-    /// Whether a request of HTTP/1 was answered: no other HTTP follows.
+    /// Whether an HTTP/1 request was answered: no other version follows.
     pub(super) is_http1: bool,
     pub(super) progress: Progress,
     pub(super) watch: Watch,
@@ -113,7 +114,7 @@ impl<A: Answers> Session<A> {
     }
 }
 
-/// Which HTTP is spoken, if that is clear in time.
+/// Which version of HTTP is spoken, if that is clear in time.
 async fn version(wire: &Wire<Stream>, watch: &mut Watch) -> Option<Version> {
     poll_fn(|cx| {
         watch.is_told_to_close(cx);
@@ -125,7 +126,7 @@ async fn version(wire: &Wire<Stream>, watch: &mut Watch) -> Option<Version> {
     .await
 }
 
-/// Sees a connection to its end. `goodbye` tells the client that it should leave. Returns whether
+/// Drives a connection to its end. `goodbye` tells the client that it should leave. Returns whether
 /// the end was an orderly one.
 async fn drive<C: Future>(
     mut connection: Pin<&mut C>,
@@ -134,7 +135,7 @@ async fn drive<C: Future>(
     mut goodbye: Option<fn(Pin<&mut C>)>,
 ) -> bool {
     let mut is_done = false;
-    // By hand and not by `select!`: the order matters.
+    // By hand rather than with `select!`: the order matters.
     poll_fn(|cx| {
         if watch.is_told_to_close(cx)
             && let Some(goodbye) = goodbye.take()
@@ -163,11 +164,11 @@ async fn drive<C: Future>(
 fn http1(config: &Config) -> http1::Builder {
     let mut builder = http1::Builder::new();
     // Not `pipeline_flush`: it withholds an answer while any byte of another request is unread,
-    // never sends hyper's own 400 and 431, and lifts the bound of what waits to be written.
+    // never sends hyper's own 400 and 431, and lifts the bound on what waits to be written.
     builder
-        // Who has said all still waits for the answers.
+        // A client that has finished sending still waits for the answers.
         .half_close(true)
-        // See `watch`, which tells a slow head from an idle connection.
+        // See `watch`, which distinguishes a slow head from an idle connection.
         .header_read_timeout(None)
         .max_header_size(config.max_head)
         // What one connection can make us hold. hyper refuses less than 8 KiB.
@@ -182,14 +183,14 @@ fn http2(config: &Config) -> http2::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_concurrent_streams(config.max_streams)
         .max_header_list_size(size(config.max_head))
-        // Requests that are taken back as fast as they are made, or that break the protocol.
+        // Requests that are cancelled as fast as they are made, or that break the protocol.
         .max_pending_accept_reset_streams(MAX_RESETS)
         .max_local_error_reset_streams(MAX_ERRORS)
-        // One body fits at once; more than that is read as it is dealt with.
+        // One body fits at once; anything beyond that is read as it is dealt with.
         .initial_stream_window_size(size(config.max_body).max(MIN_WINDOW))
         .initial_connection_window_size(size(config.max_body).max(CONNECTION_WINDOW))
         .max_send_buf_size(SEND_BUFFER)
-        // Finds clients that are gone without a word.
+        // Detects clients that are gone without a word.
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(config.header_timeout);
     builder
@@ -202,5 +203,5 @@ const MIN_WINDOW: u32 = 65_535;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 const SEND_BUFFER: usize = 64 << 10;
 const PING_EVERY: Duration = Duration::from_secs(20);
-/// How long a client may take to notice that all is said.
+/// How long a client may take to notice that everything has been said.
 const LINGER: Duration = Duration::from_secs(1);

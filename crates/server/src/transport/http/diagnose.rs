@@ -1,11 +1,11 @@
-//! What is wrong with a body. Slow, and only for those who are refused.
+//! What is wrong with a body. Slow, and only used for refused requests.
 
 use serde_json::{Map, Value};
 use tidegate::MAX_COUNT;
 
 use super::problem::{Refusal, brief};
 
-/// Finds the member that made reading a check or a refund fail; `units` is what that calls them.
+/// Finds the member that made reading a check or a refund fail; `units` is the name of its count.
 #[cold]
 pub(super) fn diagnose(body: &[u8], units: &str, error: &serde_json::Error) -> Refusal {
     let members = match members(body, EITHER) {
@@ -85,7 +85,7 @@ fn fault(name: &str, value: &Value, units: &str) -> Option<Refusal> {
     }
 }
 
-/// One that is written as 3.0 is as good.
+/// One that is written as 3.0 is fine too.
 fn is_count(number: f64) -> bool {
     number.fract() == 0.0 && (0.0..=MAX_COUNT as f64).contains(&number)
 }
@@ -95,7 +95,7 @@ pub(crate) fn unknown(name: &str, expected: &str) -> Refusal {
     Refusal::bad(Some(&name), format!("`{name}` is unknown: expected {expected}"))
 }
 
-/// Every member is right for itself: one is there twice.
+/// Every member is right on its own: one occurs twice.
 pub(crate) fn unnamed(error: &serde_json::Error, expected: &str) -> Refusal {
     let text = error.to_string();
     let member = text.strip_prefix("duplicate field `").and_then(|rest| rest.split_once('`'));

@@ -10,7 +10,7 @@ use http::header::{
 
 use super::Response;
 
-/// What there is at a path, if that is one of ours.
+/// What is at a path, if it is one of ours.
 pub(super) fn answer(path: &str) -> Option<Response> {
     let (kind, text) = match path {
         "/openapi.json" => ("application/json", OPENAPI.clone()),
@@ -40,6 +40,6 @@ fn fixed(text: &'static str) -> Bytes {
 /// The same for the whole life of a server.
 static OPENAPI: LazyLock<Bytes> = LazyLock::new(|| tidegate_wire::openapi().into());
 
-/// The page loads nothing from elsewhere, and nobody frames it.
+/// The page loads nothing from elsewhere, and nobody can frame it.
 const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -34,7 +34,7 @@ pub(crate) type Response = http::Response<Bytes>;
 
 /// Answers HTTP on `listener` until `shutdown` resolves, then finishes the requests in flight.
 ///
-/// Returns when the last connection is closed, or when the drain has taken as long as it may.
+/// Returns when the last connection is closed, or when the drain has taken its maximum time.
 pub async fn serve<S: Store + 'static>(
     listener: impl Into<Listener>,
     app: Arc<App<S>>,

@@ -1,4 +1,4 @@
-//! The request that a proxy asks about, from what the proxy says of it.
+//! The request that a proxy asks about, from what the proxy says about it.
 
 use std::net::IpAddr;
 
@@ -70,7 +70,7 @@ fn itself(head: &Parts, client: Option<IpAddr>) -> HttpRequest<'_> {
     }
 }
 
-/// The one value of a field. Two that differ are the proxy's and the client's, in whatever order.
+/// The one value of a header. Two that differ are the proxy's and the client's, in whatever order.
 fn one<'h>(headers: &'h HeaderMap, name: &'static str) -> Result<Option<&'h [u8]>, Refusal> {
     let mut values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let first = values.next();

@@ -12,7 +12,7 @@ use tidegate_wire::{Problem, Refused};
 
 use super::Response;
 
-/// Why a request gets no decision. A denial is a decision, and no refusal.
+/// Why a request gets no decision. A denial is a decision, not a refusal.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     status: StatusCode,
@@ -26,7 +26,7 @@ impl Refusal {
         Self { status, detail: detail.into(), member: None, policies: None }
     }
 
-    /// A body that makes no sense, because of `member` if it is known.
+    /// An invalid body, because of `member` if it is known.
     pub(crate) fn bad(member: Option<&str>, detail: impl Into<String>) -> Self {
         let member = member.map(str::to_owned);
         Self { member, ..Self::new(StatusCode::BAD_REQUEST, detail) }
@@ -42,7 +42,7 @@ impl Refusal {
         Self { member, policies: Some(policies), ..Self::new(StatusCode::NOT_FOUND, detail) }
     }
 
-    /// A key alone says nothing to a policy that has several attributes, or none.
+    /// A key alone means nothing to a policy that has several attributes, or none.
     pub(crate) fn not_one_key(policy: &str, key: &[&str]) -> Self {
         let attributes = if key.is_empty() { "nothing".to_owned() } else { key.join(" and ") };
         let detail = format!(
@@ -80,7 +80,7 @@ impl Refusal {
 }
 
 impl Refusal {
-    /// The same for a part of a larger body: the member at fault is within `place`.
+    /// The same for part of a larger body: the member at fault is within `place`.
     pub(super) fn within(self, place: &str) -> Self {
         let member = match self.member {
             Some(member) => format!("{place}.{member}"),
@@ -117,8 +117,8 @@ impl From<Refusal> for Response {
     }
 }
 
-/// What is owed, unless an attribute that should say how much does not. `within` is where the
-/// client has said it.
+/// What is owed, unless an attribute that should give the cost does not. `within` is where the
+/// client has sent it.
 pub(crate) fn priced<'p>(owed: Owed<'p>, within: &str) -> Result<Owed<'p>, Refusal> {
     let Some(fault) = owed.cost_fault() else { return Ok(owed) };
     let member = format!("{within}{}", fault.attribute());
@@ -149,5 +149,5 @@ pub(crate) fn brief(text: &str) -> String {
 const PATHS: &str = "/v1/check, /v1/check/batch, /v1/refund, /v1/authz, /healthz, /readyz, /metrics, \
     /openapi.json or /docs";
 const BRIEF: usize = 64;
-/// Of ten thousand policies, enough to see what names look like.
+/// Enough to see what names look like, if there are ten thousand policies.
 const MAX_LISTED: usize = 20;

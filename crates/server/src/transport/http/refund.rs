@@ -1,4 +1,4 @@
-//! `POST /v1/refund`: what was taken and not used is given back.
+//! `POST /v1/refund`: gives back what was taken and not used.
 
 use http::StatusCode;
 use tidegate::{Cost, Store};
@@ -9,7 +9,7 @@ use super::problem::{Refusal, json};
 use super::request::Question;
 use crate::App;
 
-/// The answer says how the limits stand after it.
+/// The answer says how the limits stand afterwards.
 pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> Response {
     match refund(app, body).await {
         Ok(response) => response,
@@ -27,7 +27,7 @@ async fn refund<S: Store>(app: &App<S>, text: &[u8]) -> Result<Response, Refusal
         let detail = format!("store {}: perhaps nothing was given back", error.kind());
         return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, detail));
     }
-    // Past those who count decisions: nobody asked for one.
+    // Bypasses the decision counts: nobody asked for a decision.
     let peek = question.subject.owed(&plan, Cost::PEEK)?;
     let decision = app.limiter().settle(&peek).await;
     Ok(json(StatusCode::OK, JSON, &body(&Answer::of_owed(&peek, &decision))))

@@ -1,4 +1,4 @@
-//! From a body to a question that makes sense, or to a refusal that says why not.
+//! From a body to a valid question, or to a refusal that says why not.
 
 use serde_json::value::RawValue;
 use tidegate::{Cost, Owed, Plan};
@@ -8,7 +8,7 @@ use super::diagnose::{a_count, diagnose, diagnose_batch, wrong};
 use super::problem::Refusal;
 use super::subject::Subject;
 
-/// Who it is about, and how much: a check, or a refund.
+/// The subject, and how much: a check, or a refund.
 #[derive(Debug)]
 pub(super) struct Question<'a> {
     pub(super) subject: Subject<'a>,

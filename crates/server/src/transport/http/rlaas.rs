@@ -1,4 +1,4 @@
-//! `GET /check?userId=ID`, for those whose configuration is an RLaaS file.
+//! `GET /check?userId=ID`, for a server whose configuration is an RLaaS file.
 
 use tidegate::{Cost, Plan, Store};
 use tidegate_http::query_value;

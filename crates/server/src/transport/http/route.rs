@@ -13,7 +13,7 @@ use super::{Response, authz, batch, body, check, docs, refund, rlaas};
 use crate::trace::{Span, within};
 use crate::{App, Config};
 
-/// Every request is answered, whatever it is. `peer` is who connects, if that is an address.
+/// Every request is answered, whatever it is. `peer` is the address of the client, if it has one.
 pub(super) async fn answer<S: Store>(
     app: &App<S>,
     config: &Config,
@@ -29,9 +29,9 @@ pub(super) async fn answer<S: Store>(
     response
 }
 
-/// For what asks for decisions, if it is traced.
+/// For requests that ask for decisions, if they are traced.
 fn span<S: Store>(app: &App<S>, request: &Request<Incoming>) -> Option<Box<Span>> {
-    // Before anything is looked at: mostly nobody traces.
+    // Before anything is looked at: mostly nothing is traced.
     app.tracer()?;
     let name = match request.uri().path() {
         "/v1/check" => "POST /v1/check",
@@ -88,7 +88,7 @@ async fn respond<S: Store>(
     }
 }
 
-/// The methods of a path, if there is such a path. (`/v1/authz` has them all.)
+/// The methods of a path, if it exists. (`/v1/authz` has them all.)
 fn allowed(path: &str) -> Option<&'static str> {
     match path {
         "/v1/check" | "/v1/check/batch" | "/v1/refund" => Some("OPTIONS, POST"),
@@ -97,7 +97,7 @@ fn allowed(path: &str) -> Option<&'static str> {
     }
 }
 
-/// What people look at, and what is not as it should be.
+/// What people look at, and errors.
 fn seldom(path: &str, method: &Method, allow: &'static str) -> Response {
     match *method {
         Method::OPTIONS => {
@@ -119,8 +119,8 @@ fn seldom(path: &str, method: &Method, allow: &'static str) -> Response {
     }
 }
 
-/// A file that was refused changes nothing, and a store that is away is stood in for: no reasons to
-/// send nobody. They are said.
+/// A file that was refused changes nothing, and an unavailable store has a stand-in: neither is a
+/// reason to turn clients away. Both are reported.
 fn ready<S: Store>(app: &App<S>) -> Response {
     if app.is_draining() {
         return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "draining: about to stop").into();
@@ -135,7 +135,7 @@ fn ready<S: Store>(app: &App<S>) -> Response {
     plain(text)
 }
 
-/// In the text format of Prometheus.
+/// In the Prometheus text format.
 pub(crate) fn metrics(page: String) -> Response {
     let mut response = Response::new(page.into());
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

@@ -7,7 +7,7 @@ use tidegate_wire::{Attributes, Text};
 use super::diagnose::bounded;
 use super::problem::{Refusal, brief, priced};
 
-/// Who, in any form.
+/// The subject, in any form.
 #[derive(Debug)]
 pub(super) enum Subject<'a> {
     Named {
@@ -40,7 +40,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// What is owed by whoever it is, to all policies or to the one that is named.
+    /// What the subject owes, to all policies or to the one that is named.
     pub(super) fn owed<'p>(&self, plan: &'p Plan, cost: Cost) -> Result<Owed<'p>, Refusal> {
         match self {
             Self::Named { policy, key } => of_policy(plan, policy, key, cost),
@@ -65,7 +65,7 @@ fn policy<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedPolicy, Refusal> 
     plan.policy(name).ok_or_else(|| Refusal::unknown_policy(name, names()))
 }
 
-/// A policy by name, and all that its key wants to know.
+/// A policy by name, and everything that its key needs to know.
 fn described_to<'p>(
     plan: &'p Plan,
     name: &str,
@@ -76,7 +76,7 @@ fn described_to<'p>(
     let owed = plan.charges_of(name, attributes, cost);
     match (owed, policy(plan, name)?.key().find(is_missing)) {
         (Some(owed), None) => Ok(owed),
-        // What has a default need not be there.
+        // An attribute with a default need not be there.
         (Some(owed), Some(_)) if !owed.is_empty() || owed.unlimited_by().is_some() => Ok(owed),
         (_, missing) => {
             let missing = missing.unwrap_or_default();
@@ -98,7 +98,7 @@ fn of_policy<'p>(plan: &'p Plan, name: &str, key: &str, cost: Cost) -> Result<Ow
     owed.ok_or_else(|| Refusal::not_one_key(name, &policy.key().collect::<Vec<_>>()))
 }
 
-/// Each name once, and a name at all.
+/// Each name once, and only valid names.
 fn unambiguous(Attributes(pairs): &Attributes<'_>) -> Result<(), Refusal> {
     let (count, most) = (pairs.len(), Attributes::MAX);
     if count > most {

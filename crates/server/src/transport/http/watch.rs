@@ -1,8 +1,8 @@
 //! Which deadline a connection is under.
 //!
-//! hyper has one timeout, for the head, and it runs while a connection is idle too: one number
-//! for two purposes. Here a silent client may stay for long and a slow one may not, with one
-//! timer a connection that is moved and not made anew for each request.
+//! hyper has one timeout, for the head, and it runs while a connection is idle too: one number for
+//! two purposes. Here a silent client may stay for a long time and a slow one may not, with one
+//! timer per connection that is moved rather than recreated for each request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -36,7 +36,7 @@ struct Shared {
 enum Phase {
     /// Nothing has come yet.
     New = 0,
-    /// Some of a head has come.
+    /// Part of a head has arrived.
     Head = 1,
     /// Requests are being answered; their bodies have timeouts of their own.
     Answer = 2,
@@ -45,14 +45,14 @@ enum Phase {
 }
 
 impl Progress {
-    /// HTTP/2 says things that are no requests. So it is idle whenever no request is being answered,
-    /// whatever is heard; a head that has come in part has a deadline of its own.
+    /// HTTP/2 says things that are not requests. So it is idle whenever no request is being
+    /// answered, whatever is heard; a head that has arrived in part has a deadline of its own.
     pub(super) fn is_http2(&self) {
         self.0.is_http2.store(true, Ordering::Relaxed);
         self.enter(Phase::Idle);
     }
 
-    /// A request's head is complete. It is answered when the result is dropped.
+    /// A request's head is complete. The request is answered when the result is dropped.
     pub(super) fn answering(&self) -> Answering<'_> {
         if self.0.requests.fetch_add(1, Ordering::Relaxed) == 0 {
             self.enter(Phase::Answer);
@@ -60,7 +60,7 @@ impl Progress {
         Answering(self)
     }
 
-    /// Requests of HTTP/1 were answered at once.
+    /// HTTP/1 requests were answered at once.
     pub(super) fn answered(&self) {
         self.enter(Phase::Idle);
     }
@@ -125,7 +125,7 @@ pub(super) struct Watch {
     seen: u32,
     header_timeout: Duration,
     idle_timeout: Duration,
-    /// When the phase at hand has lasted for too long.
+    /// When the current phase has lasted for too long.
     due: Instant,
     sleep: Pin<Box<Sleep>>,
     half: HalfDeadline,
@@ -149,7 +149,7 @@ impl Watch {
         }
     }
 
-    /// Says once that the server closes. From then on an idle connection has only a moment left.
+    /// Reports once that the server closes. From then on an idle connection has only a moment left.
     pub(super) fn is_told_to_close(&mut self, cx: &mut Context<'_>) -> bool {
         let is_told =
             self.closed.as_mut().is_some_and(|closed| closed.as_mut().poll(cx).is_ready());
@@ -165,8 +165,8 @@ impl Watch {
         self.progress.close();
     }
 
-    /// Resolves when the connection has been in one phase for longer than it may. To be polled
-    /// after the connection, so that it sees what has come of that.
+    /// Resolves when the connection has been in one phase for longer than it may. Poll this after
+    /// the connection, so that it sees the result.
     pub(super) fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.half.poll(cx).is_ready() {
             return Poll::Ready(());
@@ -180,7 +180,7 @@ impl Watch {
             }
             return Poll::Pending;
         }
-        // The first head has as long as the connection had.
+        // The first head has as much time as the connection had.
         let goes_on = before == Phase::New && phase == Phase::Head;
         if self.seen != stamp && !goes_on {
             self.due = Instant::now() + self.timeout_of(phase);
@@ -189,7 +189,7 @@ impl Watch {
             }
         }
         self.seen = stamp;
-        // To be woken too early now and then is cheaper than to move a timer for each request.
+        // Being woken too early now and then is cheaper than moving a timer for each request.
         loop {
             ready!(self.sleep.as_mut().poll(cx));
             if self.due <= self.sleep.deadline() {
@@ -208,6 +208,6 @@ impl Watch {
     }
 }
 
-/// Long enough for a request that is under way when the server closes: nobody could tell its
-/// client in time.
+/// Long enough for a request that is on its way when the server closes: its client could not be
+/// told in time.
 const MOMENT: Duration = Duration::from_secs(1);

@@ -2,8 +2,8 @@
 //!
 //! hyper writes each answer to the socket by itself, or with `pipeline_flush` withholds answers
 //! while any byte of another request is unread. Here answers gather until hyper has done what it
-//! can for now, and then leave in one piece: [`Wire::poll_send`] is called after each time that
-//! the connection was polled. So nothing that hyper has written ever waits for the client.
+//! can for now, and then leave in one piece: [`Wire::poll_send`] is called each time after the
+//! connection was polled. So nothing that hyper has written ever waits for the client.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::watch::Progress;
 use crate::framing::Framing;
 
-/// A connection's bytes. hyper has one end, and whoever drives it another.
+/// A connection's bytes. hyper has one end, and its driver the other.
 #[derive(Debug)]
 pub(super) struct Wire<T>(Arc<Mutex<Ends<T>>>);
 
@@ -61,7 +61,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
         Self(Arc::clone(&self.0))
     }
 
-    /// Which HTTP the client speaks; `None` if it says nothing and leaves.
+    /// Which version of HTTP the client speaks; `None` if it says nothing and leaves.
     pub(super) fn poll_version(&self, cx: &mut Context<'_>) -> Poll<Option<Version>> {
         let ends = &mut *self.0.lock();
         loop {
@@ -90,7 +90,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
     }
 
     /// After the last answer: reads what is still coming, within reason. A socket that is closed
-    /// with something unread takes back answers that are under way.
+    /// with something unread discards answers that are on their way.
     pub(super) fn poll_linger(&self, cx: &mut Context<'_>) -> Poll<()> {
         let stream = &mut self.0.lock().stream;
         let mut chunk = [0; 4_096];
@@ -146,7 +146,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
             buf.put_slice(ends.peeked.get(..length).unwrap_or_default());
             ends.peeked.drain(..length);
             if ends.peeked.is_empty() {
-                // It is not needed any more, and the connection may last for long.
+                // No longer needed, and the connection may last for a long time.
                 ends.peeked = Vec::new();
             }
         }
@@ -174,7 +174,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Wire<T> {
         Poll::Ready(Ok(buf.len()))
     }
 
-    /// Comes with [`Wire::poll_send`].
+    /// Happens in [`Wire::poll_send`].
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -245,7 +245,7 @@ mod tests {
         assert!(futures_poll(wire.write(b"more")).is_none());
     }
 
-    /// What it is by now.
+    /// Its current value.
     fn futures_poll<T>(future: impl Future<Output = T>) -> Option<T> {
         let mut cx = Context::from_waker(std::task::Waker::noop());
         match std::pin::pin!(future).poll(&mut cx) {

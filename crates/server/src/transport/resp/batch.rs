@@ -1,4 +1,4 @@
-//! Everything that a client has said so far, answered in order and written together.
+//! Everything that a client has sent so far, answered in order and written together.
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
@@ -21,11 +21,10 @@ pub(super) enum Flow {
     Leave,
 }
 
-/// Answers all complete commands of `input`, and says how many bytes they were.
+/// Answers all complete commands of `input`, and returns how many bytes they were.
 ///
-/// With a store at the other end of a wire, decisions are under way together; everything else
-/// waits until those before it are answered. An embedded store answers at once, and nothing is
-/// ever put in a queue.
+/// With a remote store, decisions are in flight together; everything else waits until those before
+/// it are answered. An embedded store answers at once, and nothing is ever queued.
 pub(super) async fn answer<S, IO>(
     door: &Door<S>,
     session: &mut Session,
@@ -36,7 +35,7 @@ where
     S: Store,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    // Once for all of them: each decision is by one plan.
+    // Once for all of them: each decision uses one plan.
     let plan = door.app.limiter().plan();
     let mut under_way = door.app.limiter().is_remote().then(FuturesOrdered::new);
     let mut decoder = Decoder::new(input, door.bounds);
@@ -83,7 +82,7 @@ where
                 }
             }
         }
-        // A client that sends much and reads little waits here, and we hold no more for it.
+        // A client that sends a lot and reads little waits here, and we hold no more for it.
         if line.is_full() && !line.flush().await {
             break Flow::Leave;
         }
@@ -98,7 +97,7 @@ async fn decide<'p, S: Store>(app: &App<S>, question: Question<'p>) -> (Question
     (question, decision)
 }
 
-/// Answers the oldest question, once it is decided; false when there is none.
+/// Answers the oldest question, once it is decided; false if there is none.
 async fn answer_next<'p, F>(queue: &mut FuturesOrdered<F>, replies: &mut Replies) -> bool
 where
     F: Future<Output = (Question<'p>, Decision)>,
@@ -117,5 +116,5 @@ where
     }
 }
 
-/// Decisions of one client under way.
+/// Decisions of one client in flight.
 const MOST_UNDER_WAY: usize = 256;

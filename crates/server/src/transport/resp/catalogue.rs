@@ -1,4 +1,4 @@
-//! The commands there are, and `COMMAND`, by which clients learn of them.
+//! The commands, and `COMMAND`, by which clients learn about them.
 
 use super::reply::Replies;
 use super::request::{quoted, split};
@@ -25,7 +25,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// Whether a client may say it before it has said the password.
+    /// Whether a client may send it before the password.
     pub(super) const fn is_introduction(self) -> bool {
         matches!(self, Self::Hello | Self::Auth | Self::Reset | Self::Quit)
     }
@@ -36,7 +36,7 @@ impl Verb {
 pub(super) struct Spec {
     pub(super) name: &'static str,
     pub(super) verb: Verb,
-    /// The fewest and the most words, with the name.
+    /// The fewest and the most words, including the name.
     words: (usize, usize),
     /// Which word is a key; 0 for none.
     key: u8,
@@ -75,7 +75,7 @@ impl Spec {
     }
 }
 
-/// The command of this name, in capitals or not.
+/// The command with this name, in any case.
 pub(super) fn find(name: &[u8]) -> Option<&'static Spec> {
     COMMANDS.iter().find(|spec| spec.name.as_bytes().eq_ignore_ascii_case(name))
 }
@@ -117,7 +117,7 @@ fn all(replies: &mut Replies) {
     COMMANDS.iter().for_each(|spec| describe_one(spec, replies));
 }
 
-/// Name, arity, flags, places of keys; categories, tips, key specifications and subcommands, of
+/// Name, arity, flags, key positions; categories, tips, key specifications and subcommands, of
 /// which there are none.
 fn describe_one(spec: &Spec, replies: &mut Replies) {
     replies.list(10);

@@ -1,4 +1,4 @@
-//! `CLIENT`: what a client tells of itself, and what it is told.
+//! `CLIENT`: what a client says about itself, and what it is told.
 
 use super::reply::Replies;
 use super::request::{quoted, split};
@@ -78,7 +78,7 @@ impl Client {
     }
 }
 
-/// Text that can stand in a list that people read.
+/// Text that can appear in a list that people read.
 fn readable(text: &[u8]) -> Option<String> {
     let is_readable = text.len() <= MAX_NAME && text.iter().all(u8::is_ascii_graphic);
     is_readable.then(|| String::from_utf8_lossy(text).into_owned())

@@ -35,7 +35,7 @@ where
         if flow == Flow::Leave || line.is_closing() && inbox.is_empty() {
             return line.farewell().await;
         }
-        // The time of a command begins with its first byte, however many reads it takes.
+        // The time for a command begins with its first byte, however many reads it takes.
         anew = was_idle || taken > 0;
     }
 }

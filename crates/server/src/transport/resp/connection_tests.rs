@@ -111,7 +111,7 @@ async fn a_closing_server_hangs_up_on_the_idle_and_waits_for_half_a_command() {
     assert_eq!(answer, PONG);
 }
 
-/// What is answered to `input`, sent at once, and in how many writes.
+/// The answer to `input`, sent at once, and in how many writes.
 async fn writes(input: &[u8]) -> (Vec<u8>, usize) {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
     let door = Arc::new(Door::new(app, Config::default()));

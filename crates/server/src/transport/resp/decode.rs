@@ -20,7 +20,7 @@ pub(super) enum Command<'b> {
 }
 
 impl Command<'_> {
-    /// The name and the arguments. Never empty, once it was found.
+    /// The name and the arguments. Never empty once it was found.
     pub(super) fn words(&self) -> Cow<'_, [&[u8]]> {
         match self {
             Self::Plain(words) => Cow::Borrowed(words),
@@ -49,8 +49,8 @@ pub(super) struct Bounds {
 
 /// Finds commands, one after the other.
 ///
-/// It keeps nothing of a command that is not complete: its beginning is read again when more has
-/// come. That is cheap, since words are skipped by their length.
+/// It keeps nothing of an incomplete command: its beginning is read again when more has arrived.
+/// That is cheap, since words are skipped by their length.
 #[derive(Debug)]
 pub(super) struct Decoder<'b> {
     input: &'b [u8],
@@ -75,17 +75,17 @@ impl<'b> Decoder<'b> {
         self.input.get(self.last..self.taken).unwrap_or_default()
     }
 
-    /// What was not found yet.
+    /// What has not been consumed yet.
     pub(super) fn rest(&self) -> &'b [u8] {
         self.input.get(self.taken..).unwrap_or_default()
     }
 
-    /// Somebody else has found a command of so many bytes.
+    /// Skips a command of this many bytes that was found elsewhere.
     pub(super) fn skip(&mut self, length: usize) {
         self.taken += length;
     }
 
-    /// The next command; `None` when the rest is not a whole one.
+    /// The next command; `None` if the rest is not a whole one.
     pub(super) fn next(&mut self) -> Result<Option<Command<'b>>, Malformed> {
         loop {
             let rest = self.rest();
@@ -105,7 +105,7 @@ impl<'b> Decoder<'b> {
     }
 }
 
-/// A command, and how many bytes it took with everything around its words.
+/// A command, and how many bytes it took, including everything around its words.
 type Found<'b> = Option<(Command<'b>, usize)>;
 
 /// `*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n`
@@ -159,7 +159,7 @@ struct Cursor<'b> {
     at: usize,
 }
 
-/// No number.
+/// Not a number.
 struct Unreadable;
 
 impl<'b> Cursor<'b> {
@@ -167,7 +167,7 @@ impl<'b> Cursor<'b> {
         self.input.get(self.at..).unwrap_or_default()
     }
 
-    /// A number and the end of its line; `None` when it is not complete.
+    /// A number and the end of its line; `None` if it is incomplete.
     fn number(&mut self) -> Result<Option<i64>, Unreadable> {
         let rest = self.rest();
         let sign = usize::from(rest.first() == Some(&b'-'));
@@ -194,7 +194,7 @@ impl<'b> Cursor<'b> {
         Ok(None)
     }
 
-    /// So many bytes and the end of their line; `None` when they are not complete.
+    /// This many bytes and the end of their line; `None` if they are incomplete.
     fn word(&mut self, length: usize) -> Result<Option<&'b [u8]>, Malformed> {
         let rest = self.rest();
         let end = rest.get(length..).unwrap_or_default();
@@ -210,21 +210,21 @@ impl<'b> Cursor<'b> {
     }
 }
 
-/// More than any length here has, and fewer than an `i64` overflows with.
+/// More digits than any length here has, and fewer than overflow an `i64`.
 pub(super) const MAX_DIGITS: usize = 18;
 
-/// Why bytes are no command. The words before the colon are Redis's own: clients know them.
+/// Why bytes are not a command. The words before the colon are Redis's own: clients know them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Malformed {
-    /// A number of words that is none, or too large a one and what would not be.
+    /// A word count that is not one, or that is too large, with the maximum.
     Count(Option<(usize, usize)>),
-    /// A length that is none, or one that is negative or too large, and what would not be.
+    /// A length that is not one, or that is negative or too large, with the maximum.
     Length(Option<(i64, usize)>),
-    /// Something else where a word begins.
+    /// Something else where a word should begin.
     NoWord(u8),
     /// A word that goes on where it should end.
     NoEnd,
-    /// A line of more than so many bytes.
+    /// A line of more than this many bytes.
     Line(usize),
     /// A line with quotes that do not end, or end within a word.
     Quotes,

@@ -116,7 +116,7 @@ proptest! {
         prop_assert_eq!(read(&chunks), (commands, None));
     }
 
-    /// Cuts decide nothing: neither what is read nor what is refused.
+    /// Where the input is cut affects neither what is read nor what is refused.
     #[test]
     fn garbage_is_read_alike_whatever_the_cuts(
         bytes in prop::collection::vec(

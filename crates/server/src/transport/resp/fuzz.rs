@@ -1,7 +1,7 @@
 //! Whatever comes in: nothing panics, memory stays bounded, and what goes out is RESP.
 //!
-//! A short run with fixed seeds is part of the tests; `TIDEGATE_FUZZ_SECONDS=600 cargo test -p
-//! tidegate-server fuzz` is a long one.
+//! A short run with fixed seeds is part of the test suite;
+//! `TIDEGATE_FUZZ_SECONDS=600 cargo test -p tidegate-server fuzz` is a long one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ policies:
   - { name: login, key: [ip, user], limits: [5/minute], block_for: 1m }
 ";
 
-/// What mutations begin with.
+/// What mutations start from.
 const SEEDS: &[&[u8]] = &[
     b"*1\r\n$4\r\nPING\r\n",
     b"*5\r\n$11\r\nCL.THROTTLE\r\n$5\r\nalice\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n",
@@ -113,7 +113,7 @@ async fn talk(door: &Arc<Door<MemoryStore>>, input: &[u8], random: &mut fastrand
     output
 }
 
-/// What is kept of commands that are not complete has a bound.
+/// What is kept of incomplete commands is bounded.
 fn stays_small(input: &[u8], door: &Door<MemoryStore>) {
     let mut inbox = Inbox::new();
     for piece in input.chunks(100) {

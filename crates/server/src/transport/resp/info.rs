@@ -1,4 +1,4 @@
-//! `INFO`: who is here, and how much they ask.
+//! `INFO`: who is connected, and how much they ask.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,13 +31,13 @@ impl RedisClients {
         }
     }
 
-    /// A client has come.
+    /// A client has connected.
     pub(super) fn enter(&self) -> Visit<'_> {
         self.connected.fetch_add(1, Ordering::Relaxed);
         Visit { clients: self, id: self.entered.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
-    /// So many commands were read.
+    /// This many commands were read.
     pub(super) fn count(&self, commands: u64) {
         self.commands.fetch_add(commands, Ordering::Relaxed);
     }
@@ -89,7 +89,7 @@ pub(super) fn text(sections: &[&[u8]], clients: &RedisClients) -> String {
     text
 }
 
-/// The Redis whose protocol this is. Clients conclude from it what they may say.
+/// The Redis version whose protocol this is. Clients conclude from it what they may send.
 pub(super) const SPOKEN_VERSION: &str = "7.2.0";
 
 #[cfg(test)]

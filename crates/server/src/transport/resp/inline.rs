@@ -2,8 +2,8 @@
 
 use super::decode::{Command, Malformed, Words};
 
-/// The command of a line. Quotes hold together what has spaces in it; a backslash is an escape only
-/// inside of them.
+/// The command in a line. Quotes hold together what contains spaces; a backslash is an escape only
+/// inside them.
 pub(super) fn read(line: &[u8]) -> Result<Command<'_>, Malformed> {
     match split(line)? {
         Some(words) => Ok(Command::Plain(words)),
@@ -11,7 +11,7 @@ pub(super) fn read(line: &[u8]) -> Result<Command<'_>, Malformed> {
     }
 }
 
-/// The words, if each lies in the line as it is: `None` when there is an escape.
+/// The words, if each lies in the line as it is: `None` if there is an escape.
 fn split(line: &[u8]) -> Result<Option<Words<'_>>, Malformed> {
     let mut words = Words::new();
     let mut rest = line.trim_ascii_start();
@@ -33,7 +33,7 @@ fn split(line: &[u8]) -> Result<Option<Words<'_>>, Malformed> {
     Ok(Some(words))
 }
 
-/// What lies before the closing quote, and what comes after it; `None` when there is an escape.
+/// What lies before the closing quote, and what comes after it; `None` if there is an escape.
 fn quoted(quote: u8, text: &[u8]) -> Result<Option<Parts<'_>>, Malformed> {
     let end = text.iter().position(|byte| *byte == quote).ok_or(Malformed::Quotes)?;
     let (word, after) = (text.get(..end), text.get(end + 1..));

@@ -13,11 +13,11 @@ use super::reply::Replies;
 use crate::Config;
 use crate::accept::Closing;
 
-/// What a client has said and nobody has answered yet.
+/// What a client has sent that has not been answered yet.
 #[derive(Debug)]
 pub(super) struct Inbox {
     bytes: BytesMut,
-    /// How much to read at once: more for those who send much.
+    /// How much to read at once: more for clients that send a lot.
     room: usize,
 }
 
@@ -34,14 +34,14 @@ impl Inbox {
         self.bytes.is_empty()
     }
 
-    /// So many bytes were answered.
+    /// This many bytes were answered.
     pub(super) fn take(&mut self, length: usize) {
         self.bytes.advance(length.min(self.bytes.len()));
     }
 
     /// What the next bytes are read into.
     fn make_room(&mut self) -> &mut BytesMut {
-        // Gets back what answered bytes have left free, so only then is it known how much there is.
+        // Reclaims what answered bytes have freed, so only then is it known how much there is.
         self.bytes.reserve(self.room);
         if self.bytes.is_empty() && self.bytes.capacity() > self.room * 4 {
             self.bytes = BytesMut::with_capacity(self.room);
@@ -69,7 +69,7 @@ impl Inbox {
     }
 }
 
-/// What came of listening.
+/// The result of listening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     /// Bytes.
@@ -85,10 +85,10 @@ pub(super) struct Line<IO> {
     idle_timeout: Duration,
     command_timeout: Duration,
     write_timeout: Duration,
-    /// Since when the client is waited for.
+    /// Since when the client has been waited for.
     since: Instant,
-    /// Never later than it must be; when it rings too early it is set again. So it costs nothing
-    /// as long as a client keeps talking.
+    /// Never later than it must be; if it rings too early it is set again. So it costs nothing as
+    /// long as a client keeps talking.
     alarm: Pin<Box<Sleep>>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
     is_closing: bool,
@@ -120,8 +120,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
         self.is_closing
     }
 
-    /// Waits for more bytes. A client that has begun a command may take less time than one that
-    /// is silent; `anew` says that the time begins now, and is not that of the wait before.
+    /// Waits for more bytes. A client that has begun a command gets less time than one that is
+    /// silent; `anew` says that the time starts now, rather than continuing from the previous wait.
     pub(super) async fn hear(&mut self, inbox: &mut Inbox, anew: bool) -> Heard {
         let is_idle = inbox.is_empty();
         if anew {
@@ -157,18 +157,19 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
         if heard > 0 { Heard::Something } else { Heard::Nothing }
     }
 
-    /// Whether as many answers wait as should be written together.
+    /// Whether enough answers are waiting to be written together.
     pub(super) fn is_full(&self) -> bool {
         self.replies.bytes().len() >= MOST_WAITING
     }
 
-    /// Writes all answers at once. Says whether that worked: a client that does not read is let go.
+    /// Writes all answers at once. Returns whether that worked: a client that does not read is
+    /// dropped.
     pub(super) async fn flush(&mut self) -> bool {
         if self.replies.bytes().is_empty() {
             return true;
         }
         let mut write = pin!(self.io.write_all(self.replies.bytes()));
-        // Most clients have room for it, and then nobody needs to look at the clock.
+        // Most clients have room for it, and then there is no need to look at the clock.
         let written = match poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx))).await {
             Poll::Ready(written) => Ok(written),
             Poll::Pending => timeout(self.write_timeout, write).await,
@@ -177,8 +178,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
         matches!(written, Ok(Ok(())))
     }
 
-    /// Says that this was all. To close with bytes unread would reset the connection, and take
-    /// answers away that the client has not read yet; so what still comes is read and forgotten.
+    /// Says that this was all. Closing with bytes unread would reset the connection, and take away
+    /// answers that the client has not read yet; so whatever still arrives is read and discarded.
     pub(super) async fn farewell(mut self) {
         let farewell = async {
             self.io.shutdown().await?;

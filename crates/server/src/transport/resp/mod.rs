@@ -1,7 +1,7 @@
 //! The Redis protocol, so that every Redis client is a client of ours.
 //!
 //! `CL.THROTTLE` answers as redis-cell does, `RL.*` ask the policies, and the rest is what clients
-//! say before they come to the point. [`decode`] finds commands in bytes, [`request`] what they
+//! send before they get to the point. [`decode`] finds commands in bytes, [`request`] what they
 //! mean, [`batch`] decides them, and [`reply`] writes the answers, all of a pipeline in one go.
 
 mod batch;
@@ -36,7 +36,7 @@ use crate::{App, Config, Listener, accept};
 /// Answers Redis clients on `listener` until `shutdown` resolves, then finishes the commands that
 /// have come.
 ///
-/// Returns when the last connection is closed, or when the drain has taken as long as it may.
+/// Returns when the last connection is closed, or when the drain has taken its maximum time.
 ///
 /// ```
 /// use std::sync::Arc;

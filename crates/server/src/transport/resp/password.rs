@@ -1,8 +1,8 @@
-//! The password of a door.
+//! The password of a listener.
 
 use std::fmt;
 
-/// What clients must know. It is never shown.
+/// The password that clients must send. It is never shown.
 ///
 /// ```
 /// use tidegate_server::resp::Password;
@@ -20,7 +20,7 @@ impl Password {
         Self(password.as_ref().into())
     }
 
-    /// Whether somebody knows it. Takes the same time for every guess of the right length.
+    /// Whether a guess is right. Takes the same time for every guess of the right length.
     pub fn is(&self, guess: &[u8]) -> bool {
         let differences = self.0.iter().zip(guess).fold(0, |all, (a, b)| all | (a ^ b));
         self.0.len() == guess.len() && std::hint::black_box(differences) == 0

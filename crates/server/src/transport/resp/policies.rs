@@ -1,8 +1,9 @@
 //! `RL.CHECK`, `RL.PEEK`, `RL.REFUND` and `RL.RESET`: what the policies say.
 //!
-//! A policy whose key is one attribute is asked by the attribute's value, `RL.CHECK demo alice`,
-//! or with its name, `RL.CHECK demo key=alice`; a number after that is the cost. Every other one is asked by names and values, `RL.CHECK
-//! login ip=203.0.113.9 user=alice COST 2`. Both may have more names and values behind, for tiers.
+//! A policy whose key is one attribute is asked by the attribute's value, `RL.CHECK demo alice`, or
+//! with its name, `RL.CHECK demo key=alice`; a number after that is the cost. Every other policy is
+//! asked by names and values, `RL.CHECK login ip=203.0.113.9 user=alice COST 2`. Both may be
+//! followed by more names and values, for tiers.
 
 use smallvec::SmallVec;
 use tidegate::config::PlannedPolicy;
@@ -37,7 +38,7 @@ pub(super) fn owed<'p>(spec: &Spec, words: &[&[u8]], plan: &'p Plan) -> Result<O
     Ok(owed)
 }
 
-/// The words behind a policy.
+/// The words after a policy.
 #[derive(Default)]
 struct Asked<'a> {
     attributes: SmallVec<[(&'a str, &'a [u8]); 4]>,
@@ -45,7 +46,7 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// `None` when they are not what the policy needs. `called` is what a number behind the key is,
+    /// `None` if they are not what the policy needs. `called` is what a number after the key means,
     /// if there may be one.
     fn read(
         policy: &'a PlannedPolicy,
@@ -83,7 +84,7 @@ impl<'a> Asked<'a> {
         Ok(Some(asked))
     }
 
-    /// Of one that is there twice nobody can tell which value is meant.
+    /// If one occurs twice, nobody can tell which value is meant.
     fn add(&mut self, name: &'a str, value: &'a [u8]) -> Result<(), String> {
         bounded(name, value)?;
         if self.has(name) {
@@ -99,7 +100,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The value of a word that names this very attribute. Any other word may be a value as it is.
+/// The value of a word that names this very attribute. Any other word may be a plain value.
 fn named<'a>(name: &str, word: &'a [u8]) -> Option<&'a [u8]> {
     word.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
@@ -158,7 +159,7 @@ fn expected(spec: &Spec, policy: &PlannedPolicy) -> String {
 }
 
 /// Whether it may happen, the limit, what remains, when to retry, when the limit is full again (in
-/// milliseconds, rounded up; -1 for what is not known or never comes), and why.
+/// milliseconds, rounded up; -1 for unknown or never), and why.
 pub(super) fn answer(owed: &Owed<'_>, decision: &Decision, replies: &mut Replies) {
     let millis = |span: Option<Span>| span.map(Span::as_millis_ceil);
     let named = replies.protocol() == Protocol::Resp3;
@@ -191,7 +192,7 @@ pub(super) fn answer(owed: &Owed<'_>, decision: &Decision, replies: &mut Replies
 }
 
 const COST: &[u8] = b"COST";
-/// Of ten thousand policies, enough to see what names look like.
+/// Enough to see what names look like, if there are ten thousand policies.
 const MAX_LISTED: usize = 20;
 
 #[cfg(test)]

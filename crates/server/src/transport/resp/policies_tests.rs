@@ -73,7 +73,7 @@ fn one_attribute_may_have_its_name() {
     assert_eq!(counter("RL.PEEK demo key=alice"), alice);
     assert_eq!(charge("RL.CHECK demo key=alice 3"), (10, 3));
     assert_eq!(charge("RL.CHECK plans user=alice 7 plan=pro"), (100, 7));
-    // Another name is no name here: keys may look like anything.
+    // Another name is not a name here: keys may look like anything.
     assert_ne!(counter("RL.CHECK demo user=alice"), alice);
     assert_ne!(counter("RL.CHECK demo KEY=alice"), alice);
     assert_ne!(counter("RL.CHECK demo key=key=alice"), alice);

@@ -1,7 +1,7 @@
-//! One command for many keys, which is what pipelines are made of.
+//! One command for many keys, which is what most pipelines consist of.
 //!
-//! All bytes but those of the key are as they were, and so is what they mean: they are compared
-//! instead of read.
+//! All bytes except the key are the same as before, and so is their meaning: they are compared
+//! instead of parsed.
 
 use smallvec::SmallVec;
 use tidegate::{Fingerprint, Plan, Store};
@@ -22,19 +22,19 @@ pub(super) struct Repeat<'b> {
 }
 
 impl<'b> Repeat<'b> {
-    /// Of a whole command with this key. `None` for one that is a line.
+    /// From a whole command with this key. `None` for a command that is a line.
     pub(super) fn of(command: &'b [u8], key: &[u8], throttle: Throttle) -> Option<Self> {
         if command.first() != Some(&b'*') {
             return None;
         }
-        // How many words, how long the name is, and the name, which has no line break in it.
+        // The number of words, the length of the name, and the name, which contains no line break.
         let (head, rest) = command.split_at(after_lines(command, 3)?);
         let tail = rest.get(after_lines(rest, 1)? + key.len()..)?;
         Some(Self { head, tail, throttle })
     }
 
-    /// Answers all commands that differ in their key only, as long as nothing has to be waited for,
-    /// and says how many.
+    /// Answers all commands that differ only in their key, as long as nothing has to be waited for,
+    /// and returns how many.
     pub(super) fn answer<S: Store>(
         &self,
         decoder: &mut Decoder<'b>,
@@ -60,8 +60,8 @@ impl<'b> Repeat<'b> {
         commands
     }
 
-    /// Whose commands come next, and how long each is. The store hears of all of them before it is
-    /// asked about the first.
+    /// Whose commands come next, and how long each is. The store hears about all of them before it
+    /// is asked about the first.
     fn look_ahead<S: Store>(&self, mut input: &[u8], plan: &Plan, door: &Door<S>) -> Ahead {
         let mut ahead = Ahead::new();
         while ahead.len() < AT_ONCE
@@ -77,7 +77,7 @@ impl<'b> Repeat<'b> {
         ahead
     }
 
-    /// The key of the command that `input` begins with, and the length of all of it.
+    /// The key of the command that `input` begins with, and the length of the whole command.
     fn find<'i>(&self, input: &'i [u8]) -> Option<(&'i [u8], usize)> {
         let rest = input.strip_prefix(self.head)?;
         let (length, start) = length_of_word(rest)?;
@@ -89,10 +89,10 @@ impl<'b> Repeat<'b> {
 
 type Ahead = SmallVec<[(Fingerprint, usize); AT_ONCE]>;
 
-/// As much memory as a core asks for at once.
+/// As much memory as a core requests at once.
 const AT_ONCE: usize = 16;
 
-/// `$7\r\n`: how long a key is, and where it begins. `None` also where it would be too long.
+/// `$7\r\n`: how long a key is, and where it begins. `None` also if it would be too long.
 fn length_of_word(input: &[u8]) -> Option<(usize, usize)> {
     let digits = input.strip_prefix(b"$")?;
     let mut length = 0_usize;
@@ -111,7 +111,7 @@ fn length_of_word(input: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// Where so many lines have ended.
+/// Where this many lines have ended.
 fn after_lines(bytes: &[u8], lines: usize) -> Option<usize> {
     let mut ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
     ends.nth(lines.checked_sub(1)?).map(|(index, _)| index + 1)

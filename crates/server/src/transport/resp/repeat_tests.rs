@@ -12,7 +12,7 @@ use super::super::session::Session;
 use super::*;
 use crate::{App, Config, resp::Password};
 
-/// What a client hears that sends these chunks, each when the one before was answered.
+/// What a client hears that sends these chunks, each after the previous one was answered.
 async fn answers(chunks: &[Vec<u8>]) -> Vec<u8> {
     let clock = ManualClock::at(Timestamp::from_secs(1_000));
     let app = App::demo(MemoryStore::builder().clock(clock).build()).unwrap();
@@ -43,7 +43,7 @@ fn command(words: &[&[u8]]) -> Vec<u8> {
     encode(words)
 }
 
-/// Mostly questions that differ in their key only, and whatever else may come between two of them.
+/// Mostly questions that differ only in their key, and whatever else may come in between.
 fn pipeline() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let keys = [&b""[..], b"a", b"b", b"a\r\n$1\r\n2", b"100000"];
     // Too long for what a command may have, or for a key.

@@ -1,12 +1,12 @@
 //! Answers become bytes, in the protocol that the client has chosen.
 
-/// Which of the two a client speaks.
+/// Which of the two protocols a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// What every client understands.
     #[default]
     Resp2,
-    /// With maps and nulls of its own, after `HELLO 3`.
+    /// With maps and a proper null, after `HELLO 3`.
     Resp3,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Replies {
 }
 
 impl Replies {
-    /// From now on in this protocol.
+    /// Uses this protocol from now on.
     pub(super) const fn speak(&mut self, protocol: Protocol) {
         self.protocol = protocol;
     }
@@ -41,7 +41,7 @@ impl Replies {
         &self.bytes
     }
 
-    /// They are written. What one large pipeline needed is not kept for small ones.
+    /// They have been written. What one large pipeline needed is not kept for small ones.
     pub(super) fn clear(&mut self) {
         let used = self.bytes.len();
         self.bytes.clear();
@@ -50,7 +50,7 @@ impl Replies {
         }
     }
 
-    /// `+OK`. For words of ours, which have no line breaks.
+    /// `+OK`. For our own words, which contain no line breaks.
     pub(super) fn status(&mut self, word: &str) {
         self.line(b'+', word.as_bytes());
     }
@@ -119,7 +119,7 @@ impl Replies {
         self.header(b'*', items);
     }
 
-    /// Names and values, which come next in turn. A client that knows no maps gets a list.
+    /// Names and values, which come next in turn. A client that does not know maps gets a list.
     pub(super) fn map(&mut self, pairs: usize) {
         match self.protocol {
             Protocol::Resp2 => self.header(b'*', pairs * 2),

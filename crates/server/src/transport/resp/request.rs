@@ -19,11 +19,11 @@ pub(super) enum Request<'p> {
     Ask(Question<'p>),
     /// It was taken and not used.
     GiveBack(Owed<'p>),
-    /// It shall count for nothing.
+    /// The counter is to be reset.
     Forget(Owed<'p>),
     /// About the connection or the server.
     About(&'static Spec),
-    /// No sense at all, and why.
+    /// Invalid, and why.
     Refused(String),
     /// Not meant for us.
     Foreign,
@@ -38,14 +38,14 @@ pub(super) enum Question<'p> {
 
 impl Question<'_> {
     pub(super) async fn decide<S: Store>(&self, app: &App<S>) -> Decision {
-        // Redis clients have no way to say what they are a part of.
+        // Redis clients have no way to say what they are part of.
         let mut span = app.tracer().and_then(|tracer| tracer.begin(self.name(), None));
         let decision = within(&mut span, pin!(self.settle(app))).await;
         app.end_span(span);
         decision
     }
 
-    /// The same where nothing is waited for and nobody traces.
+    /// The same if there is no need to wait and nothing is traced.
     pub(super) fn decide_at_once<S: Store>(&self, app: &App<S>) -> Option<Decision> {
         match self {
             Self::Throttle(throttle) => app.settle_ad_hoc_at_once(&throttle.asked, throttle.cost),
@@ -77,7 +77,7 @@ impl Question<'_> {
         }
     }
 
-    /// For others that are like `command`, in which it was asked.
+    /// For other commands like `command`, in which it was asked.
     pub(super) fn repeat<'b>(self, command: &'b [u8], words: &[&[u8]]) -> Option<Repeat<'b>> {
         match self {
             Self::Throttle(throttle) => Repeat::of(command, words.get(1)?, throttle),
@@ -86,7 +86,7 @@ impl Question<'_> {
     }
 }
 
-/// Reads a command. Before a client is known it may say no more than who it is.
+/// Reads a command. Before a client is known, it may only say who it is.
 pub(super) fn read<'p>(words: &[&[u8]], plan: &'p Plan, is_known: bool) -> Request<'p> {
     let Some(spec) = words.first().and_then(|name| catalogue::find(name)) else {
         return unknown(words);
@@ -112,7 +112,7 @@ pub(super) fn read<'p>(words: &[&[u8]], plan: &'p Plan, is_known: bool) -> Reque
 #[cold]
 fn unknown<'p>(words: &[&[u8]]) -> Request<'p> {
     let (name, arguments) = split(words);
-    // A browser that was talked into sending us a form: its body would be commands.
+    // A browser that was tricked into sending us a form: its body would be commands.
     if [&b"POST"[..], b"HOST:"].iter().any(|word| name.eq_ignore_ascii_case(word)) {
         return Request::Foreign;
     }
@@ -121,7 +121,7 @@ fn unknown<'p>(words: &[&[u8]]) -> Request<'p> {
     Request::Refused(format!("ERR unknown command {name}, with args beginning with: {list}"))
 }
 
-/// The first word, which is empty when there is none, and the others.
+/// The first word, which is empty if there is none, and the others.
 pub(super) fn split<'b, 'w>(words: &'w [&'b [u8]]) -> (&'b [u8], &'w [&'b [u8]]) {
     match words {
         [first, rest @ ..] => (first, rest),
@@ -129,7 +129,7 @@ pub(super) fn split<'b, 'w>(words: &'w [&'b [u8]]) -> (&'b [u8], &'w [&'b [u8]])
     }
 }
 
-/// As Redis shows words of commands.
+/// The way Redis shows words of commands.
 pub(super) fn quoted(word: &[u8]) -> String {
     let brief = brief(word);
     let inner = brief.strip_prefix('"').and_then(|it| it.strip_suffix('"'));

@@ -1,4 +1,4 @@
-//! What a client has said about itself, and the commands that are about the connection.
+//! What a client has said about itself, and the commands that concern the connection.
 
 use tidegate::Store;
 
@@ -14,7 +14,7 @@ use crate::Config;
 #[derive(Debug)]
 pub(super) struct Session {
     client: Client,
-    /// Whether it has said the password, or there is none.
+    /// Whether it has sent the password, or there is none.
     is_known: bool,
     has_password: bool,
 }
@@ -29,7 +29,7 @@ impl Session {
         self.is_known
     }
 
-    /// Does whatever is no question, and answers it.
+    /// Executes whatever is not a question, and answers it.
     pub(super) async fn obey<S: Store>(
         &mut self,
         request: Request<'_>,
@@ -88,7 +88,8 @@ impl Session {
         Flow::Stay
     }
 
-    /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`: nothing is changed unless all of it can be.
+    /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`: nothing is changed unless all of it can
+    /// be.
     fn hello(&mut self, arguments: &[&[u8]], password: Option<&Password>, replies: &mut Replies) {
         let (protocol, mut options) = match arguments {
             [] => (replies.protocol(), arguments),
@@ -164,7 +165,7 @@ impl Session {
         replies.status("OK");
     }
 
-    /// As if the client had just come.
+    /// As if the client had just connected.
     fn reset(&mut self, replies: &mut Replies) {
         self.client = Client::new(self.client.id());
         self.is_known = !self.has_password;

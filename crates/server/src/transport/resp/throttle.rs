@@ -1,4 +1,4 @@
-//! `CL.THROTTLE key max_burst count period [quantity]`, as redis-cell has it.
+//! `CL.THROTTLE key max_burst count period [quantity]`, as in redis-cell.
 
 use tidegate::algorithm::{Algorithm, TokenBucket};
 use tidegate::{AdHoc, Cost, Decision, Key, MAX_COUNT, Plan, Quota, Span};
@@ -14,8 +14,8 @@ pub(super) struct Throttle {
     limit: u64,
 }
 
-/// The counter is that of the key and the period: another burst or count finds the old debt, in
-/// tokens, and another period begins anew.
+/// The counter belongs to the key and the period: another burst or count finds the old debt, in
+/// tokens, and another period starts anew.
 pub(super) fn read(words: &[&[u8]], plan: &Plan) -> Result<Throttle, String> {
     let [_, key, max_burst, count, period, quantity @ ..] = words else {
         return Err("five or six words were expected".to_owned());
@@ -42,12 +42,12 @@ impl Throttle {
         Self { asked: self.asked.of(key, plan), ..*self }
     }
 
-    /// Limited or not, the limit, what remains, when to retry (-1 for never, and when there is no
+    /// Limited or not, the limit, what remains, when to retry (-1 for never, and if there is no
     /// need to), and when the bucket is full again; seconds, rounded up.
     pub(super) fn answer(&self, decision: &Decision, replies: &mut Replies) {
         let allowed = decision.is_allowed();
         let retry = decision.retry_after();
-        // There is but one limit. Without its verdict, the store and what stands in for it are silent.
+        // There is only one limit. Without its verdict, the store and its stand-in are silent.
         let (limit, remaining, reset) = match decision.verdicts() {
             [verdict, ..] => (verdict.limit, verdict.remaining, Some(verdict.reset_after)),
             [] => (self.limit, if allowed { self.limit } else { 0 }, retry),

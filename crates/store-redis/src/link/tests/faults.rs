@@ -17,7 +17,7 @@ async fn count_within(link: &Link, key: &str, limit: Duration) -> Result<i64, Fa
     })
 }
 
-/// Resets all connections, and waits until that has arrived, which is not ours to hurry.
+/// Resets all connections, and waits until that has arrived, which we cannot speed up.
 async fn reset(proxy: &Proxy) {
     proxy.set_mode(Mode::Reset);
     sleep(Duration::from_millis(100)).await;
@@ -108,7 +108,7 @@ async fn garbage_is_not_understood_and_the_connection_replaced() {
         proxy.set_mode(Mode::Garbage(garbage.into()));
         assert_failed(count(&link, "k").await, StoreErrorKind::Protocol, Outcome::Unknown);
         sleep(Duration::from_millis(30)).await;
-        // What greets us with garbage is no Redis, or not yet.
+        // A server that greets us with garbage is not a Redis, or not yet.
         let failure = count(&link, "k").await.unwrap_err();
         assert_eq!(failure.outcome, Outcome::NotRun, "{failure}");
         proxy.set_mode(Mode::Forward);

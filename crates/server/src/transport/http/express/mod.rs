@@ -1,10 +1,10 @@
 //! Checks that are answered without hyper.
 //!
-//! A check is a few hundred bytes, and to most clients the only thing that they ever ask for. hyper,
-//! which is made for everything, takes longer to read it and to write the answer than it takes to
-//! decide. So as long as a client sends nothing but plain checks, each of them whole, they are
-//! answered here. The first bytes that are anything else, or incomplete, are hyper's to read, and so
-//! is everything behind them: what HTTP is beyond this is known there alone.
+//! A check is a few hundred bytes, and for most clients the only thing that they ever ask for.
+//! hyper, which is made for everything, takes longer to read it and to write the answer than it
+//! takes to decide. So as long as a client sends nothing but plain checks, each of them whole, they
+//! are answered here. The first bytes that are anything else, or incomplete, are left to hyper, and
+//! so is everything after them: only hyper knows the rest of HTTP.
 
 mod recognise;
 mod respond;
@@ -27,14 +27,14 @@ use super::check;
 use super::connection::Connection;
 use crate::{App, Config};
 
-/// Answers checks for as long as nothing else comes. Says whether the connection goes on: what was
-/// read of it is then put back.
+/// Answers checks for as long as nothing else comes. Returns whether the connection goes on: what
+/// was read of it is then put back.
 pub(super) async fn serve<S: Store>(
     connection: &mut Connection,
     app: &App<S>,
     config: &Config,
 ) -> bool {
-    // A trace wants to know more of a request than its body.
+    // A trace needs more of a request than its body.
     if app.tracer().is_some() {
         return true;
     }
@@ -52,13 +52,13 @@ struct Express<'c> {
     /// What was read, up to `read`.
     input: Vec<u8>,
     read: usize,
-    /// While some of a check has come: how long the rest may take.
+    /// While part of a check has arrived: how long the rest may take.
     part_until: Option<Instant>,
     output: Output,
 }
 
 impl Express<'_> {
-    /// `None` when the connection is over.
+    /// `None` if the connection is over.
     async fn run<S: Store>(&mut self, app: &App<S>, config: &Config) -> Option<()> {
         loop {
             let came_full = self.read == self.input.len();
@@ -67,13 +67,13 @@ impl Express<'_> {
                 return Some(());
             }
             if came_full {
-                // Whoever always has more to ask lets others ask too.
+                // A client that always has more to ask lets others ask too.
                 yield_now().await;
             }
         }
     }
 
-    /// Answers the checks that are there. Says whether what follows is something else.
+    /// Answers the checks that have arrived. Returns whether what follows is something else.
     async fn answer<S: Store>(&mut self, app: &App<S>, config: &Config) -> Option<bool> {
         let mut at = 0_usize;
         let is_other = loop {
@@ -81,7 +81,7 @@ impl Express<'_> {
             match recognise(rest, config) {
                 Seen::Check { body, length } => {
                     at = at.saturating_add(length);
-                    // Once: the whole answer is by one plan, whatever is loaded meanwhile.
+                    // Once: the whole answer uses one plan, whatever is loaded meanwhile.
                     let plan = app.limiter().plan();
                     match check::owed(&plan, body) {
                         Ok(owed) => self.decide(app, &plan, &owed).await?,
@@ -125,7 +125,8 @@ impl Express<'_> {
         Some(settling.await)
     }
 
-    /// Whether more has come that may be a check. Some of one is waited for a moment.
+    /// Whether more has arrived that may be a check. The rest of a partial one is waited for a
+    /// moment.
     async fn read_more(&mut self) -> Option<bool> {
         if self.read == 0 {
             return poll_fn(|cx| self.poll_read(cx)).await;
@@ -136,7 +137,7 @@ impl Express<'_> {
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<bool>> {
         let Connection { stream, watch, progress, .. } = &mut *self.connection;
-        // The last answers say that they are the last: that is hyper's to do.
+        // The last answers say that they are the last: that is left to hyper.
         if watch.is_told_to_close(cx) || progress.is_closing() {
             return Poll::Ready(Some(false));
         }
@@ -148,13 +149,13 @@ impl Express<'_> {
             Poll::Ready(Ok(())) => {
                 let count = buf.filled().len();
                 self.read = self.read.saturating_add(count);
-                // An end is hyper's to see to as well.
+                // The end is left to hyper as well.
                 Poll::Ready(Some(count > 0))
             }
         }
     }
 
-    /// Sends the answers that wait; `None` when that cannot be done in time.
+    /// Sends the pending answers; `None` if that cannot be done in time.
     async fn send(&mut self) -> Option<()> {
         if self.output.bytes().is_empty() {
             return Some(());
@@ -186,9 +187,9 @@ impl Express<'_> {
     }
 }
 
-/// Room for what has come: some dozens of checks.
+/// Room for what has arrived: some dozens of checks.
 const INPUT: usize = 8 << 10;
-/// Answers that wait are sent when they are as long as this.
+/// Pending answers are sent once they are this long.
 const MAX_OUTPUT: usize = 16 << 10;
-/// How long the rest of a check may take, before it is hyper's to wait for.
+/// How long the rest of a check may take, before hyper waits for it instead.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! Which bytes are a check that everybody reads alike.
+//! Which bytes are a check that everybody reads the same way.
 
 use memchr::memchr_iter;
 
@@ -7,9 +7,9 @@ use crate::Config;
 /// What some bytes begin with.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen<'b> {
-    /// A whole check: its body, and how long it is with its head.
+    /// A whole check: its body, and its length including the head.
     Check { body: &'b [u8], length: usize },
-    /// Perhaps a check, of which not all is there.
+    /// Perhaps a check, not all of which has arrived.
     Part,
     /// Something else, or a check with something unusual about it.
     Other,
@@ -38,12 +38,12 @@ pub(super) fn recognise<'b>(bytes: &'b [u8], config: &Config) -> Seen<'b> {
     }
 }
 
-/// How long the body is, unless a field asks for more than an answer.
+/// How long the body is, unless a header asks for more than an answer.
 fn length(fields: &[httparse::Header<'_>]) -> Option<usize> {
     let (mut length, mut hosts) = (None, 0_usize);
     for field in fields {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
-        // By length first: most fields are none of these.
+        // By length first: most headers are none of these.
         match field.name.len() {
             4 if is("host") => hosts += 1,
             6 if is("expect") => return None,
@@ -70,14 +70,14 @@ fn digits(text: &[u8]) -> Option<usize> {
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
 
-/// Whether lines end as they should: to some, a bare newline is the end of one too.
+/// Whether lines end as they should: some readers also take a bare newline for the end of one.
 fn has_plain_lines(head: &[u8]) -> bool {
     let before = |at: usize| at.checked_sub(1).and_then(|at| head.get(at));
     memchr_iter(b'\n', head).all(|at| before(at) == Some(&b'\r'))
 }
 
 const FIRST_LINE: &[u8] = b"POST /v1/check HTTP/1.1\r\n";
-/// Whoever sends more fields than this is in no hurry.
+/// A client that sends more headers than this is in no hurry.
 const MAX_FIELDS: usize = 32;
 
 #[cfg(test)]

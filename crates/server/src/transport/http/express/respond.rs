@@ -14,7 +14,7 @@ use crate::transport::http::{Response, check};
 #[derive(Debug, Default)]
 pub(super) struct Output {
     bytes: Vec<u8>,
-    /// The body at hand: its length comes before it.
+    /// The current body: its length comes before it.
     body: Vec<u8>,
 }
 
@@ -84,7 +84,7 @@ thread_local! {
     static DATE: RefCell<Date> = const { RefCell::new(Date { second: u64::MAX, text: Vec::new() }) };
 }
 
-/// The date as a field says it, written once a second.
+/// The date as a header value, written once a second.
 struct Date {
     second: u64,
     text: Vec<u8>,
@@ -109,7 +109,7 @@ impl Date {
     }
 }
 
-/// The end of the year 9999: past it there are no dates.
+/// The end of the year 9999: there are no dates past it.
 const LAST: u64 = 253_402_300_799;
 
 #[cfg(test)]

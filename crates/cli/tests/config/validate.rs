@@ -1,0 +1,81 @@
+//! `validate`, and files that no command takes.
+
+use std::path::Path;
+
+use tidegate_testkit::Scratch;
+
+use super::{run, text, tidegate};
+
+#[test]
+fn the_starter_validates() {
+    let scratch = Scratch::new();
+    let starter = text(&tidegate().arg("init").output().unwrap().stdout);
+    let file = scratch.write("limits.yaml", &starter);
+    let output = run("validate", &file, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).ends_with("limits.yaml: ok, 4 policies\n"));
+}
+
+#[test]
+fn every_problem_is_told_and_the_exit_code_is_1() {
+    let scratch = Scratch::new();
+    let file =
+        scratch.write("bad.yaml", "policies:\n  - { nam: a, key: [x], limits: [5/minit] }\n");
+    let output = run("validate", &file, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("bad.yaml:2:7: unknown field \"nam\""), "{said}");
+    assert!(said.contains("unknown unit \"minit\""), "{said}");
+    assert!(said.ends_with("3 problems\n"), "{said}");
+    for command in ["explain", "import"] {
+        assert_eq!(run(command, &file, &[]).status.code(), Some(1));
+    }
+    let mut serve = tidegate();
+    let output = serve.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&file).output();
+    assert_eq!(output.unwrap().status.code(), Some(1));
+}
+
+#[test]
+fn a_store_that_serve_would_refuse_does_not_validate() {
+    let scratch = Scratch::new();
+    let validate = |store: &str| {
+        let policies = "policies: [{ name: a, key: [user], limits: [5/minute] }]";
+        let file = scratch.write("limits.yaml", &format!("store: {store}\n{policies}\n"));
+        run("validate", &file, &[])
+    };
+    for (store, why) in [
+        ("redis://:hunter2@h:99999", "port \"99999\" is not a number from 1 to 65535"),
+        ("redis://", "no host"),
+        ("redis://h/abc", "database \"abc\" is not a number"),
+        ("redis+cluster://", "no host"),
+        ("redis+sentinel://h1,h2", "no service"),
+        ("redis+unix://", "no path"),
+        ("redis://h:6379/0?foo=1", "unknown parameter \"foo\""),
+    ] {
+        let output = validate(store);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{store}: {said}");
+        assert!(said.contains("limits.yaml: store \"redis") && said.contains(why), "{said}");
+        assert!(said.ends_with("1 problem\n") && !said.contains("hunter2"), "{said}");
+    }
+    for store in ["memory", "redis://:hunter2@h:6379/1", "rediss+cluster://h1,h2"] {
+        assert_eq!(validate(store).status.code(), Some(0), "{store}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_an_error_and_the_exit_code_is_2() {
+    let directory = std::env::temp_dir();
+    let commands =
+        ["validate", "explain", "import", "serve --http 127.0.0.1:0 --config", "replay --config"];
+    for (file, why) in [("/nonexistent.yaml", "No such file"), ("", "Is a directory")] {
+        let file = if file.is_empty() { directory.as_path() } else { Path::new(file) };
+        for command in commands {
+            let output = tidegate().args(command.split(' ')).arg(file).output().unwrap();
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+            let expected = format!("tidegate: {}: cannot be read: {why}", file.display());
+            assert!(said.starts_with(&expected), "{command}: {said}");
+        }
+    }
+}

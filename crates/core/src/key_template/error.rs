@@ -1,0 +1,62 @@
+//! Why a template cannot be used.
+
+use std::fmt;
+
+/// A template that cannot be used, where in it the trouble is, and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyTemplateError {
+    template: String,
+    position: Option<usize>,
+    problem: String,
+    unknown: Option<String>,
+}
+
+impl KeyTemplateError {
+    /// What a caller refuses for a reason of its own, which says what was expected.
+    pub fn refused(template: &str, problem: impl Into<String>) -> Self {
+        Self {
+            template: template.to_owned(),
+            position: None,
+            problem: problem.into(),
+            unknown: None,
+        }
+    }
+
+    /// `at` is a place in the template, in bytes.
+    pub(super) fn at(self, at: usize) -> Self {
+        let before = self.template.get(..at).unwrap_or_default().chars().count();
+        Self { position: Some(before + 1), ..self }
+    }
+
+    pub(super) fn about(self, unknown: &str) -> Self {
+        Self { unknown: Some(unknown.to_owned()), ..self }
+    }
+
+    /// The character of the template at which the trouble begins, counted from one; `None` when it
+    /// is about the whole.
+    pub const fn position(&self) -> Option<usize> {
+        self.position
+    }
+
+    /// What is wrong and what was expected, without the template.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
+    /// The name of a placeholder that does not exist, if that is the trouble.
+    pub fn unknown(&self) -> Option<&str> {
+        self.unknown.as_deref()
+    }
+}
+
+impl fmt::Display for KeyTemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "key_format {:?}", self.template)?;
+        if let Some(position) = self.position {
+            write!(f, ", position {position}")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+impl std::error::Error for KeyTemplateError {}

@@ -1,0 +1,157 @@
+//! What keys are called where a store shares them with another limiter.
+
+mod error;
+mod parse;
+mod suits;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use error::KeyTemplateError;
+
+use crate::Span;
+
+/// A template for the names of keys, so that another limiter finds our counts and we find its.
+///
+/// | placeholder | becomes |
+/// |---|---|
+/// | `{entity}` | who asks, as [`Charge::named`](crate::Charge::named) says; needed |
+/// | `{limit}` | which limit it is, as [`Charge::of_limit`](crate::Charge::of_limit) says |
+/// | `{window_index}` | the window's number: its start divided by its length |
+/// | `{window_start}` | when the window began, in seconds since the epoch |
+/// | `{window_start_ms}` | the same in milliseconds |
+///
+/// A brace that belongs to the key is doubled, as in `format!`: `{{` and `}}`. A name in doubled
+/// braces is a placeholder in a hash tag, so `{{entity}}` and `{{{entity}}}` both become `{alice}`.
+///
+/// ```
+/// use tidegate_core::{KeyTemplate, Placeholder};
+///
+/// let template: KeyTemplate = "api:{entity}:{limit}".parse()?;
+/// assert!(template.has(Placeholder::Limit) && template.window().is_none());
+///
+/// let error = "api:{user}".parse::<KeyTemplate>().unwrap_err();
+/// assert_eq!((error.position(), error.unknown()), (Some(5), Some("user")));
+/// # Ok::<(), tidegate_core::KeyTemplateError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyTemplate {
+    text: String,
+    parts: Vec<TemplatePart>,
+}
+
+/// A piece of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TemplatePart {
+    /// What stands in every name.
+    Text(String),
+    /// What is different from name to name.
+    Placeholder(Placeholder),
+}
+
+/// What may stand in braces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placeholder {
+    /// Who asks.
+    Entity,
+    /// Which limit it is.
+    Limit,
+    /// Which window it is.
+    Window(WindowName),
+}
+
+/// How a template names windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowName {
+    /// By number.
+    Index,
+    /// By the second in which they began.
+    Start,
+    /// By the millisecond.
+    StartMillis,
+}
+
+impl KeyTemplate {
+    /// The longest template, in bytes.
+    pub const MAX_LENGTH: usize = 256;
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Its pieces, in their order. No two texts follow each other.
+    pub fn parts(&self) -> &[TemplatePart] {
+        &self.parts
+    }
+
+    /// Whether names tell this.
+    pub fn has(&self, placeholder: Placeholder) -> bool {
+        self.parts.contains(&TemplatePart::Placeholder(placeholder))
+    }
+
+    /// What it says of windows, if anything.
+    pub fn window(&self) -> Option<WindowName> {
+        self.parts.iter().find_map(|part| match part {
+            TemplatePart::Placeholder(Placeholder::Window(window)) => Some(*window),
+            _ => None,
+        })
+    }
+}
+
+impl Placeholder {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Entity,
+        Self::Limit,
+        Self::Window(WindowName::Index),
+        Self::Window(WindowName::Start),
+        Self::Window(WindowName::StartMillis),
+    ];
+
+    /// The name in a template.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Entity => "entity",
+            Self::Limit => "limit",
+            Self::Window(WindowName::Index) => "window_index",
+            Self::Window(WindowName::Start) => "window_start",
+            Self::Window(WindowName::StartMillis) => "window_start_ms",
+        }
+    }
+}
+
+impl WindowName {
+    /// What the start of a window of this length is divided by to get the number in a name.
+    pub const fn unit(self, window: Span) -> Span {
+        match self {
+            Self::Index => window,
+            Self::Start => Span::from_secs(1),
+            Self::StartMillis => Span::from_millis(1),
+        }
+    }
+}
+
+impl FromStr for KeyTemplate {
+    type Err = KeyTemplateError;
+
+    fn from_str(text: &str) -> Result<Self, KeyTemplateError> {
+        Ok(Self { parts: parse::parse(text)?, text: text.to_owned() })
+    }
+}
+
+/// As it was written.
+impl fmt::Display for KeyTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// As in a template, with its braces.
+impl fmt::Display for Placeholder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{}}}", self.name())
+    }
+}

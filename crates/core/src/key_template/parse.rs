@@ -1,0 +1,128 @@
+//! From a template's text to its parts.
+
+use super::{KeyTemplate, KeyTemplateError, Placeholder, TemplatePart};
+
+pub(super) fn parse(template: &str) -> Result<Vec<TemplatePart>, KeyTemplateError> {
+    let mut parser = Parser { template, at: 0, parts: Vec::new() };
+    let (length, most) = (template.len(), KeyTemplate::MAX_LENGTH);
+    if length > most {
+        return Err(parser.refuse_all(format!("{length} bytes: expected at most {most}")));
+    }
+    while let Some(next) = parser.rest().chars().next() {
+        parser.step(next)?;
+    }
+    parser.finish()
+}
+
+struct Parser<'a> {
+    template: &'a str,
+    at: usize,
+    parts: Vec<TemplatePart>,
+}
+
+impl<'a> Parser<'a> {
+    fn rest(&self) -> &'a str {
+        self.template.get(self.at..).unwrap_or_default()
+    }
+
+    fn step(&mut self, next: char) -> Result<(), KeyTemplateError> {
+        let rest = self.rest();
+        if let Some(inner) = rest.strip_prefix("{{") {
+            return self.doubled(inner);
+        }
+        if rest.starts_with("}}") {
+            self.text("}", 2);
+            return Ok(());
+        }
+        match next {
+            '{' => self.placeholder(),
+            '}' => Err(self.refuse(NEVER_OPENED)),
+            _ if next.is_control() => {
+                Err(self.refuse("a control character: expected a text that can be read"))
+            }
+            _ => {
+                self.text(next.encode_utf8(&mut [0; 4]), next.len_utf8());
+                Ok(())
+            }
+        }
+    }
+
+    /// A brace that belongs to the key, or a placeholder in a hash tag: nobody wants the word
+    /// itself there.
+    fn doubled(&mut self, inner: &str) -> Result<(), KeyTemplateError> {
+        let name = inner.split_once("}}").map(|(name, _)| name);
+        let Some(placeholder) = name.and_then(named) else {
+            self.text("{", 2);
+            return Ok(());
+        };
+        self.refuse_second(placeholder)?;
+        self.text("{", 2);
+        self.parts.push(TemplatePart::Placeholder(placeholder));
+        self.at += placeholder.name().len();
+        self.text("}", 2);
+        Ok(())
+    }
+
+    fn placeholder(&mut self) -> Result<(), KeyTemplateError> {
+        let Some((name, _)) = self.rest().get(1..).unwrap_or_default().split_once('}') else {
+            return Err(self.refuse(NEVER_CLOSED));
+        };
+        let Some(placeholder) = named(name) else { return Err(self.unknown(name)) };
+        self.refuse_second(placeholder)?;
+        self.parts.push(TemplatePart::Placeholder(placeholder));
+        self.at += name.len() + 2;
+        Ok(())
+    }
+
+    /// Each may be said once, and windows in one way.
+    fn refuse_second(&self, placeholder: Placeholder) -> Result<(), KeyTemplateError> {
+        let is_like = |part: &TemplatePart| match (part, placeholder) {
+            (TemplatePart::Placeholder(Placeholder::Window(_)), Placeholder::Window(_)) => true,
+            (part, other) => *part == TemplatePart::Placeholder(other),
+        };
+        match self.parts.iter().any(is_like) {
+            true => Err(self.refuse(TOO_MANY)),
+            false => Ok(()),
+        }
+    }
+
+    fn text(&mut self, text: &str, length: usize) {
+        self.at += length;
+        match self.parts.last_mut() {
+            Some(TemplatePart::Text(before)) => before.push_str(text),
+            _ => self.parts.push(TemplatePart::Text(text.to_owned())),
+        }
+    }
+
+    fn finish(self) -> Result<Vec<TemplatePart>, KeyTemplateError> {
+        match self.parts.contains(&TemplatePart::Placeholder(Placeholder::Entity)) {
+            true => Ok(self.parts),
+            false => Err(self.refuse_all(NO_ENTITY)),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> KeyTemplateError {
+        let names: Vec<_> = Placeholder::ALL.iter().map(|known| known.name()).collect();
+        let expected = names.join(", ");
+        self.refuse(format!("unknown placeholder {name:?}: expected {expected}")).about(name)
+    }
+
+    fn refuse(&self, problem: impl Into<String>) -> KeyTemplateError {
+        self.refuse_all(problem).at(self.at)
+    }
+
+    fn refuse_all(&self, problem: impl Into<String>) -> KeyTemplateError {
+        KeyTemplateError::refused(self.template, problem)
+    }
+}
+
+fn named(name: &str) -> Option<Placeholder> {
+    Placeholder::ALL.iter().copied().find(|placeholder| placeholder.name() == name)
+}
+
+const NEVER_CLOSED: &str =
+    "a brace that is not closed: expected {entity} and the like, or {{ for the brace";
+const NEVER_OPENED: &str =
+    "a brace that was never opened: expected {entity} and the like, or }} for the brace";
+const TOO_MANY: &str = "a placeholder too many: expected each once, and one of a window";
+const NO_ENTITY: &str = "a template without {entity}: all callers would share one key";

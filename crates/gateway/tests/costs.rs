@@ -1,0 +1,177 @@
+//! What a request costs: by its own words, or by its response's.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use support::echo::Echo;
+use support::{Front, front, request, with};
+use tidegate::{Charge, Store, StoreError, StoreErrorKind, Verdicts};
+use tidegate_server::Config;
+
+#[tokio::test]
+async fn only_failed_attempts_count() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: logins, key: [ip], limits: [3/minute], algorithm: sliding-log, \
+                  cost: { response_status: [401, 5xx] } }]";
+    let front = front(echo.address, policy).await;
+    for _ in 0..10 {
+        assert_eq!(front.get("/login?status=200").await.status, 200);
+    }
+    for status in [401, 500, 401] {
+        assert_eq!(front.get(&format!("/login?status={status}")).await.status, status);
+    }
+    assert_eq!(front.get("/login?status=200").await.status, 429);
+    assert_eq!(echo.requests(), 13);
+}
+
+#[tokio::test]
+async fn so_many_failed_attempts_lock_out() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: logins, key: [ip], limits: [2/second], algorithm: sliding-log, \
+                  block_for: 1h, on_denied: { status: 403 }, cost: { response_status: [401] } }]";
+    let front = front(echo.address, policy).await;
+    for status in [401, 200, 200, 200, 401] {
+        assert_eq!(front.get(&format!("/login?status={status}")).await.status, status);
+    }
+    let locked_out = front.get("/login?status=200").await;
+    assert_eq!(locked_out.status, 403);
+    assert!(locked_out.header("retry-after").unwrap().parse::<u64>().unwrap() > 3_500);
+}
+
+#[tokio::test]
+async fn the_service_says_what_a_request_has_cost() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: tokens, key: [ip], limits: [100/minute], algorithm: sliding-log, \
+                  cost: { response_header: x-tokens, default: 10 } }]";
+    let front = front(echo.address, policy).await;
+    let left = async |front: &Front| {
+        let reply = front.get("/?x-tokens=0").await;
+        let field = reply.header("ratelimit").unwrap().to_owned();
+        field.split(";r=").nth(1).unwrap().split(';').next().unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(left(&front).await, 100, "nothing costs nothing");
+    front.get("/?x-tokens=30").await;
+    assert_eq!(left(&front).await, 70);
+    front.get("/").await;
+    assert_eq!(left(&front).await, 60, "the default");
+    // More than there is: the rest is taken, and the next one waits.
+    assert_eq!(front.get("/?x-tokens=1000").await.status, 200);
+    assert_eq!(front.get("/").await.status, 429);
+}
+
+#[tokio::test]
+async fn what_is_taken_afterwards_is_no_decision() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: tokens, key: [ip], limits: [100/minute], algorithm: sliding-log, \
+                  cost: { response_header: x-tokens, default: 10 } }]";
+    let front = front(echo.address, policy).await;
+    for tokens in [30, 20, 1000] {
+        assert_eq!(front.get(&format!("/?x-tokens={tokens}")).await.status, 200);
+    }
+    let page = front.app.metrics_page().await;
+    for (outcome, count) in [("allowed", 3), ("denied", 0)] {
+        let labels = format!(r#"policy="tokens",outcome="{outcome}",source="store""#);
+        let sample = format!("tidegate_decisions_total{{{labels}}} {count}");
+        assert!(page.lines().any(|line| line == sample), "{sample}\n{page}");
+    }
+}
+
+#[tokio::test]
+async fn a_cost_in_a_header_is_a_number() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: p, key: [ip], limits: [9/minute], cost: { attribute: 'header:x-n' } }]";
+    let front = front(echo.address, policy).await;
+    let with = |cost: &str| request("GET", "/", &format!("x-n: {cost}\r\n"));
+    assert_eq!(front.ask(&with("3")).await.status, 200);
+    let reply = front.ask(&with("all")).await;
+    assert_eq!(reply.status, 400);
+    let detail = r#"header:x-n is \"all\": expected a whole number from 0 to 1000000000000000"#;
+    assert!(reply.text().contains(detail), "{}", reply.text());
+    assert_eq!(echo.requests(), 1);
+}
+
+#[tokio::test]
+async fn what_fails_costs_nothing_where_the_response_would_have_said_it() {
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let policy = "[{ name: p, key: [ip], limits: [1/minute], cost: { response_status: 401 } }]";
+    let front = front(gone, policy).await;
+    for _ in 0..3 {
+        assert_eq!(front.get("/").await.status, 502);
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_is_only_watched_gives_back_nothing_that_it_did_not_take() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: watched, mode: shadow, key: [ip], limits: [1/minute], \
+                  cost: { response_status: 401 } }]";
+    let front = front(echo.address, policy).await;
+    // The first one pays; the second would have been denied.
+    for status in [401, 200, 401] {
+        assert_eq!(front.get(&format!("/login?status={status}")).await.status, status);
+    }
+    assert_eq!(front.decisions("watched", "shadow_denied").await, 2);
+}
+
+/// A store that is lost whenever it should decide. Nothing was ever taken from it.
+struct Lost {
+    is_available: bool,
+    refunds: Arc<AtomicUsize>,
+}
+
+impl Store for Lost {
+    async fn settle(&self, _: &[Charge<'_>], _: &mut Verdicts) -> Result<bool, StoreError> {
+        Err(StoreError::new(StoreErrorKind::Lost, "cut"))
+    }
+
+    async fn refund(&self, _: &Charge<'_>) -> Result<(), StoreError> {
+        if !self.is_available {
+            return Err(StoreError::new(StoreErrorKind::Lost, "cut"));
+        }
+        self.refunds.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn reset(&self, _: &Charge<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn is_available(&self) -> bool {
+        self.is_available
+    }
+}
+
+#[tokio::test]
+async fn a_store_gives_back_nothing_that_another_took_in_its_place() {
+    let echo = Echo::start().await;
+    for on_store_error in ["local", "open"] {
+        let policy = format!(
+            "[{{ name: p, key: [ip], limits: [9/minute], cost: {{ response_status: 401 }}, \
+             on_store_error: {on_store_error} }}]"
+        );
+        let refunds = Arc::new(AtomicUsize::new(0));
+        // Back by the time that the response is there.
+        let store = Lost { is_available: true, refunds: Arc::clone(&refunds) };
+        let text = with(echo.address, "", &policy);
+        let front = Front::on(&text, store, Config::default()).await;
+        assert_eq!(front.get("/").await.status, 200);
+        assert_eq!(refunds.load(Ordering::SeqCst), 0, "{on_store_error}");
+    }
+}
+
+#[tokio::test]
+async fn only_failed_attempts_count_while_the_store_is_away() {
+    let echo = Echo::start().await;
+    let policy = "[{ name: p, key: [ip], limits: [1/hour], cost: { response_status: 401 } }]";
+    let store = Lost { is_available: false, refunds: Arc::default() };
+    let front = Front::on(&with(echo.address, "", policy), store, Config::default()).await;
+    for _ in 0..3 {
+        assert_eq!(front.get("/").await.status, 200);
+    }
+    assert_eq!(front.get("/?status=401").await.status, 401);
+    assert_eq!(front.get("/").await.status, 429);
+}

@@ -1,0 +1,37 @@
+//! What the keys of a policy are called in a store.
+
+use tidegate_core::{KeyTemplate, Limit};
+
+/// What keys are called in a store.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum KeyNames {
+    /// As the store was told for all.
+    #[default]
+    AsStored,
+    /// By names of the store's own, whatever it was told.
+    Own,
+    /// As another limiter calls them.
+    Shared(KeyTemplate),
+}
+
+impl KeyNames {
+    pub(crate) const fn template(&self) -> Option<&KeyTemplate> {
+        if let Self::Shared(template) = self { Some(template) } else { None }
+    }
+
+    /// Those of the keys of one limit. Nothing is kept of what never passes, so that it need not
+    /// suit a template: there is nothing to share.
+    pub(crate) fn of(&self, limit: &Limit) -> &Self {
+        match self {
+            Self::Shared(template) if is_closed(limit) && template.check(limit).is_err() => {
+                &Self::Own
+            }
+            names => names,
+        }
+    }
+}
+
+/// Whether nothing ever passes.
+pub(crate) fn is_closed(limit: &Limit) -> bool {
+    limit.capacity() == 0
+}

@@ -1,0 +1,38 @@
+//! What requests owe under a plan.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+mod costs;
+mod counters;
+mod matching;
+mod settings;
+
+use tidegate_core::Cost;
+use tidegate_policy::{Plan, Source};
+
+fn plan(text: &str) -> Plan {
+    let source = Source::new("test.yaml", text).unwrap();
+    Plan::compile(&source).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// The policies that apply, with their limits.
+fn owed(plan: &Plan, request: &[(&str, &str)]) -> Vec<String> {
+    let owed = plan.charges(request, Cost::ONE);
+    let charges = owed.charges().iter().enumerate();
+    charges
+        .map(|(index, charge)| {
+            let name = owed.policy(index).unwrap().name();
+            format!("{name} {} {}", charge.rule().limit.quota(), charge.cost().get())
+        })
+        .collect()
+}
+
+fn counters(plan: &Plan, request: &[(&str, &str)]) -> Vec<tidegate_core::Fingerprint> {
+    plan.charges(request, Cost::ONE).charges().iter().map(tidegate_core::Charge::counter).collect()
+}
+
+fn same(plan: &Plan, a: &[(&str, &str)], b: &[(&str, &str)]) -> bool {
+    let (a, b) = (counters(plan, a), counters(plan, b));
+    assert!(!a.is_empty() && !b.is_empty());
+    a == b
+}

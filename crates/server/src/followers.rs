@@ -1,0 +1,45 @@
+//! Who goes by more of a plan than its limits, and is asked before it takes effect.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tidegate::{Plan, Store};
+
+use crate::App;
+
+/// Needs more for a plan than the plan: files that it names, say.
+pub trait Follower: fmt::Debug + Send + Sync {
+    /// Gets ready for a plan that is about to take effect, or says why it cannot be followed: then it
+    /// does not take effect. May read files, since no request waits for it.
+    fn prepare(&self, plan: &Plan) -> Result<(), String>;
+}
+
+impl<S: Store> App<S> {
+    /// A plan that this one cannot follow does not take effect from now on, as long as it is there.
+    pub fn followed_by<F: Follower + 'static>(&self, follower: &Arc<F>) {
+        let follower: Arc<dyn Follower> = Arc::<F>::clone(follower);
+        self.followers().add(Arc::downgrade(&follower));
+    }
+}
+
+/// All of them, as long as they are there.
+#[derive(Debug, Default)]
+pub(crate) struct Followers(Mutex<Vec<Weak<dyn Follower>>>);
+
+impl Followers {
+    /// Adds one, unless it is there already.
+    pub(crate) fn add(&self, follower: Weak<dyn Follower>) {
+        let mut all = self.0.lock();
+        all.retain(|it| it.strong_count() > 0);
+        if !all.iter().any(|it| it.ptr_eq(&follower)) {
+            all.push(follower);
+        }
+    }
+
+    /// Whether all of them can follow, or why the first cannot.
+    pub(crate) fn prepare(&self, plan: &Plan) -> Result<(), String> {
+        let all: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
+        all.iter().try_for_each(|follower| follower.prepare(plan))
+    }
+}

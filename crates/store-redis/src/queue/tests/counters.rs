@@ -1,0 +1,65 @@
+//! A counter is under way on one connection only.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_is_under_way_on_one_connection_and_others_beside_it() {
+    let (queue, tower) = queue();
+    let first = ask_about(&queue, 7);
+    settle().await;
+    let again = ask_all(&queue, 7..8).await;
+    assert_eq!(tower.departures(), [(0, 1)]);
+    let _other = ask_all(&queue, 8..9).await;
+    assert_eq!(tower.departures(), [(1, 1)]);
+    tower.land().await;
+    assert!(first.is_finished() && !again[0].is_finished());
+    assert_eq!(tower.departures(), [(0, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_one_counter_keeps_back_later_ones_of_the_other() {
+    let (queue, tower) = queue();
+    let both = || {
+        let items = [ask(1), ask(2)].into_iter().flat_map(|ask| ask.items().to_vec());
+        Ask::Settle(items.collect())
+    };
+    let _one = ask_all(&queue, 1..2).await;
+    let (queue_of_both, queue_of_one) = (queue.clone(), queue.clone());
+    let _both = tokio::spawn(async move { queue_of_both.ask(both()).await });
+    settle().await;
+    let _two = tokio::spawn(async move { queue_of_one.ask(ask(2)).await });
+    settle().await;
+    assert_eq!(tower.departures(), [(0, 1)]);
+    tower.land().await;
+    assert_eq!(tower.departures(), [(0, 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_that_is_asked_of_one_counter_shares_a_call() {
+    let (queue, tower) = queue();
+    let _asked: Vec<_> = (0..64).map(|_| ask_about(&queue, 7)).collect();
+    settle().await;
+    assert_eq!(tower.departures(), [(0, 64)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_among_many_for_one_counter_comes_along() {
+    let (queue, tower) = queue();
+    let _asked: Vec<_> =
+        (0..101).map(|n| ask_about(&queue, if n == 100 { 8 } else { 7 })).collect();
+    settle().await;
+    assert_eq!(tower.departures(), [(0, 101)]);
+    // However many asked, it was one counter: nobody waits for it as for a full flight.
+    let _other = ask_all(&queue, 9..10).await;
+    assert_eq!(tower.departures(), [(1, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_that_is_under_way_for_too_long_is_not_waited_for() {
+    let (queue, tower) = queue();
+    let _lost = ask_all(&queue, 7..8).await;
+    let _waits = ask_all(&queue, 7..8).await;
+    tokio::time::advance(DEADLINE).await;
+    let _late = ask_all(&queue, 7..8).await;
+    assert_eq!(tower.departures(), [(0, 1), (1, 2)]);
+}

@@ -1,0 +1,49 @@
+//! Requests that are alike wait as one.
+
+use super::*;
+
+/// Asks for one unit of counter `n`, if somebody waits for the same.
+fn join(queue: &Arc<Queue<Tower>>, n: u64) -> Option<Asked> {
+    queue.join(&Charge::new(Fingerprint::new(n, n), Cost::ONE, &rule()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_what_somebody_waits_for_waits_as_one_with_them() {
+    let (queue, tower) = queue();
+    assert!(join(&queue, 7).is_none());
+    let first = queue.ask(ask(7));
+    let (second, gone, other) = (join(&queue, 7), join(&queue, 7), join(&queue, 8));
+    assert!(gone.is_some() && other.is_none());
+    drop(gone);
+    settle().await;
+    assert_eq!(tower.departures(), [(0, 2)]);
+    // What has left takes nobody along.
+    assert!(join(&queue, 7).is_none());
+    tower.land().await;
+    assert!(first.await.is_ok() && second.unwrap().await.is_ok());
+    assert_eq!(queue.waiting.lock().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_joins_past_what_was_asked_of_the_counter_later() {
+    let costs_more = || Ask::Settle(vec![Item { cost: Cost::new(2).unwrap(), ..item(7) }].into());
+    let several = || Ask::Settle(vec![item(1), item(7)].into());
+    for later in [costs_more(), several(), Ask::Refund(item(7)), Ask::Reset(item(7))] {
+        let (queue, tower) = queue();
+        let _asked = [queue.ask(ask(7)), queue.ask(later)];
+        assert!(join(&queue, 7).is_none());
+        settle().await;
+        assert_eq!(tower.departures(), [(0, 2)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crowd_is_bounded_and_so_is_the_queue() {
+    let queue = Queue::new(Tower::default(), vec![0], 1_000, Deadline::new(DEADLINE));
+    let _first = queue.ask(ask(7));
+    let crowd: Vec<_> = std::iter::from_fn(|| join(&queue, 7)).collect();
+    assert_eq!(crowd.len(), Batch::MAX_REQUESTS / 2 - 1);
+    let _others: Vec<_> = (0..1_000 - 1 - crowd.len()).map(|_| queue.ask(ask(8))).collect();
+    assert_eq!(queue.waiting.lock().len(), 1_000);
+    assert!(join(&queue, 8).is_none());
+}

@@ -1,0 +1,97 @@
+//! Decisions by a store at the other end of a wire: what it says is what callers hear.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tidegate::{
+    AlgorithmKind, Charge, Cost, Limiter, LocalStore, ManualClock, MemoryStore, Reason, Source,
+    Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
+};
+
+/// It counts who asks, and it can be cut off.
+#[derive(Clone)]
+struct Remote {
+    memory: Arc<MemoryStore<ManualClock>>,
+    asked: Arc<AtomicUsize>,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Remote {
+    fn new() -> Self {
+        let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
+        let memory = Arc::new(MemoryStore::builder().clock(clock).build());
+        Self { memory, asked: Arc::default(), is_away: Arc::default() }
+    }
+
+    fn answer(&self) -> Result<&MemoryStore<ManualClock>, StoreError> {
+        match self.is_away.load(Ordering::SeqCst) {
+            true => Err(StoreError::new(StoreErrorKind::Unreachable, "gone")),
+            false => Ok(&self.memory),
+        }
+    }
+}
+
+impl Store for Remote {
+    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Ok(self.answer()?.settle_now(charges, out))
+    }
+
+    async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.answer()?.refund(charge).await
+    }
+
+    async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.answer()?.reset(charge).await
+    }
+
+    fn shared_secret(&self) -> Option<[u8; 16]> {
+        Some([7; 16])
+    }
+}
+
+fn cost(units: u64) -> Cost {
+    Cost::new(units).unwrap()
+}
+
+#[tokio::test]
+async fn a_cost_that_never_fits_is_told_what_the_store_has() {
+    for algorithm in AlgorithmKind::ALL {
+        let build = || Limiter::builder().algorithm(*algorithm).limit("5/minute");
+        let remote = build().store(Remote::new()).build().unwrap();
+        let local = build().store(Remote::new().memory).build().unwrap();
+        let _ = (remote.check_n("alice", cost(3)).await, local.check_n("alice", cost(3)).await);
+        let (told, expected) =
+            (remote.check_n("alice", cost(9)).await, local.check_n("alice", cost(9)).await);
+        assert_eq!(told.verdicts(), expected.verdicts(), "{algorithm}");
+        assert_eq!((told.reason(), told.source()), (Reason::CostExceedsLimit, Source::Store));
+    }
+}
+
+#[tokio::test]
+async fn a_limit_of_nothing_asks_nobody() {
+    let store = Remote::new();
+    let limiter = Limiter::builder().limit("0/minute").store(store.clone()).build().unwrap();
+    let decision = limiter.check("alice").await;
+    assert_eq!((decision.is_allowed(), decision.source()), (false, Source::None));
+    assert_eq!(store.asked.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn what_stood_in_for_the_store_took_nothing_from_it() {
+    let store = Remote::new();
+    let limiter = Limiter::builder().limit("2/day").store(store.clone()).build().unwrap();
+    let first = limiter.check("alice").await;
+    store.is_away.store(true, Ordering::SeqCst);
+    let second = limiter.check("alice").await;
+    assert_eq!((first.source(), second.source()), (Source::Store, Source::Fallback));
+    assert!(limiter.store_problem().is_some());
+    assert!(limiter.reset("bob").await.is_err());
+    store.is_away.store(false, Ordering::SeqCst);
+    limiter.undo("alice", Cost::ONE, &second).await.unwrap();
+    assert_eq!(limiter.peek("alice").await.remaining(), Some(1));
+    limiter.undo("alice", Cost::ONE, &first).await.unwrap();
+    assert_eq!(limiter.peek("alice").await.remaining(), Some(2));
+}
