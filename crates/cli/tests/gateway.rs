@@ -17,6 +17,11 @@ const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 fn service() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
+    answer(listener);
+    port
+}
+
+fn answer(listener: TcpListener) {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -26,7 +31,6 @@ fn service() -> u16 {
             let _ = stream.write_all(answer.as_bytes());
         }
     });
-    port
 }
 
 fn get(port: u16) -> String {
@@ -70,6 +74,23 @@ fn the_gateway_may_be_the_only_listener() {
     assert!(get(port).starts_with("HTTP/1.1 200"));
     wait_until("the greeting", Duration::from_secs(10), || daemon.printed().contains("gateway on"));
     assert!(!daemon.printed().contains("listening on"), "{}", daemon.printed());
+}
+
+#[test]
+fn a_service_that_is_down_is_said_once_with_the_reason() {
+    let upstream = free_port();
+    let (daemon, port) = serve(&["--upstream", &format!("http://127.0.0.1:{upstream}")]);
+    for _ in 0..9 {
+        assert!(get(port).starts_with("HTTP/1.1 502"));
+    }
+    let said = format!("service default: http://127.0.0.1:{upstream} fails: cannot connect: ");
+    let count = |said: &str| daemon.printed().matches(said).count();
+    wait_until(&said, Duration::from_secs(10), || count(&said) == 1);
+    let listener = TcpListener::bind(("127.0.0.1", upstream)).unwrap();
+    answer(listener);
+    assert!(get(port).starts_with("HTTP/1.1 200"));
+    let said = format!("service default: http://127.0.0.1:{upstream} answers again");
+    wait_until(&said, Duration::from_secs(10), || count(&said) == 1);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use tidegate::Plan;
 use tidegate_http::ClientIp;
 
 use crate::attributes::Wanted;
+use crate::routed_by::RoutedBy;
 use crate::services::Services;
 
 /// All that requests need to know.
@@ -14,6 +15,7 @@ pub(crate) struct Runtime {
     /// By which plan. Held, so that no other can be at its address.
     pub(crate) plan: Arc<Plan>,
     pub(crate) services: Arc<Services>,
+    pub(crate) routed_by: RoutedBy,
     pub(crate) trust: ClientIp,
     pub(crate) wanted: Wanted,
 }
@@ -24,6 +26,8 @@ impl Runtime {
             [] => ClientIp::of_the_socket(),
             networks => ClientIp::behind_proxies(networks.iter().copied()),
         };
-        Self { trust, wanted: Wanted::by(&plan, &services.gateway), plan, services }
+        let wanted = Wanted::by(&plan, &services.gateway);
+        let routed_by = RoutedBy::of(&services.gateway);
+        Self { trust, wanted, routed_by, plan, services }
     }
 }

@@ -26,7 +26,7 @@ use crate::services::Way;
 use crate::tunnel::Tunnel;
 use crate::upstream::{Answered, Framing, Sending};
 use crate::worker::Worker;
-use crate::{after, line};
+use crate::{after, line, standing};
 
 /// What the requests of one connection share.
 #[derive(Debug)]
@@ -155,6 +155,7 @@ impl<S: Store> Session<S> {
     async fn decide(&self, mut case: Case<'_>, body: Incoming) -> Result<Response<Body>, Refusal> {
         let Case { runtime, parts, asked, .. } = case;
         let method = parts.method.as_str();
+        runtime.routed_by.check(&parts.headers)?;
         let routed = Routed { method, asked, headers: &parts.headers };
         let services = &runtime.services;
         let way = services.gateway.route(&routed).and_then(|number| services.ways.get(number));
@@ -242,7 +243,8 @@ impl<S: Store> Session<S> {
         let idle = cluster.about.timeouts.idle.into();
         let mut response =
             self.response(answered, case.upgrade.filter(|_| upgrade.is_some()), idle)?;
-        let answer = Answer::of_owed(owed, decision);
+        let standing = standing::look(&self.worker.app, owed).await;
+        let answer = Answer::of_owed(owed, standing.as_ref().unwrap_or(decision));
         describe(&answer, response.headers_mut());
         problem::describe_as_asked_for(case.plan, &answer, response.headers_mut());
         way.responses.apply(response.headers_mut());

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::time::timeout;
 
+use crate::movement::Movement;
 use crate::upstream::{Lease, Link};
 
 /// The two ends of a tunnel that is about to begin.
@@ -25,40 +25,141 @@ impl Tunnel {
     pub(crate) async fn run(self) {
         let Self { client, service, lease, idle } = self;
         let Ok(client) = client.await else { return };
-        let (mut from_client, mut to_client) = tokio::io::split(TokioIo::new(client));
         let Link { wire, read, .. } = service;
-        let (mut from_service, mut to_service) = tokio::io::split(wire);
-        let up = copy(&mut from_client, &mut to_service, Bytes::new(), idle);
-        let down = copy(&mut from_service, &mut to_client, read.freeze(), idle);
-        // When one side has said all it had to say, the other one may still answer.
-        tokio::join!(up, down);
+        connect(TokioIo::new(client), wire, read.freeze(), idle).await;
         drop(lease);
     }
 }
 
-/// Copies until the end, an error, or a silence that lasts too long.
+/// Passes bytes on both ways. `first` is what the service has said already.
+async fn connect(
+    client: impl AsyncRead + AsyncWrite,
+    service: impl AsyncRead + AsyncWrite,
+    first: Bytes,
+    idle: Duration,
+) {
+    let (mut from_client, mut to_client) = tokio::io::split(client);
+    let (mut from_service, mut to_service) = tokio::io::split(service);
+    // One for both: who only listens is not silent while somebody speaks.
+    let movement = Movement::new();
+    let up = copy(&mut from_client, &mut to_service, Bytes::new(), &movement, idle);
+    let down = copy(&mut from_service, &mut to_client, first, &movement, idle);
+    // When one side has said all it had to say, the other one may still answer.
+    tokio::join!(up, down);
+}
+
+/// Copies until the end, an error, or a silence of both that lasts too long.
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     first: Bytes,
+    movement: &Movement,
     idle: Duration,
 ) {
     let mut buffer = vec![0; BUFFER];
     let mut bytes = &first[..];
     loop {
-        let sent = async {
-            to.write_all(bytes).await?;
-            to.flush().await
-        };
-        if !bytes.is_empty() && !matches!(timeout(idle, sent).await, Ok(Ok(()))) {
+        let sent = movement.within(idle, send(to, bytes, movement)).await;
+        if !matches!(sent, Some(Ok(()))) {
             break;
         }
-        match timeout(idle, from.read(&mut buffer)).await {
-            Ok(Ok(count @ 1..)) => bytes = buffer.get(..count).unwrap_or_default(),
+        match movement.within(idle, from.read(&mut buffer)).await {
+            Some(Ok(count @ 1..)) => bytes = buffer.get(..count).unwrap_or_default(),
             _ => break,
         }
+        movement.moved();
     }
-    let _ = to.shutdown().await;
+    // Who does not listen any more may not hear this either.
+    let _ = movement.within(idle, to.shutdown()).await;
+}
+
+/// Every part of it that leaves is a movement: a slow reader is not a silent one.
+async fn send(
+    to: &mut (impl AsyncWrite + Unpin),
+    mut bytes: &[u8],
+    movement: &Movement,
+) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match to.write(bytes).await? {
+            0 => return Err(std::io::ErrorKind::WriteZero.into()),
+            count => bytes = bytes.get(count..).unwrap_or_default(),
+        }
+        movement.moved();
+    }
+    to.flush().await
 }
 
 const BUFFER: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{DuplexStream, duplex};
+    use tokio::task::JoinHandle;
+    use tokio::time::{Instant, sleep};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A tunnel, and its two ends.
+    fn tunnel(idle: Duration) -> (DuplexStream, DuplexStream, JoinHandle<()>) {
+        let (client, near_client) = duplex(64);
+        let (service, near_service) = duplex(64);
+        let connected = connect(near_client, near_service, Bytes::new(), idle);
+        (client, service, tokio::spawn(connected))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_only_listens_is_not_cut_off() {
+        for is_push in [true, false] {
+            let (client, service, task) = tunnel(SECOND * 2);
+            let (mut speaker, mut listener) =
+                if is_push { (service, client) } else { (client, service) };
+            for _ in 0..10 {
+                speaker.write_all(b"x").await.unwrap();
+                assert_eq!(listener.read_u8().await.unwrap(), b'x');
+                sleep(SECOND).await;
+            }
+            assert!(!task.is_finished());
+            listener.write_all(b"at last").await.unwrap();
+            assert_eq!(speaker.read_u8().await.unwrap(), b'a');
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silence_of_both_ends_it() {
+        let (mut client, mut service, task) = tunnel(SECOND * 2);
+        sleep(SECOND).await;
+        client.write_all(b"x").await.unwrap();
+        assert_eq!(service.read_u8().await.unwrap(), b'x');
+        let start = Instant::now();
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+        assert_eq!(service.read(&mut [0]).await.unwrap(), 0);
+        task.await.unwrap();
+        assert_eq!(start.elapsed(), SECOND * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_reader_is_not_a_silent_one() {
+        let (mut client, mut service, task) = tunnel(SECOND * 2);
+        service.write_all(&[b'x'; 64]).await.unwrap();
+        let writing = tokio::spawn(async move { service.write_all(&[b'x'; 512]).await });
+        for _ in 0..576 {
+            sleep(SECOND / 8).await;
+            client.read_u8().await.unwrap();
+        }
+        writing.await.unwrap().unwrap();
+        task.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_one_has_said_all_the_other_may_still_answer() {
+        let (mut client, mut service, task) = tunnel(SECOND * 2);
+        client.shutdown().await.unwrap();
+        assert_eq!(service.read(&mut [0]).await.unwrap(), 0);
+        sleep(SECOND).await;
+        service.write_all(b"y").await.unwrap();
+        assert_eq!(client.read_u8().await.unwrap(), b'y');
+        drop(service);
+        task.await.unwrap();
+    }
+}

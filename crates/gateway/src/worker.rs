@@ -9,6 +9,7 @@ use tokio::time::interval;
 
 use crate::connection::{self, Peer};
 use crate::gateway::{Gateway, SWEEP};
+use crate::metrics::ServiceMetrics;
 use crate::upstream::Pool;
 
 /// What the connections of one worker share. Connections to services do not leave it.
@@ -34,6 +35,7 @@ pub async fn serve<S: Store + 'static>(
 ) {
     let config = Arc::new(config);
     let pool = Arc::new(Pool::default());
+    app.also_show(Arc::new(ServiceMetrics::of(&gateway)));
     gateway.begin_checks();
     app.followed_by(&gateway);
     let worker = Arc::new(Worker { app, gateway, config: Arc::clone(&config), pool });

@@ -1,6 +1,7 @@
 //! What the transports share: the limiter, and the state of its configuration.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use http::HeaderMap;
 use parking_lot::Mutex;
@@ -13,7 +14,7 @@ use tidegate_http::Answer;
 
 use crate::amendments::Making;
 use crate::followers::Followers;
-use crate::metrics::{self, Metrics};
+use crate::metrics::{self, MetricSource, Metrics};
 use crate::trace::{self, Asked, Span as TraceSpan, TraceParent, Tracer};
 use crate::transport::resp::RedisClients;
 
@@ -23,6 +24,8 @@ use crate::transport::resp::RedisClients;
 pub struct App<S = MemoryStore> {
     limiter: PlanLimiter<S>,
     metrics: Metrics,
+    /// Whose metrics are on the page as well.
+    guest: OnceLock<Arc<dyn MetricSource>>,
     tracer: Option<Tracer>,
     making: Mutex<Making>,
     /// Whose turn it is to look at the board: what was seen first is obeyed first.
@@ -53,6 +56,7 @@ impl<S: Store> App<S> {
     fn with(limiter: PlanLimiter<S>, source: Option<Source>) -> Self {
         Self {
             metrics: Metrics::new(&limiter.plan()),
+            guest: OnceLock::new(),
             limiter,
             tracer: None,
             making: Mutex::new(Making::of(source)),
@@ -171,6 +175,15 @@ impl<S: Store> App<S> {
     /// Everything that is counted, in Prometheus format.
     pub async fn metrics_page(&self) -> String {
         metrics::page(self).await
+    }
+
+    /// Has somebody's metrics on that page as well. All workers may say so: the first is heard.
+    pub fn also_show(&self, guest: Arc<dyn MetricSource>) {
+        let _ = self.guest.set(guest);
+    }
+
+    pub(crate) fn guest(&self) -> Option<&Arc<dyn MetricSource>> {
+        self.guest.get()
     }
 
     /// Decides by another plan from now on, and counts for its policies.

@@ -53,6 +53,7 @@ pub use attempt::Attempt;
 pub use config::Config;
 pub use followers::Follower;
 pub use listener::{Listener, Place};
+pub use metrics::{MetricFamily, MetricSource};
 pub use per_worker::PerWorker;
 pub use reload::{ReloadRequest, Reloaded, Reloader};
 pub use server::{Guest, Server, Shutdown, Transport};

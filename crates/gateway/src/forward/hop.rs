@@ -9,7 +9,7 @@ pub(crate) fn named(headers: &HeaderMap, list: HeaderName, token: &str) -> bool 
 }
 
 /// The tokens of a list.
-fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
+pub(super) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     let list = value.to_str().unwrap_or_default();
     list.split(',').map(str::trim).filter(|token| !token.is_empty())
 }

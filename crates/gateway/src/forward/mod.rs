@@ -172,12 +172,16 @@ impl Forward<'_> {
     }
 }
 
-/// The protocol that a request wants to switch to, if it says so properly. HTTP/2 is none: whoever
-/// wants it can begin with it.
+/// The protocol that a request wants to switch to, if it says so properly. HTTP/2 is none, wherever
+/// in the list it stands: whoever wants it can begin with it, and here its requests would pass us by.
 pub(crate) fn wanted_upgrade(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let protocol = headers.get(UPGRADE)?;
-    let is_h2 = protocol.as_bytes().to_ascii_lowercase().starts_with(b"h2");
-    (!is_h2 && hop::named(headers, CONNECTION, "upgrade")).then_some(protocol)
+    let is_fit = |protocol: &HeaderValue| {
+        let is_h2 = |token: &str| token.to_ascii_lowercase().starts_with("h2");
+        protocol.to_str().is_ok() && !hop::tokens(protocol).any(is_h2)
+    };
+    let is_named = hop::named(headers, CONNECTION, "upgrade");
+    let is_wanted = is_named && headers.get_all(UPGRADE).iter().all(is_fit);
+    headers.get(UPGRADE).filter(|_| is_wanted)
 }
 
 /// One hop, as RFC 7239 has it.
@@ -196,3 +200,31 @@ fn forwarded(peer: Option<IpAddr>, proto: &str, host: Option<&str>, out: &mut St
 
 const HEAD: usize = 768;
 const ADDED: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_switches_to_http2_by_any_spelling() {
+        for (fields, is_wanted) in [
+            (&["websocket"][..], true),
+            (&["foo, bar/1"], true),
+            (&["h2c"], false),
+            (&["H2C"], false),
+            (&["foo, h2c"], false),
+            (&["foo,h2"], false),
+            (&["foo", "bar"], true),
+            (&["foo", "h2c"], false),
+            (&["foo\u{e4}, h2c"], false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for field in fields {
+                headers.append(UPGRADE, HeaderValue::from_bytes(field.as_bytes()).unwrap());
+            }
+            assert_eq!(wanted_upgrade(&headers), None, "{fields:?} without Connection");
+            headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            assert_eq!(wanted_upgrade(&headers).is_some(), is_wanted, "{fields:?}");
+        }
+    }
+}

@@ -12,13 +12,21 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Those of all requests, and then those of a route.
+    /// Those of all requests, and then those of a route: what it removes or sets is also what was
+    /// set or added before.
     pub(crate) fn new(all: &[&HeaderRules]) -> Self {
         let mut rules = Self::default();
         for file in all {
             let name = |name: &String| HeaderName::try_from(name).ok();
-            rules.remove.extend(file.remove.iter().filter_map(name));
-            rules.set.extend(fields(&file.set));
+            let remove: Vec<_> = file.remove.iter().filter_map(name).collect();
+            let set: Vec<_> = fields(&file.set).collect();
+            let is_undone = |name: &HeaderName| {
+                remove.contains(name) || set.iter().any(|(other, _)| other == name)
+            };
+            rules.set.retain(|(name, _)| !is_undone(name));
+            rules.add.retain(|(name, _)| !is_undone(name));
+            rules.remove.extend(remove);
+            rules.set.extend(set);
             rules.add.extend(fields(&file.add));
         }
         rules
@@ -86,5 +94,33 @@ mod tests {
         let added: Vec<_> = rules.added().map(|(_, value)| value).collect();
         assert_eq!(added, ["route", "1"]);
         assert!(rules.drops(&"x-team".parse().unwrap()) && !rules.drops(&"x-hop".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_route_removes_and_replaces_what_the_gateway_adds() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let all = HeaderRules {
+            remove: Vec::new(),
+            set: vec![pair("x-key", "secret"), pair("x-both", "all")],
+            add: vec![pair("x-hop", "1"), pair("x-set", "all")],
+        };
+        let route = HeaderRules {
+            remove: vec!["x-key".to_owned(), "x-hop".to_owned(), "x-both".to_owned()],
+            set: vec![pair("x-set", "route")],
+            add: vec![pair("x-both", "route")],
+        };
+        let rules = Rules::new(&[&all, &route]);
+        let added: Vec<_> = rules.added().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(added, ["x-set", "x-both"]);
+        let mut headers = HeaderMap::new();
+        for name in ["x-key", "x-hop", "x-both", "x-set"] {
+            headers.insert(name, "client".parse().unwrap());
+            assert!(rules.drops(&name.parse().unwrap()));
+        }
+        rules.apply(&mut headers);
+        assert_eq!((headers.get("x-key"), headers.get("x-hop")), (None, None));
+        for name in ["x-both", "x-set"] {
+            assert_eq!(headers.get_all(name).iter().collect::<Vec<_>>(), ["route"]);
+        }
     }
 }

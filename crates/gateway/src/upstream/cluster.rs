@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidegate::config::gateway::{Scheme, Upstream};
 
+use super::counts::Counts;
 use super::endpoint::Endpoint;
 use super::tls::{self, TlsConfig};
 use super::{Failure, tls::TlsError};
@@ -15,6 +16,7 @@ pub(crate) struct Cluster {
     pub(crate) about: Upstream,
     pub(crate) endpoints: Vec<Arc<Endpoint>>,
     pub(crate) tls: Option<TlsConfig>,
+    pub(crate) counts: Arc<Counts>,
     next: AtomicUsize,
 }
 
@@ -26,12 +28,18 @@ impl Cluster {
             known.clone().find(|it| it.address == *address).map(Arc::clone)
         };
         let endpoints = about.endpoints.iter().map(|address| {
-            known(address).unwrap_or_else(|| Arc::new(Endpoint::new(address.clone())))
+            known(address).unwrap_or_else(|| Arc::new(Endpoint::new(&about.name, address.clone())))
         });
         let endpoints: Vec<_> = endpoints.collect();
+        // What an address said was the answer to another question.
+        if before.is_some_and(|it| it.about.health != about.health) {
+            endpoints.iter().for_each(|endpoint| endpoint.forget_health());
+        }
         let is_secure = about.endpoints.iter().any(|it| it.scheme == Scheme::Https);
         let tls = is_secure.then(|| tls::client(about.ca.as_deref())).transpose()?;
-        Ok(Self { about: about.clone(), endpoints, tls, next: AtomicUsize::new(0) })
+        let counts = before.map(|it| Arc::clone(&it.counts)).unwrap_or_default();
+        let next = AtomicUsize::new(0);
+        Ok(Self { about: about.clone(), endpoints, tls, counts, next })
     }
 
     /// The address with the fewest requests under way, among those that do well; a tie goes in
@@ -39,9 +47,9 @@ impl Cluster {
     pub(crate) fn choose(&self, tried: &[u64]) -> Result<&Arc<Endpoint>, Failure> {
         let most = self.about.max_requests;
         if let [only] = &self.endpoints[..] {
-            return match (only.is_unwell(), only.under_way() < most) {
-                (true, _) => Err(Failure::Unavailable(UNWELL)),
-                (false, false) => Err(Failure::Unavailable(BUSY)),
+            return match (self.is_unwell(only), only.under_way() < most) {
+                (true, _) => Err(Failure::Unwell),
+                (false, false) => Err(Failure::Full),
                 (false, true) => Ok(only),
             };
         }
@@ -52,7 +60,7 @@ impl Cluster {
             let Some(endpoint) = self.endpoints.get(index) else { continue };
             let under_way = endpoint.under_way();
             total = total.saturating_add(under_way);
-            if endpoint.is_unwell() {
+            if self.is_unwell(endpoint) {
                 continue;
             }
             any_well = true;
@@ -62,15 +70,23 @@ impl Cluster {
             }
         }
         match best {
-            _ if !any_well => Err(Failure::Unavailable(UNWELL)),
+            _ if !any_well => Err(Failure::Unwell),
             Some((_, endpoint)) if total < most => Ok(endpoint),
-            _ => Err(Failure::Unavailable(BUSY)),
+            _ => Err(Failure::Full),
         }
     }
-}
 
-const UNWELL: &str = "no address of it is well";
-const BUSY: &str = "it has as many requests under way as it may have";
+    /// How many addresses neither fail nor are unwell.
+    pub(crate) fn well(&self) -> usize {
+        let does_well = |it: &&Arc<Endpoint>| !it.is_failing() && !self.is_unwell(it);
+        self.endpoints.iter().filter(does_well).count()
+    }
+
+    /// Nobody would ever hear that an address is well again which is not asked any more.
+    fn is_unwell(&self, endpoint: &Endpoint) -> bool {
+        self.about.health.is_some() && endpoint.is_unwell()
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -79,12 +95,16 @@ mod tests {
     use tidegate::config::Source;
 
     fn cluster(fields: &str) -> Cluster {
+        Cluster::new(&upstream(fields), None).unwrap()
+    }
+
+    fn upstream(fields: &str) -> Upstream {
         let text = format!(
             "gateway: {{ upstreams: {{ a: {fields} }} }}\n\
              policies: [{{ name: p, key: [ip], limits: [1/s] }}]"
         );
         let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
-        Cluster::new(&plan.gateway().unwrap().upstreams()[0], None).unwrap()
+        plan.gateway().unwrap().upstreams()[0].clone()
     }
 
     fn port(cluster: &Cluster) -> Option<u16> {
@@ -104,15 +124,35 @@ mod tests {
 
     #[test]
     fn those_who_rest_are_the_last_and_the_unwell_are_not_asked() {
-        let cluster = cluster("[http://h:1, http://h:2]");
+        let cluster = cluster("{ urls: [http://h:1, http://h:2], health: { path: / } }");
         for _ in 0..3 {
-            cluster.endpoints[0].failed();
+            cluster.endpoints[0].failed(&Failure::Closed);
         }
         assert_eq!((port(&cluster), port(&cluster)), (Some(2), Some(2)));
+        assert_eq!(cluster.well(), 1);
         cluster.endpoints[1].said(false);
-        assert_eq!(port(&cluster), Some(1));
+        assert_eq!((port(&cluster), cluster.well()), (Some(1), 0));
         cluster.endpoints[0].said(false);
         assert_eq!(port(&cluster), None);
+    }
+
+    #[test]
+    fn who_is_asked_something_else_or_nothing_any_more_is_not_unwell() {
+        for urls in ["http://h:1", "[http://h:1, http://h:2]"] {
+            let fields = |rest: &str| upstream(&format!("{{ urls: {urls}, {rest} }}"));
+            let asked = Cluster::new(&fields("health: { path: /a }"), None).unwrap();
+            asked.endpoints.iter().for_each(|endpoint| endpoint.said(false));
+            assert_eq!(port(&asked), None);
+            let same = fields("health: { path: /a }, max_requests: 7");
+            assert_eq!(port(&Cluster::new(&same, Some(&asked)).unwrap()), None);
+            let unasked = Cluster::new(&fields("max_requests: 7"), Some(&asked)).unwrap();
+            assert!(port(&unasked).is_some());
+            // The one who asked before may hear an answer yet.
+            unasked.endpoints.iter().for_each(|endpoint| endpoint.said(false));
+            assert!(port(&unasked).is_some());
+            let other = Cluster::new(&fields("health: { path: /b }"), Some(&asked)).unwrap();
+            assert!(port(&other).is_some());
+        }
     }
 
     #[test]

@@ -3,8 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidegate::config::gateway;
 use tokio::time::Instant;
+
+use super::Failure;
+use super::news::News;
 
 /// An address, and what is known of it. Shared by all workers.
 #[derive(Debug)]
@@ -20,22 +24,27 @@ pub(crate) struct Endpoint {
     /// Milliseconds since `since`: until then it is given a rest.
     rests_until: AtomicU64,
     since: Instant,
+    /// Whose turn it is to take note of a failure.
+    turn: Mutex<()>,
     /// Whether it says that it is well, where it is asked.
     is_well: AtomicBool,
+    news: News,
 }
 
 impl Endpoint {
-    pub(crate) fn new(address: gateway::Endpoint) -> Self {
+    pub(crate) fn new(upstream: &str, address: gateway::Endpoint) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let authority = http::HeaderValue::try_from(address.authority());
         Self {
             authority: authority.unwrap_or(http::HeaderValue::from_static("localhost")),
+            news: News::new(upstream, &address),
             address,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             under_way: AtomicUsize::new(0),
             failures: AtomicU32::new(0),
             rests_until: AtomicU64::new(0),
             since: Instant::now(),
+            turn: Mutex::new(()),
             is_well: AtomicBool::new(true),
         }
     }
@@ -59,27 +68,48 @@ impl Endpoint {
         if self.failures.load(Ordering::Relaxed) > 0 {
             self.failures.store(0, Ordering::Relaxed);
             self.rests_until.store(0, Ordering::Relaxed);
+            self.news.regained();
         }
     }
 
     /// It has not. After some failures in a row it is given a rest, each time a longer one.
-    pub(crate) fn failed(&self) {
+    ///
+    /// What fails during a rest was under way before it, and is a part of the same incident.
+    pub(crate) fn failed(&self, why: &Failure) {
+        // One at a time: workers notice an incident together.
+        let _turn = self.turn.lock();
+        if self.rests() {
+            return;
+        }
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if let Some(beyond) = failures.checked_sub(TOLERATED) {
             let rest = FIRST_REST.saturating_mul(1 << beyond.min(16)).min(LONGEST_REST);
             let until = self.since.elapsed().saturating_add(rest).as_millis();
             self.rests_until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Relaxed);
+            self.news.lost(why);
         }
     }
 
     /// What it said when it was asked.
     pub(crate) fn said(&self, is_well: bool) {
-        self.is_well.store(is_well, Ordering::Relaxed);
+        if self.is_well.swap(is_well, Ordering::Relaxed) != is_well {
+            self.news.health(is_well);
+        }
+    }
+
+    /// What it said does not count any more.
+    pub(crate) fn forget_health(&self) {
+        self.is_well.store(true, Ordering::Relaxed);
     }
 
     /// Whether it said that it is not well.
     pub(crate) fn is_unwell(&self) -> bool {
         !self.is_well.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has failed so often that it was given a rest, and has not answered since.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failures.load(Ordering::Relaxed) >= TOLERATED
     }
 
     /// Whether it is given a rest.
@@ -97,15 +127,19 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
 
+    fn endpoint() -> Endpoint {
+        Endpoint::new("up", gateway::Endpoint::read("http://127.0.0.1:1").unwrap())
+    }
+
     #[tokio::test(start_paused = true)]
     async fn rests_get_longer_and_end_with_a_success() {
-        let endpoint = Endpoint::new(gateway::Endpoint::read("http://127.0.0.1:1").unwrap());
-        endpoint.failed();
-        endpoint.failed();
+        let endpoint = endpoint();
+        endpoint.failed(&Failure::Closed);
+        endpoint.failed(&Failure::Closed);
         assert!(!endpoint.rests());
         let mut rests = Vec::new();
         for _ in 0..9 {
-            endpoint.failed();
+            endpoint.failed(&Failure::Closed);
             let start = Instant::now();
             while endpoint.rests() {
                 tokio::time::advance(Duration::from_millis(500)).await;
@@ -113,8 +147,27 @@ mod tests {
             rests.push(start.elapsed().as_secs());
         }
         assert_eq!(rests, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert!(endpoint.is_failing());
         endpoint.succeeded();
-        endpoint.failed();
+        assert!(!endpoint.is_failing());
+        endpoint.failed(&Failure::Closed);
+        assert!(!endpoint.rests());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_failures_of_one_incident_are_one_rest() {
+        let endpoint = endpoint();
+        for _ in 0..100 {
+            endpoint.failed(&Failure::Closed);
+        }
+        tokio::time::advance(FIRST_REST).await;
+        assert!(!endpoint.rests());
+        for _ in 0..100 {
+            endpoint.failed(&Failure::Closed);
+        }
+        tokio::time::advance(FIRST_REST).await;
+        assert!(endpoint.rests());
+        tokio::time::advance(FIRST_REST).await;
         assert!(!endpoint.rests());
     }
 }

@@ -20,9 +20,12 @@ pub(crate) enum Failure {
     /// The client broke off: nobody is left who could be told.
     #[error("the request was broken off")]
     Client,
-    /// It has as many requests as it may have, or is known to be unwell.
-    #[error("{0}")]
-    Unavailable(&'static str),
+    /// Its own word: it is not asked.
+    #[error("no address of it is well")]
+    Unwell,
+    /// It is not asked either.
+    #[error("it has as many requests under way as it may have")]
+    Full,
 }
 
 impl Failure {
@@ -31,13 +34,13 @@ impl Failure {
         match self {
             Self::Connect(_) | Self::Closed | Self::Garbage(_) => StatusCode::BAD_GATEWAY,
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
-            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unwell | Self::Full => StatusCode::SERVICE_UNAVAILABLE,
             Self::Client => StatusCode::BAD_REQUEST,
         }
     }
 
     /// Whether it tells against the address.
     pub(crate) const fn is_the_services(&self) -> bool {
-        !matches!(self, Self::Client | Self::Unavailable(_))
+        !matches!(self, Self::Client | Self::Unwell | Self::Full)
     }
 }

@@ -1,8 +1,7 @@
 //! HTTP/2 to a service: many requests on one connection.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -10,25 +9,31 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::time::timeout;
 
 use super::Failure;
 use super::wire::Wire;
+use crate::movement::Movement;
 
 /// Where requests of one connection are handed in.
 pub(crate) type Sender = http2::SendRequest<RequestBody>;
 
 /// The body of a request, if it has one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RequestBody {
     pub(crate) body: Option<Incoming>,
-    /// Whether anything of it has come since somebody looked.
-    moved: Arc<AtomicBool>,
+    /// When something of it has last come.
+    movement: Arc<Movement>,
 }
 
 impl RequestBody {
     pub(crate) fn new(body: Option<Incoming>) -> Self {
-        Self { body, moved: Arc::default() }
+        Self { body, movement: Arc::new(Movement::new()) }
+    }
+}
+
+impl Default for RequestBody {
+    fn default() -> Self {
+        Self::new(None)
     }
 }
 
@@ -42,7 +47,7 @@ impl Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(cx));
-        self.moved.store(true, Ordering::Relaxed);
+        self.movement.moved();
         Poll::Ready(frame)
     }
 
@@ -79,24 +84,17 @@ pub(crate) struct Unanswered {
     pub(crate) request: Option<http::Request<RequestBody>>,
 }
 
-/// Sends a request and waits for the head of its response.
+/// Sends a request and waits for the head of its response: for so long since the last of the request
+/// has come. Before that there is nothing to answer.
 pub(crate) async fn send(
     mut sender: Sender,
     request: http::Request<RequestBody>,
     response: Duration,
 ) -> Result<http::Response<Incoming>, Unanswered> {
-    let moved = Arc::clone(&request.body().moved);
-    let mut sent = pin!(sender.try_send_request(request));
-    let answered = loop {
-        match timeout(response, &mut sent).await {
-            // While the request is still coming, there is nothing to answer.
-            Err(_) if moved.swap(false, Ordering::Relaxed) => {}
-            answered => break answered,
-        }
-    };
-    match answered {
-        Ok(Ok(response)) => Ok(response),
-        Ok(Err(mut error)) => {
+    let movement = Arc::clone(&request.body().movement);
+    match movement.within(response, sender.try_send_request(request)).await {
+        Some(Ok(response)) => Ok(response),
+        Some(Err(mut error)) => {
             let request = error.take_message();
             let failure = match error.into_error() {
                 error if error.is_user() => Failure::Client,
@@ -104,7 +102,7 @@ pub(crate) async fn send(
             };
             Err(Unanswered { failure, request })
         }
-        Err(_) => Err(Unanswered { failure: Failure::Timeout, request: None }),
+        None => Err(Unanswered { failure: Failure::Timeout, request: None }),
     }
 }
 

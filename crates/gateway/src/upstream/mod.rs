@@ -2,11 +2,13 @@
 
 mod cluster;
 mod connect;
+mod counts;
 mod endpoint;
 mod failure;
 mod h1;
 mod h2;
 pub(crate) mod health;
+mod news;
 mod patience;
 mod pool;
 mod send;
@@ -16,6 +18,7 @@ mod wire;
 use std::sync::Arc;
 
 pub(crate) use cluster::Cluster;
+pub(crate) use counts::Fate;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use failure::Failure;
 pub(crate) use h1::{Framing, Link, StreamedBody, digits};

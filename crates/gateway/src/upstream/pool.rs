@@ -89,7 +89,7 @@ impl Lease {
     /// It did not come, or not to its end.
     pub(crate) fn failed(self, failure: &Failure) {
         if failure.is_the_services() {
-            self.endpoint.failed();
+            self.endpoint.failed(failure);
         }
     }
 }

@@ -57,6 +57,13 @@ impl Sending<'_> {
     /// the like, without a body) and was lost with a connection that had been idle: there, the
     /// service's closing it and our using it have crossed.
     pub(crate) async fn run(self, body: Option<Incoming>) -> Result<Answered, Failure> {
+        let open = self.cluster.counts.begin();
+        let result = self.attempts(body).await;
+        open.ends(&result);
+        result
+    }
+
+    async fn attempts(&self, body: Option<Incoming>) -> Result<Answered, Failure> {
         let mut tried: SmallVec<[u64; 4]> = SmallVec::new();
         let (mut unsent, mut fresh) = (Unsent::Body(body), false);
         loop {

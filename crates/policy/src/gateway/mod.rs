@@ -203,6 +203,11 @@ impl Gateway {
         self.routes.iter().position(holds)
     }
 
+    /// The attributes that any route asks for.
+    pub fn attributes(&self) -> impl Iterator<Item = &str> {
+        self.known.names()
+    }
+
     /// All routes, in the order of the file.
     pub fn routes(&self) -> &[Route] {
         &self.routes

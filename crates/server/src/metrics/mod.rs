@@ -3,6 +3,7 @@
 
 mod counters;
 mod early;
+mod guest;
 mod page;
 mod process;
 mod slot;
@@ -23,6 +24,7 @@ use tidegate::{
 };
 
 pub(crate) use counters::{Outcome, PolicyCounters};
+pub use guest::{MetricFamily, MetricSource};
 pub(crate) use page::page;
 pub(crate) use process::Process;
 pub(crate) use slot::{SLOTS, slot};

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use tidegate::config::PlannedPolicy;
 use tidegate::{Plan, Source, Store, Usage};
 
+use super::guest::write;
 use super::text::{Seconds, Text};
 use super::{Outcome, Process};
 use crate::App;
@@ -21,6 +22,7 @@ pub(crate) async fn page<S: Store>(app: &App<S>) -> String {
     store(app, &usage, &mut text);
     configuration(app, &mut text);
     traces(app, &mut text);
+    app.guest().into_iter().flat_map(|it| it.families(&plan)).for_each(|it| write(&it, &mut text));
     process(app, &mut text);
     text.into_string()
 }

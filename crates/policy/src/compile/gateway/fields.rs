@@ -80,6 +80,7 @@ const OWN: &[&str] = &[
     "x-forwarded-for",
     "x-forwarded-host",
     "x-forwarded-proto",
+    "x-real-ip",
 ];
 const MAX_FIELDS: usize = 64;
 const MAX_VALUE: usize = 4 << 10;

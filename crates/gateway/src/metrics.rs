@@ -1,0 +1,63 @@
+//! What operators see of services, on the page of metrics.
+
+use std::sync::{Arc, Weak};
+
+use tidegate::Plan;
+use tidegate_server::{MetricFamily, MetricSource};
+
+use crate::Gateway;
+use crate::upstream::{Cluster, Fate};
+
+/// The services of a gateway, while there is one.
+#[derive(Debug)]
+pub(crate) struct ServiceMetrics(Weak<Gateway>);
+
+impl ServiceMetrics {
+    pub(crate) fn of(gateway: &Arc<Gateway>) -> Self {
+        Self(Arc::downgrade(gateway))
+    }
+}
+
+impl MetricSource for ServiceMetrics {
+    fn families(&self, plan: &Arc<Plan>) -> Vec<MetricFamily> {
+        let Some(gateway) = self.0.upgrade() else { return Vec::new() };
+        let runtime = gateway.runtime(plan);
+        let clusters = &runtime.services.clusters;
+        let requests = clusters.iter().flat_map(|cluster| requests(cluster)).collect();
+        let addresses = clusters.iter().map(|it| (labels(it), it.endpoints.len() as u64));
+        let well = clusters.iter().map(|it| (labels(it), it.well() as u64));
+        vec![
+            MetricFamily {
+                name: "tidegate_upstream_requests_total",
+                kind: "counter",
+                help: "Requests that the gateway had for a service, by what became of them.",
+                samples: requests,
+            },
+            MetricFamily {
+                name: "tidegate_upstream_addresses",
+                kind: "gauge",
+                help: "Addresses that a service has.",
+                samples: addresses.collect(),
+            },
+            MetricFamily {
+                name: "tidegate_upstream_well",
+                kind: "gauge",
+                help: "Addresses of a service that neither fail nor say that they are not well.",
+                samples: well.collect(),
+            },
+        ]
+    }
+}
+
+/// All of them from the beginning, so that a rate has where to start.
+fn requests(cluster: &Cluster) -> impl Iterator<Item = (Vec<(&'static str, String)>, u64)> {
+    Fate::ALL.into_iter().map(|fate| {
+        let mut labels = labels(cluster);
+        labels.push(("result", fate.name().to_owned()));
+        (labels, cluster.counts.of(fate))
+    })
+}
+
+fn labels(cluster: &Cluster) -> Vec<(&'static str, String)> {
+    vec![("upstream", cluster.about.name.clone())]
+}
