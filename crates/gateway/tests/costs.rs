@@ -32,7 +32,7 @@ async fn only_failed_attempts_count() {
 async fn so_many_failed_attempts_lock_out() {
     let echo = Echo::start().await;
     let policy = "[{ name: logins, key: [ip], limits: [2/second], algorithm: sliding-log, \
-                  block_for: 1h, on_denied: { status: 403 }, cost: { response_status: [401] } }]";
+                  block_for: 1h, denied: { status: 403 }, cost: { response_status: [401] } }]";
     let front = front(echo.address, policy).await;
     for status in [401, 200, 200, 200, 401] {
         assert_eq!(front.get(&format!("/login?status={status}")).await.status, status);
