@@ -1,6 +1,7 @@
 -- A key of its own, and some identical requests for it.
 local function settle_alone(key, rule)
-  local it, at, cost, rest = algorithm(rule[1]), now + (phases[key] or 0), rule[6], rule[7]
+  local it, cost, rest = algorithm(rule[1]), rule[6], rule[7]
+  local at = now + (phases and phases[key] or 0)
   local value, takes = found[key], cost > 0 or rest > 0
   local a, b, c = read(it, rule, value)
   if not a then
@@ -8,7 +9,7 @@ local function settle_alone(key, rule)
     return
   end
   local stale, changed = false, false
-  for _ = 1, times[key] or 1 do
+  for _ = 1, times and times[key] or 1 do
     if it.tell then
       local has_changed
       has_changed, a, b, c = it.tell(told, rule, at, a, b, c, cost)

@@ -12,7 +12,7 @@ local function settle_connected(count)
 
   for key = count + 1, #KEYS do
     local it = rules[keys[key - count]]
-    raw[key], rule[key], at[key] = found[key], it, now + (phases[key] or 0)
+    raw[key], rule[key], at[key] = found[key], it, now + (phases and phases[key] or 0)
     by[key] = algorithm(it[1])
     first[key], second[key], third[key] = read(by[key], it, raw[key])
     if by[key].tell then found[key] = TOLD end

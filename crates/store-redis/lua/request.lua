@@ -3,21 +3,10 @@
 --
 -- ARGV[1] is packed: the rules, each with a cost; for each rule, how many unconnected keys use it,
 -- which come first; how many requests each of those has, if one has several; how far the time of
--- keys runs ahead, if it does; the rules of the other keys; and what is asked of those.
-local rules, runs, times, phases, keys, requests = unpack(cmsgpack.unpack(ARGV[1]))
+-- keys runs ahead, if it does; the rules of the other keys, and what is asked of those, if there
+-- are any.
+local rules, runs, times, phases, keys, requests = cmsgpack.unpack(ARGV[1])
 -- Each key's state as it was found. Or in its place: the value is not one of ours; its verdicts are
 -- reported one by one; or something else was there when it was written.
 local found = {}
 local DAMAGED, TOLD, OCCUPIED = 1, 2, 3
-
--- The state of keys from `first` to `last`.
-local function look(first, last)
-  local values = call('MGET', unpack(KEYS, first, last))
-  for i = 1, #values do found[first + i - 1] = values[i] end
-end
-
--- Keys that need more than a swift loop, each followed by its rule.
-local left = {}
-local function leave(key, rule)
-  left[#left + 1], left[#left + 2] = key, rule
-end

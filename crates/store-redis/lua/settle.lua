@@ -1,6 +1,23 @@
 -- Decides what is left, and returns the answer.
-for i = 1, #left, 2 do settle_alone(left[i], left[i + 1]) end
-if #requests > 0 then
+
+-- The states of the keys from `first` to `last`.
+local function look(first, last)
+  local values = call('MGET', unpack(KEYS, first, last))
+  for i = 1, #values do found[first + i - 1] = values[i] end
+end
+
+-- Neighbours are looked at together.
+local first
+for i = 1, leaving, 2 do
+  first = first or left[i]
+  if left[i + 2] ~= left[i] + 1 then
+    look(first, left[i])
+    first = nil
+  end
+end
+for i = 1, leaving, 2 do settle_alone(left[i], left[i + 1]) end
+
+if requests then
   look(count + 1, #KEYS)
   settle_connected(count)
 end

@@ -1,20 +1,125 @@
--- The keys that nothing connects, handled by loops that know the ordinary case and do only that.
--- What they leave over is for the full algorithms; if they leave nothing, those are not even
--- created.
-local swift = { swift_fixed_window, swift_sliding_window, [4] = swift_token_bucket }
+-- The keys that nothing connects. For each rule there is a loop that knows the ordinary case and
+-- does only that. It leaves the rest to the full algorithms; if it leaves nothing, those are not
+-- even created. There is no function here for the same reason: creating one takes as long as
+-- deciding a request.
 
-local count = 0
+-- How many keys there are, and those that are left, each followed by its rule.
+local count, left, leaving = 0, {}, 0
+
 for i = 1, #rules do
-  local rule, first = rules[i], count + 1
-  count = count + runs[i]
-  local loop = rule[6] + rule[7] > 0 and #phases == 0 and swift[rule[1]]
-  if count >= first and not (loop and loop(rule, first, count)) then
-    look(first, count)
-    for key = first, count do leave(key, rule) end
+  local rule = rules[i]
+  local kind, limit, window, scale, cost = rule[1], rule[2], rule[3], rule[4], rule[6]
+  local first, last = count + 1, count + runs[i]
+  count = last
+  -- None, times of their own, or a peek.
+  if last < first or phases or cost + rule[7] == 0 then kind = nil end
+
+  -- A fixed window: counts requests, and checks the result. Not for a calendar, for denied requests
+  -- that count, or for counts that could run into the window's index.
+  if kind == 1 and #rule == 7 and rule[5] == 0 and limit < scale then
+    local index = floor(now / window) + 1
+    local none, one = index * scale, format('%.0f', cost)
+    local full, sum = none + limit, cost
+    for key = first, last do
+      local name = KEYS[key]
+      if times then sum = cost * times[key] end
+      local number = sum <= limit and pcall('INCRBY', name, sum == cost and one or sum)
+      if type(number) ~= 'number' then
+        left[leaving + 1], left[leaving + 2], leaving = key, rule, leaving + 2
+      elseif number >= none + sum and number <= full then
+        found[key] = number - sum
+      elseif number == sum then
+        keep(name, true, format('%.0f', none + sum), index * window - now)
+        found[key] = false
+      elseif number < none + sum or number >= none + scale then
+        call('INCRBY', name, -sum)
+        left[leaving + 1], left[leaving + 2], leaving = key, rule, leaving + 2
+      else
+        call('INCRBY', name, -min(sum, ceil((number - full) / cost) * cost))
+        found[key] = number - sum
+      end
+    end
+
+  -- A sliding window: the same. Counts that do not fit into the integer are left.
+  elseif kind == 2 then
+    local most = min(limit, scale - 1)
+    local final = floor(now / window) * window + 2 * window
+    local ahead, square, one, sum = final - window - now, scale * scale, format('%.0f', cost), cost
+    local none = final / window * square
+    for key = first, last do
+      local name, done = KEYS[key], false
+      if times then sum = cost * times[key] end
+      local number = sum <= most and pcall('INCRBY', name, sum == cost and one or sum)
+      if type(number) == 'number' then
+        local before = number - sum
+        local current, previous = before % scale, 0
+        if before >= none then
+          previous = (before - none - current) / scale
+        elseif before >= none - square then
+          previous, current = current, 0
+        else
+          current = 0
+        end
+        local room, share = limit - current - sum, previous * ahead
+        -- One of ours, neither from the future nor overflowed.
+        done = (before == 0 or before >= square) and previous < scale and current + sum < scale
+          and share <= LARGEST
+        -- Past the largest number the right side is not exact, but exact enough.
+        local fits = room >= 0 and share <= room * window
+        done = done and (fits or sum == cost)
+        if not (done and fits) then
+          call('INCRBY', name, -sum)
+        elseif before < none then
+          keep(name, true, format('%.0f', none + previous * scale + sum), final - now)
+        end
+        found[key] = before > 0 and before
+      end
+      if not done then
+        left[leaving + 1], left[leaving + 2], leaving = key, rule, leaving + 2
+      end
+    end
+
+  -- A bucket that is new, or has small numbers and an unchanged rate, and one request to it.
+  elseif kind == 4 then
+    local rate, most, most_rest, cost_rest = limit, window, scale, rule[7]
+    local it, cells = bucket(), {}
+    local values = call('MGET', unpack(KEYS, first, last))
+    for key = first, last do
+      local raw, done = values[key - first + 1], false
+      found[key] = raw
+      if (not raw or #raw == 11) and (not times or times[key] == 1) then
+        local head, low, rest, its_rate = 0, 0, 0, rate
+        if raw then head, low, rest, its_rate = parse('>BI6I2I2', raw) end
+        local full_at = head % BEFORE * HIGH + low
+        local micros = full_at - now
+        if its_rate == rate and (micros < most or (micros == most and rest <= most_rest)) then
+          if micros < 0 then micros, rest = 0, 0 end
+          micros, rest = micros + cost, rest + cost_rest
+          if rest >= rate then micros, rest = micros + 1, rest - rate end
+          local later, cell = now + micros, cells[head] or it.step(floor(head / BEFORE))
+          cells[head] = cell
+          if micros > most or (micros == most and rest > most_rest) then
+            done = true
+          elseif head < BEFORE or later - later % cell > full_at or low + later - full_at >= HIGH then
+            done = it.keep(KEYS[key], rule, now, raw, later, rest, rate)
+          else
+            done = call('SETRANGE', KEYS[key], '0', pack('>BI6I2', head, low + later - full_at, rest))
+          end
+        end
+      end
+      if not done then
+        left[leaving + 1], left[leaving + 2], leaving = key, rule, leaving + 2
+      end
+    end
+
+  else
+    for key = first, last do
+      left[leaving + 1], left[leaving + 2], leaving = key, rule, leaving + 2
+    end
   end
 end
 
-if #left == 0 and count == #KEYS then
+if leaving == 0 and count == #KEYS then
   found[count + 1] = now
   return found
 end

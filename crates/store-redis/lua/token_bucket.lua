@@ -5,10 +5,10 @@
 -- A cost comes as the microseconds and the remainder that it takes to refill. Debts are compared and
 -- added as such pairs, so nothing here is multiplied, divided or rounded.
 local function token_bucket()
-  local it = {}
+  local it, stored = {}, bucket()
 
   function it.read(_, raw)
-    local format = SHORT[#raw]
+    local format = stored.SHORT[#raw]
     if not format then return unpack_three(raw) end
     local head, low, rest, rate = parse(format, raw)
     return head % BEFORE * HIGH + low, rest, rate
@@ -80,20 +80,20 @@ local function token_bucket()
 
   -- What the time to live of a state was rounded to, if that is still long enough.
   local function lasting(raw, full_at)
-    if not raw or not SHORT[#raw] then return nil end
+    if not raw or not stored.SHORT[#raw] then return nil end
     local head, low = parse('>BI6', raw)
     local round = floor(head / BEFORE)
-    local cell = step(round)
+    local cell = stored.step(round)
     if round > 0 and floor(full_at / cell) * cell <= head % BEFORE * HIGH + low then return round end
   end
 
   function it.write(key, rule, now, raw, full_at, rest, rate)
     local round = lasting(raw, full_at)
     if round then
-      local state = packed_bucket(round, full_at, rest, rate)
+      local state = stored.packed(round, full_at, rest, rate)
       if #state == #raw then return call('SETRANGE', key, '0', state) end
     end
-    return keep_bucket(key, rule, now, raw, full_at, rest, rate)
+    return stored.keep(key, rule, now, raw, full_at, rest, rate)
   end
 
   return it

@@ -16,6 +16,11 @@ pub(crate) fn list(out: &mut Vec<u8>, length: usize) {
     }
 }
 
+/// In place of a list.
+pub(crate) fn nothing(out: &mut Vec<u8>) {
+    out.push(0xc0);
+}
+
 /// A number below 2^53: anything larger would not arrive exactly.
 pub(crate) fn number(out: &mut Vec<u8>, number: u64) {
     match number {

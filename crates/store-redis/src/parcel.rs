@@ -1,7 +1,7 @@
 //! A call: what is sent, and what the answer means.
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::{Limit, Timestamp};
+use tidegate_core::{Limit, Span, Timestamp};
 use tidegate_store::{StoreError, StoreErrorKind};
 
 use crate::batch::{Answer, Ask, Batch, Crowd, Entry, Item};
@@ -81,7 +81,6 @@ impl Parcel {
     /// The script's first argument; see `request.lua`.
     pub(crate) fn argument(&self, now: Timestamp) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + 8 * self.batch.crowds.len());
-        pack::list(&mut out, 6);
         pack::list(&mut out, self.batch.prices.len());
         for (limit, cost) in &self.batch.prices {
             rule::write(&mut out, limit, *cost, now);
@@ -89,8 +88,7 @@ impl Parcel {
         self.write_runs(&mut out);
         self.write_phases(&mut out);
         let connected = self.entries().filter(|entry| entry.connected);
-        pack::list(&mut out, connected.clone().count());
-        connected.for_each(|entry| pack::number(&mut out, entry.price as u64 + 1));
+        write_unless_empty(&mut out, connected.map(|entry| entry.price as u64 + 1));
         self.write_requests(&mut out);
         out
     }
@@ -104,17 +102,14 @@ impl Parcel {
         pack::list(out, runs.len());
         runs.into_iter().for_each(|run| pack::number(out, run));
         let several = alone.clone().any(|entry| entry.times > 1);
-        let times = alone.filter(|_| several).map(|entry| entry.times);
-        pack::list(out, times.clone().count());
-        times.for_each(|times| pack::number(out, times));
+        write_unless_empty(out, alone.filter(|_| several).map(|entry| entry.times));
     }
 
     /// Nearly always, none has one.
     fn write_phases(&self, out: &mut Vec<u8>) {
         let staggered = self.batch.keys.iter().any(|entry| !entry.phase.is_zero());
         let phases = self.entries().filter(|_| staggered).map(|entry| entry.phase);
-        pack::list(out, phases.clone().count());
-        phases.for_each(|phase| pack::number(out, phase.as_micros()));
+        write_unless_empty(out, phases.map(Span::as_micros));
     }
 
     fn write_requests(&self, out: &mut Vec<u8>) {
@@ -124,8 +119,10 @@ impl Parcel {
                 count += self.write_request(&crowd.ask, &mut requests);
             }
         }
-        pack::list(out, count);
-        out.append(&mut requests);
+        if count > 0 {
+            pack::list(out, count);
+            out.append(&mut requests);
+        }
     }
 
     /// Writes one request, and returns how many numbers that took; see `connected.lua`.
@@ -182,6 +179,17 @@ impl Parcel {
     /// Every request, in order.
     fn each(&self) -> impl Iterator<Item = &Ask> {
         self.crowds().iter().flat_map(|crowd| std::iter::repeat_n(&crowd.ask, crowd.size))
+    }
+}
+
+/// A list that need not be created in Redis if it has nothing in it.
+fn write_unless_empty(out: &mut Vec<u8>, numbers: impl Iterator<Item = u64> + Clone) {
+    match numbers.clone().count() {
+        0 => pack::nothing(out),
+        length => {
+            pack::list(out, length);
+            numbers.for_each(|number| pack::number(out, number));
+        }
     }
 }
 
