@@ -74,6 +74,7 @@ pub enum LegacyHeaders {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     pub(crate) store: Option<String>,
+    pub(crate) store_deadline: Option<Span>,
     pub(crate) key_format: Option<KeyTemplate>,
     pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) legacy_headers: Option<LegacyHeaders>,
@@ -84,6 +85,14 @@ impl Settings {
     /// Where counters live: `memory`, or the address of a Redis. May hold a password.
     pub fn store(&self) -> Option<&str> {
         self.store.as_deref()
+    }
+
+    /// How long limits wait for the store that belong to no policy (`defaults.store_deadline`).
+    pub const fn store_deadline(&self) -> Span {
+        match self.store_deadline {
+            Some(deadline) => deadline,
+            None => DEFAULT_DEADLINE,
+        }
     }
 
     /// The template of keys in a store.

@@ -42,6 +42,19 @@ impl<S: Store> Store for PerWorker<S> {
         self.own().settle(charges, out).await
     }
 
+    async fn settle_within(
+        &self,
+        charges: &[Charge<'_>],
+        out: &mut Verdicts,
+        patience: Span,
+    ) -> Result<bool, StoreError> {
+        self.own().settle_within(charges, out, patience).await
+    }
+
+    fn settles_in_steps(&self) -> bool {
+        self.others.settles_in_steps()
+    }
+
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         self.own().refund(charge).await
     }

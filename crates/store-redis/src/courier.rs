@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tidegate_core::{Fingerprint, Timestamp};
 use tidegate_store::{Clock, StoreError, StoreErrorKind, SystemClock, Usage};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::batch::{Answer, Ask, Batch, Crowd};
 use crate::breaker::Breaker;
+use crate::deadline::Deadline;
 use crate::link::{Call, Failure, Link, Reply};
 use crate::naming::Naming;
 use crate::parcel::Parcel;
@@ -26,6 +27,7 @@ pub(crate) struct Courier {
     /// affects nobody whose counters are elsewhere.
     breakers: Box<[Breaker]>,
     naming: Arc<Naming>,
+    deadline: Arc<Deadline>,
     /// Tells roughly which month it is.
     wall: SystemClock,
     /// The time to decide by, in microseconds, if it is not Redis's.
@@ -39,13 +41,18 @@ const LAST_PROBE: Duration = Duration::from_millis(500);
 const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 
 impl Courier {
-    pub(crate) fn new(builder: &RedisStoreBuilder, naming: Arc<Naming>) -> Arc<Self> {
+    pub(crate) fn new(
+        builder: &RedisStoreBuilder,
+        naming: Arc<Naming>,
+        deadline: Arc<Deadline>,
+    ) -> Arc<Self> {
         let link = Link::new(builder.config.clone());
         let breakers = if link.is_cluster() { BREAKERS_ON_A_CLUSTER } else { 1 };
         Arc::new(Self {
             link,
             breakers: (0..breakers).map(|_| Breaker::new()).collect(),
             naming,
+            deadline,
             wall: SystemClock::new(),
             clock_in_hand: builder.clock_in_hand.then(AtomicU64::default),
         })
@@ -134,12 +141,15 @@ impl Courier {
         }
     }
 
-    /// Whether Redis decides again: makes a decision about nobody, at the place that failed.
+    /// Whether Redis decides again, and in time: makes a decision about nobody, at the place that
+    /// failed. An answer that comes late does not count, or callers would find out by waiting.
     async fn probe(&self, place: Place) -> bool {
         let mut batch = Batch::default();
         self.naming.probe(place.subject).into_iter().for_each(|ask| batch.add(Crowd::of_one(ask)));
         let call = self.call(&batch.seal());
-        matches!(timeout(PROBE_TIMEOUT, self.link.run(place.slot, 0, &call)).await, Ok(Ok(_)))
+        let began = Instant::now();
+        let answer = timeout(PROBE_TIMEOUT, self.link.run(place.slot, 0, &call)).await;
+        matches!(answer, Ok(Ok(_))) && began.elapsed() <= self.deadline.get()
     }
 
     fn call(&self, parcel: &Parcel) -> Call {

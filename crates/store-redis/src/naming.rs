@@ -44,6 +44,11 @@ impl Naming {
         charge.key_format().map_or(self.format.is_none(), str::is_empty)
     }
 
+    /// Whether any counter is known to be another limiter's too.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.format.is_some() || !self.given.lock().is_empty()
+    }
+
     /// How another limiter names a charge's key; `None` if we name it.
     fn format_of(&self, charge: &Charge<'_>) -> Result<Option<Arc<KeyFormat>>, StoreError> {
         match charge.key_format() {

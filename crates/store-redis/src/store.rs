@@ -1,14 +1,17 @@
 //! Counters in Redis.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use smallvec::SmallVec;
-use tidegate_core::Verdict;
-use tidegate_core::{Charge, Cost, Fingerprint, Span, Timestamp};
+use tidegate_core::{Charge, Fingerprint, Span, Timestamp};
 use tidegate_store::{Store, StoreError, StoreErrorKind, Usage, Verdicts};
 use tokio::time::timeout;
 
-use crate::batch::{Answer, Ask, Item, Items};
+use crate::apart::{
+    self,
+    Places::{Apart, Together},
+};
+use crate::batch::{Answer, Ask};
 use crate::courier::{Courier, Place};
 use crate::deadline::Deadline;
 use crate::key::KeyName;
@@ -47,8 +50,8 @@ impl RedisStore {
     pub(crate) fn new(builder: RedisStoreBuilder) -> Self {
         let lanes = builder.config.connections.max(1);
         let naming = Arc::new(Naming::new(&builder));
-        let courier = Courier::new(&builder, naming.clone());
         let deadline = Deadline::new(builder.deadline);
+        let courier = Courier::new(&builder, naming.clone(), deadline.clone());
         let queues = |ways: Vec<Vec<usize>>| {
             let most = builder.max_waiting / ways.len();
             let queue = |lanes| Queue::new(courier.clone(), lanes, most, deadline.clone());
@@ -101,23 +104,28 @@ impl RedisStore {
         self.naming.key_name(charge).as_bytes().to_vec()
     }
 
-    /// Asks within the deadline, whatever happens.
-    fn ask(&self, ask: Ask) -> impl Future<Output = Answer> + Send {
+    /// Asks, and waits for the answer no longer than this, whatever happens.
+    pub(crate) fn ask(&self, ask: Ask, patience: Duration) -> impl Future<Output = Answer> + Send {
         let place = self.courier.place(&ask);
-        let counter = ask.items().first().map_or(Fingerprint::NONE, |item| item.counter);
-        let queue = queue(if ask.is_plain() { &self.plain_queues } else { &self.queues }, counter);
+        let queue = self.queue_of(&ask);
         let is_open = self.courier.is_open(place.slot);
-        self.answer(if is_open { Err(unasked()) } else { Ok(queue.ask(ask)) }, place, queue)
+        let asked = if is_open { Err(unasked()) } else { Ok(queue.ask(ask)) };
+        self.answer(asked, place, queue, patience)
     }
 
     /// The same for a charge that another caller is already waiting for, in the same way.
-    fn join(&self, charge: &Charge<'_>) -> Option<impl Future<Output = Answer> + Send> {
+    fn join(
+        &self,
+        charge: &Charge<'_>,
+        patience: Duration,
+    ) -> Option<impl Future<Output = Answer> + Send> {
         if self.courier.is_cluster() || self.courier.is_open(0) || !self.naming.is_ours(charge) {
             return None;
         }
         let queue = queue(&self.queues, charge.counter());
         let asked = queue.join(charge)?;
-        Some(self.answer(Ok(asked), Place { slot: 0, subject: charge.subject() }, queue))
+        let place = Place { slot: 0, subject: charge.subject() };
+        Some(self.answer(Ok(asked), place, queue, patience))
     }
 
     fn answer(
@@ -125,64 +133,38 @@ impl RedisStore {
         asked: Result<Asked, StoreError>,
         place: Place,
         queue: &Queue<Arc<Courier>>,
+        patience: Duration,
     ) -> impl Future<Output = Answer> + Send {
-        let asked = asked.map(|asked| timeout(self.deadline.get(), asked));
-        async move { asked?.await.unwrap_or_else(|_| Err(self.timed_out(place, queue))) }
+        let asked = asked.map(|asked| timeout(patience, asked));
+        async move { asked?.await.unwrap_or_else(|_| Err(self.timed_out(place, queue, patience))) }
     }
 
     #[cold]
-    fn timed_out(&self, place: Place, queue: &Queue<Arc<Courier>>) -> StoreError {
+    fn timed_out(
+        &self,
+        place: Place,
+        queue: &Queue<Arc<Courier>>,
+        patience: Duration,
+    ) -> StoreError {
         // It left after it was requested, so it has been under way for less than that.
-        let late = queue.overdue(self.deadline.get() / 2);
+        let late = queue.overdue(patience / 2);
         self.courier.timed_out(place, &late);
-        let message = format!("no answer within {:?}", self.deadline.get());
-        StoreError::new(StoreErrorKind::Timeout, message)
+        StoreError::new(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
     }
 
-    /// Charges that are stored in different places, on a Cluster or because only some are shared
-    /// with another limiter: one place after the other. If one denies, what was taken from the
-    /// others is given back.
-    ///
-    /// Between taking and giving back, others see too little left: at most one request's cost for
-    /// each such request under way. Nobody ever sees too much.
-    async fn settle_apart(&self, groups: Groups, out: &mut Verdicts) -> Result<bool, StoreError> {
-        let first = out.len();
-        let total: usize = groups.iter().map(|(_, items)| items.len()).sum();
-        out.resize(first + total, UNKNOWN);
-        let mut paid: Vec<Item> = Vec::new();
-        let mut passes = true;
-        for (places, mut items) in groups {
-            if !passes {
-                items.iter_mut().for_each(|item| item.cost = Cost::PEEK);
-            }
-            let asked = items.clone();
-            let (group_passes, verdicts) = match self.ask(Ask::Settle(items)).await {
-                Ok(answer) => answer,
-                Err(error) => {
-                    self.give_back(paid).await;
-                    return Err(error);
-                }
-            };
-            for (place, verdict) in places.iter().zip(&verdicts) {
-                out[first + place] = *verdict;
-            }
-            if passes && group_passes {
-                let taken = asked.into_iter().zip(&verdicts);
-                paid.extend(taken.filter(|(_, verdict)| verdict.allowed).map(|(item, _)| item));
-            }
-            passes &= group_passes;
-        }
-        if !passes {
-            self.give_back(paid).await;
-        }
-        Ok(passes)
+    /// Leaves a request that nobody waits for: its answer changes nothing for anyone.
+    pub(crate) fn leave(&self, ask: Ask) -> Option<Asked> {
+        let is_open = self.courier.is_open(self.courier.place(&ask).slot);
+        (!is_open).then(|| self.queue_of(&ask).ask(ask))
     }
 
-    async fn give_back(&self, paid: Vec<Item>) {
-        for item in paid.into_iter().filter(|item| !item.cost.is_peek()) {
-            // A refund that fails errs on the strict side.
-            let _ = self.ask(Ask::Refund(item)).await;
-        }
+    fn queue_of(&self, ask: &Ask) -> &Arc<Queue<Arc<Courier>>> {
+        let counter = ask.items().first().map_or(Fingerprint::NONE, |item| item.counter);
+        queue(if ask.is_plain() { &self.plain_queues } else { &self.queues }, counter)
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline.get()
     }
 }
 
@@ -201,69 +183,34 @@ fn unasked() -> StoreError {
     )
 }
 
-/// A placeholder until the verdict is there.
-const UNKNOWN: Verdict =
-    Verdict { allowed: false, limit: 0, remaining: 0, retry_after: None, reset_after: Span::ZERO };
-
 /// Calls under way on one connection if each carries little: on a Cluster one slot's keys, with a
 /// key format one request.
 const FLIGHTS_OF_FEW: usize = 256;
 
-/// Charges grouped by where they are stored, with their positions in the request.
-type Groups = Vec<(Vec<usize>, Items)>;
-
-/// Whether only some are shared with another limiter.
-fn are_mixed(items: &Items) -> bool {
-    let is_shared = |item: &Item| item.plain.is_some();
-    items.iter().any(is_shared) && !items.iter().all(is_shared)
-}
-
-fn by_place(items: Items, on_a_cluster: bool) -> Groups {
-    let mut groups: Vec<((u16, bool), Vec<usize>, Items)> = Vec::new();
-    for (number, item) in items.into_iter().enumerate() {
-        let slot = if on_a_cluster { item.key.slot() } else { 0 };
-        let place = (slot, item.plain.is_some());
-        match groups.iter_mut().find(|(other, ..)| *other == place) {
-            Some((_, numbers, items)) => {
-                numbers.push(number);
-                items.push(item);
-            }
-            None => groups.push((place, vec![number], SmallVec::from_iter([item]))),
-        }
-    }
-    groups.into_iter().map(|(_, numbers, items)| (numbers, items)).collect()
-}
-
 impl Store for RedisStore {
     async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        if let [charge] = charges
-            && let Some(answer) = self.join(charge)
-        {
-            let (passes, verdicts) = answer.await?;
-            out.extend(verdicts);
-            return Ok(passes);
-        }
-        let items = self.naming.items(charges)?;
-        if items.is_empty() {
-            return Ok(true);
-        }
-        if items.len() > 1 && (self.courier.is_cluster() || are_mixed(&items)) {
-            let mut groups = by_place(items, self.courier.is_cluster());
-            if groups.len() > 1 {
-                return Box::pin(self.settle_apart(groups, out)).await;
-            }
-            let items = groups.pop().map(|(_, items)| items).unwrap_or_default();
-            return self.settle_together(items, out).await;
-        }
-        self.settle_together(items, out).await
+        self.settle_by(charges, out, self.deadline()).await
+    }
+
+    async fn settle_within(
+        &self,
+        charges: &[Charge<'_>],
+        out: &mut Verdicts,
+        patience: Span,
+    ) -> Result<bool, StoreError> {
+        self.settle_by(charges, out, self.deadline().min(patience.into())).await
+    }
+
+    fn settles_in_steps(&self) -> bool {
+        self.courier.is_cluster() || self.naming.is_shared()
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.ask(Ask::Refund(self.naming.item(charge)?)).await.map(|_| ())
+        self.ask(Ask::Refund(self.naming.item(charge)?), self.deadline()).await.map(|_| ())
     }
 
     async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.ask(Ask::Reset(self.naming.item(charge)?)).await.map(|_| ())
+        self.ask(Ask::Reset(self.naming.item(charge)?), self.deadline()).await.map(|_| ())
     }
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
@@ -284,8 +231,30 @@ impl Store for RedisStore {
 }
 
 impl RedisStore {
-    async fn settle_together(&self, items: Items, out: &mut Verdicts) -> Result<bool, StoreError> {
-        let (passes, verdicts) = self.ask(Ask::Settle(items)).await?;
+    async fn settle_by(
+        &self,
+        charges: &[Charge<'_>],
+        out: &mut Verdicts,
+        patience: Duration,
+    ) -> Result<bool, StoreError> {
+        if let [charge] = charges
+            && let Some(answer) = self.join(charge, patience)
+        {
+            let (passes, verdicts) = answer.await?;
+            out.extend(verdicts);
+            return Ok(passes);
+        }
+        let mut items = self.naming.items(charges)?;
+        if items.is_empty() {
+            return Ok(true);
+        }
+        if items.len() > 1 && (self.courier.is_cluster() || apart::are_mixed(&items)) {
+            match apart::by_place(items, self.courier.is_cluster()) {
+                Together(all) => items = all,
+                Apart(groups) => return Box::pin(self.settle_apart(groups, out, patience)).await,
+            }
+        }
+        let (passes, verdicts) = self.ask(Ask::Settle(items), patience).await?;
         out.extend(verdicts);
         Ok(passes)
     }

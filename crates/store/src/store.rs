@@ -32,6 +32,25 @@ pub trait Store: Send + Sync {
         out: &mut Verdicts,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
+    /// [`settle`](Store::settle) for a caller who waits no longer than `patience`, however long the
+    /// store would. Stores that have to wait must give up by then, with an error of kind
+    /// [`Timeout`](crate::StoreErrorKind::Timeout), and treat it as any other missed deadline.
+    fn settle_within(
+        &self,
+        charges: &[Charge<'_>],
+        out: &mut Verdicts,
+        patience: Span,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        let _ = patience;
+        self.settle(charges, out)
+    }
+
+    /// Whether several counters may be asked one after the other. What was taken from the first is
+    /// then given back if a later one denies, and in between it looks used.
+    fn settles_in_steps(&self) -> bool {
+        false
+    }
+
     /// [`settle`](Store::settle) for a caller that cannot wait. `None` if the answer would take a
     /// while: then nothing was done, and the caller should use `settle`.
     fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
@@ -104,6 +123,19 @@ pub trait LocalStore: Store {
 impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
     async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
         (**self).settle(charges, out).await
+    }
+
+    async fn settle_within(
+        &self,
+        charges: &[Charge<'_>],
+        out: &mut Verdicts,
+        patience: Span,
+    ) -> Result<bool, StoreError> {
+        (**self).settle_within(charges, out, patience).await
+    }
+
+    fn settles_in_steps(&self) -> bool {
+        (**self).settles_in_steps()
     }
 
     fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {

@@ -132,6 +132,19 @@ async fn a_cost_that_never_fits_blocks_nobody() {
 }
 
 #[tokio::test]
+async fn a_store_that_is_away_is_asked_once_for_a_decision() {
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let store = Remote::new(&clock);
+    let limiter = limiter(store.clone());
+    store.is_away.store(true, Ordering::SeqCst);
+    for requests in 1..=4 {
+        // The third is denied, and blocked.
+        let _ = limiter.check(&[("user", "mallory")], Cost::ONE).await;
+        assert_eq!(store.asked.load(Ordering::SeqCst), requests);
+    }
+}
+
+#[tokio::test]
 async fn who_is_blocked_does_not_reach_the_store_again_and_again() {
     let clock = ManualClock::at(Timestamp::from_secs(1_000));
     let store = Remote::new(&clock);

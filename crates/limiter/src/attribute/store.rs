@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
-use tidegate_core::Charge;
+use tidegate_core::{Charge, Span};
 use tidegate_store::{MemoryStore, Store, StoreError, Verdicts};
 
 use super::blocking::InBackground;
@@ -57,6 +57,19 @@ impl Store for AnyStore {
         self.answer(self.store.settle(charges, out)).await
     }
 
+    async fn settle_within(
+        &self,
+        charges: &[Charge<'_>],
+        out: &mut Verdicts,
+        patience: Span,
+    ) -> Result<bool, StoreError> {
+        self.answer(self.store.settle_within(charges, out, patience)).await
+    }
+
+    fn settles_in_steps(&self) -> bool {
+        self.store.settles_in_steps()
+    }
+
     fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
         self.store.settle_at_once(charges, out)
     }
@@ -79,6 +92,13 @@ type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send +
 /// [`Store`], with futures that have a size.
 trait ErasedStore: Send + Sync {
     fn settle<'a>(&'a self, charges: &'a [Charge<'a>], out: &'a mut Verdicts) -> Answer<'a, bool>;
+    fn settle_within<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        out: &'a mut Verdicts,
+        patience: Span,
+    ) -> Answer<'a, bool>;
+    fn settles_in_steps(&self) -> bool;
     fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool>;
     fn refund<'a>(&'a self, charge: &'a Charge<'a>) -> Answer<'a, ()>;
     fn reset<'a>(&'a self, charge: &'a Charge<'a>) -> Answer<'a, ()>;
@@ -88,6 +108,19 @@ trait ErasedStore: Send + Sync {
 impl<S: Store> ErasedStore for S {
     fn settle<'a>(&'a self, charges: &'a [Charge<'a>], out: &'a mut Verdicts) -> Answer<'a, bool> {
         Box::pin(Store::settle(self, charges, out))
+    }
+
+    fn settle_within<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        out: &'a mut Verdicts,
+        patience: Span,
+    ) -> Answer<'a, bool> {
+        Box::pin(Store::settle_within(self, charges, out, patience))
+    }
+
+    fn settles_in_steps(&self) -> bool {
+        Store::settles_in_steps(self)
     }
 
     fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {

@@ -55,3 +55,15 @@ pub(crate) struct Moment {
     pub(crate) at: Timestamp,
     pub(super) stamp: u64,
 }
+
+impl Moment {
+    /// Whether nothing was given back since an earlier one.
+    pub(crate) const fn is_after_no_refund(self, earlier: Self) -> bool {
+        self.stamp == earlier.stamp
+    }
+
+    /// What had been given back by now, at an earlier time.
+    pub(crate) const fn at_the_time_of(self, earlier: Self) -> Self {
+        Self { at: earlier.at, ..self }
+    }
+}

@@ -167,16 +167,21 @@ impl<S: Store> Gate<S> {
         }
     }
 
+    /// Asks a store that keeps the deadline, so that it knows of every one that was missed; and does
+    /// not rely on that.
     async fn ask_within(
         &self,
         charges: &[Charge<'_>],
         deadline: Option<Span>,
     ) -> Result<Decision, StoreError> {
         let Some(deadline) = deadline else { return self.ask(charges).await };
-        timeout(deadline.into(), self.ask(charges)).await.unwrap_or_else(|_| {
+        let mut verdicts = Verdicts::new();
+        let asked = self.store.settle_within(charges, &mut verdicts, deadline);
+        let allowed = timeout((deadline + LENIENCE).into(), asked).await.unwrap_or_else(|_| {
             let message = format!("no answer within {deadline}");
             Err(StoreError::new(StoreErrorKind::Timeout, message))
-        })
+        })?;
+        Ok(decided(charges, allowed, Source::Store, verdicts))
     }
 
     /// The verdicts, if these charges are known to be denied; and the moment, for
@@ -208,15 +213,37 @@ impl<S: Store> Gate<S> {
         asked: Moment,
     ) {
         if !decision.is_allowed() {
+            let asked = self.passed_by(denials, charges, decision, asked);
             denials.remember(charges, decision.all_verdicts(), asked);
         }
         self.fallback.saw(charges, decision.all_verdicts(), asked.at);
     }
 
+    /// Counters that let a request pass which another denied may have given and got back: whoever was
+    /// denied in between would be let in now. Returns when that was asked which is still true.
+    fn passed_by(
+        &self,
+        denials: &DenyCache,
+        charges: &[Charge<'_>],
+        decision: &Decision,
+        asked: Moment,
+    ) -> Moment {
+        if charges.len() < 2 || !self.store.settles_in_steps() {
+            return asked;
+        }
+        let is_current = denials.moment(charges).is_after_no_refund(asked);
+        let verdicts = charges.iter().zip(decision.verdicts());
+        for (charge, _) in verdicts.filter(|(_, verdict)| verdict.allowed) {
+            denials.forget(charge);
+        }
+        let now = denials.moment(charges);
+        if is_current { now.at_the_time_of(asked) } else { asked }
+    }
+
     /// The only place that knows what a failed store means. Each policy has its own answer; one
     /// that is closed denies.
     #[cold]
-    fn without_store(
+    pub(crate) fn without_store(
         &self,
         charges: &[Charge<'_>],
         mode: impl Fn(usize) -> OnStoreError,
@@ -255,6 +282,9 @@ impl<S: Store> Gate<S> {
         })
     }
 }
+
+/// How much longer than it should a store may take before nobody waits for it.
+const LENIENCE: Span = Span::from_millis(2);
 
 fn decided(charges: &[Charge<'_>], allowed: bool, source: Source, verdicts: Verdicts) -> Decision {
     Decision::of_charges(charges, source, |out| {

@@ -5,7 +5,8 @@ use tidegate_core::{Charge, Cost, Fingerprint, Rule, Timestamp, Verdict};
 use tidegate_policy::{Block, OnStoreError, Owed, PlannedPolicy};
 use tidegate_store::{Store, Verdicts};
 
-use super::{PlanLimiter, terms_of};
+use super::PlanLimiter;
+use super::steps::{Steps, mode_of};
 use crate::looked::at_its_cost;
 use crate::{Decision, Source};
 
@@ -78,6 +79,7 @@ impl<S: Store> PlanLimiter<S> {
         &self,
         owed: &Owed<'_>,
         blocks: &[Blocking<'_>],
+        steps: &mut Steps,
     ) -> Option<Decision> {
         // As one denial of all of it, which is remembered like any other.
         let whole: SmallVec<[Charge<'_>; 4]> = blocks
@@ -96,7 +98,7 @@ impl<S: Store> PlanLimiter<S> {
         }
         let mut verdicts = Verdicts::new();
         for block in blocks {
-            verdicts.push(self.look(owed, block).await);
+            verdicts.push(self.look(owed, block, steps).await);
         }
         if verdicts.iter().all(|verdict| verdict.allowed) {
             return None;
@@ -105,7 +107,7 @@ impl<S: Store> PlanLimiter<S> {
         // remembered of it holds for every cost.
         let peeks: SmallVec<[Charge<'_>; 4]> =
             owed.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
-        let looked = self.ask(owed, &peeks).await;
+        let looked = self.step(steps, owed, &peeks, |index| mode_of(owed, index)).await;
         let of_blocks = verdicts.clone();
         // What stands in for the store knows nothing that the store would repeat.
         if looked.source() != Source::Fallback
@@ -118,9 +120,9 @@ impl<S: Store> PlanLimiter<S> {
     }
 
     /// What a block says: denied, until it is over.
-    async fn look(&self, owed: &Owed<'_>, block: &Blocking<'_>) -> Verdict {
+    async fn look(&self, owed: &Owed<'_>, block: &Blocking<'_>, steps: &mut Steps) -> Verdict {
         let charge = [block.charge(Cost::PEEK)];
-        let looked = self.gate.settle(&charge, terms_of(owed), |_| block.mode).await;
+        let looked = self.step(steps, owed, &charge, |_| block.mode).await;
         match looked.verdicts().first() {
             Some(verdict) if verdict.remaining == 0 => {
                 Verdict { allowed: false, retry_after: Some(verdict.reset_after), ..*verdict }
@@ -138,6 +140,7 @@ impl<S: Store> PlanLimiter<S> {
         owed: &Owed<'_>,
         blocks: &[Blocking<'_>],
         mut decision: Decision,
+        steps: &mut Steps,
     ) -> Decision {
         for block in blocks.iter().filter(|block| !block.is_decided_later) {
             let denies = |index: usize| {
@@ -147,7 +150,7 @@ impl<S: Store> PlanLimiter<S> {
                 is_denied && is_meant && block.holds(owed, index)
             };
             if !decision.is_allowed() && (0..owed.charges().len()).any(denies) {
-                self.set(owed, block).await;
+                self.set(owed, block, steps).await;
                 decision = decision.waiting(block.first, block.rule.limit.period());
             }
         }
@@ -163,7 +166,8 @@ impl<S: Store> PlanLimiter<S> {
         }
         let peeks: SmallVec<[Charge<'_>; 4]> =
             owed.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
-        let looked = self.ask(owed, &peeks).await;
+        let mut steps = Steps::begin();
+        let looked = self.step(&mut steps, owed, &peeks, |index| mode_of(owed, index)).await;
         let is_used_up = |index: &usize| {
             let verdict = looked.verdicts().get(*index).filter(|_| looked.counts(*index));
             verdict.is_some_and(|verdict| verdict.remaining == 0)
@@ -171,14 +175,14 @@ impl<S: Store> PlanLimiter<S> {
         for block in &blocks {
             let mut held = (0..owed.charges().len()).filter(|index| block.holds(owed, *index));
             if held.any(|index| is_used_up(&index)) {
-                self.set(owed, block).await;
+                self.set(owed, block, &mut steps).await;
             }
         }
     }
 
-    async fn set(&self, owed: &Owed<'_>, block: &Blocking<'_>) {
+    async fn set(&self, owed: &Owed<'_>, block: &Blocking<'_>, steps: &mut Steps) {
         let charge = [block.charge(Cost::ONE)];
-        let _ = self.gate.settle(&charge, terms_of(owed), |_| block.mode).await;
+        let _ = self.step(steps, owed, &charge, |_| block.mode).await;
     }
 }
 

@@ -1,11 +1,12 @@
 //! The limiter of a plan: many policies, one store, and what each does when the store fails.
 
 mod block;
+mod steps;
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tidegate_core::{Charge, Cost};
+use tidegate_core::{Charge, Cost, Span};
 use tidegate_policy::{
     Amended, Amendment, Attributes, KeyHasher, OnStoreError, Owed, Plan, PlannedPolicy, Precision,
     Problems, Source as Text,
@@ -13,6 +14,7 @@ use tidegate_policy::{
 use tidegate_store::{MemoryStore, Store, StoreError};
 
 use self::block::{Blocking, blocks_of, has_blocks};
+use self::steps::{Steps, mode_of};
 use crate::gate::{Gate, Payee, Terms, denied_unasked};
 use crate::{Decision, Source, StoreReport};
 
@@ -157,11 +159,13 @@ impl<S: Store> PlanLimiter<S> {
         charges: &[Charge<'_>],
         blocks: &[Blocking<'_>],
     ) -> Decision {
-        match self.if_blocked(owed, blocks).await {
+        let mut steps = Steps::begin();
+        match self.if_blocked(owed, blocks, &mut steps).await {
             Some(decision) => decision,
             None => {
-                let decision = self.ask(owed, charges).await;
-                self.block(owed, blocks, decision).await
+                let mode = |index| mode_of(owed, index);
+                let decision = self.step(&mut steps, owed, charges, mode).await;
+                self.block(owed, blocks, decision, &mut steps).await
             }
         }
     }
@@ -180,7 +184,9 @@ impl<S: Store> PlanLimiter<S> {
         if charges.len() > Plan::MAX_CHARGES {
             return denied_unasked(charges, Source::None);
         }
-        self.gate.settle(charges, Terms::default(), |_| on_store_error).await
+        let deadline = Some(self.plan.load().settings().store_deadline());
+        let terms = Terms { deadline, ..Terms::default() };
+        self.gate.settle(charges, terms, |_| on_store_error).await
     }
 
     /// [`settle_charges`](Self::settle_charges) for a caller that cannot wait. `None` if a remote
@@ -276,10 +282,7 @@ impl<S: Store> PlanLimiter<S> {
     }
 
     async fn ask(&self, owed: &Owed<'_>, charges: &[Charge<'_>]) -> Decision {
-        let mode = |index| {
-            owed.policy(index).map_or(OnStoreError::default(), PlannedPolicy::on_store_error)
-        };
-        self.gate.settle(charges, terms_of(owed), mode).await
+        self.gate.settle(charges, terms_of(owed), |index| mode_of(owed, index)).await
     }
 }
 
@@ -305,8 +308,9 @@ fn terms_of(owed: &Owed<'_>) -> Terms {
 
 /// The store waits for as long as the most patient policy wants to.
 fn set_deadline(store: &impl Store, plan: &Plan) {
-    let longest = plan.policies().iter().map(PlannedPolicy::store_deadline).max();
-    longest.into_iter().for_each(|longest| store.set_deadline(longest));
+    let of_policies = plan.policies().iter().map(PlannedPolicy::store_deadline);
+    let longest = of_policies.fold(plan.settings().store_deadline(), Span::max);
+    store.set_deadline(longest);
 }
 
 fn hasher_of(store: &impl Store) -> KeyHasher {

@@ -64,6 +64,7 @@ fn ours(
     let legacy_headers = file.http.legacy_headers.as_ref();
     let settings = Settings {
         store: file.store.as_ref().and_then(|store| choices::store(store, report)),
+        store_deadline: Some(compiler.defaults.store_deadline),
         key_format,
         trusted_proxies: choices::networks(&file.trusted_proxies, report),
         legacy_headers: legacy_headers.and_then(|unit| choices::legacy_headers(unit, report)),

@@ -112,13 +112,13 @@ async fn a_redis_that_answers_too_late_costs_nobody_more_than_the_deadline() {
     let mut waited = 0;
     while start.elapsed() < Duration::from_secs(1) {
         let asked = Instant::now();
-        // A probe may find a reply in time for itself: then a few callers wait again.
         let _ = counter.ask(&store).await;
         assert!(asked.elapsed() < Duration::from_millis(150), "{:?}", asked.elapsed());
         waited += u32::from(asked.elapsed() >= Duration::from_millis(20));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert!(waited < 45, "{waited} callers waited in a second");
+    // As many as it takes to open the breaker: a probe that is answered late does not close it.
+    assert!(waited < 10, "{waited} callers waited in a second");
     proxy.set_mode(Mode::Forward);
     counter.ask_until_answered(&store, BACK).await;
 }
