@@ -46,7 +46,7 @@ pub struct PoliteLayer<R = EmptyBodies> {
 
 impl PoliteLayer {
     /// A layer with the defaults: at most five retries, of requests that are safe to repeat and
-    /// have no body, and at most a minute of waiting for each call.
+    /// have no body, and at most 90 seconds of waiting for each call.
     pub fn new() -> Self {
         let rules = Rules::default();
         Self { shared: Arc::new(Shared::new(&rules)), rules, replay: EmptyBodies }
@@ -66,7 +66,8 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.max_retries = max_retries)
     }
 
-    /// How long a call may wait, all waits together; a minute unless said. One that was told to wait
+    /// How long a call may wait, all waits together; 90 seconds unless said, so that the minute that
+    /// many servers ask for is waited for, and jitter has room beyond it. One that was told to wait
     /// for longer gives up at once: the refusal is passed on, or
     /// [`PoliteError::TooEarly`](crate::PoliteError::TooEarly) if it was not even sent.
     ///

@@ -40,10 +40,11 @@ impl Pacer {
     ) -> Result<Instant, Duration> {
         let wait = if let Some(told) = self.blocked_until(now) {
             let wait = told - now;
-            let wait = wait + jitter.beyond(self.spread(wait));
-            Some(wait).filter(|wait| *wait <= patience).ok_or(wait)?
+            // Jitter is ours: what is too long to wait for is said by the server alone.
+            let spare = patience.checked_sub(wait).ok_or(wait)?;
+            wait + jitter.beyond(self.spread(wait), spare)
         } else {
-            let wait = self.paced(now, jitter) - now;
+            let wait = self.paced(now, patience, jitter) - now;
             if wait > patience { jitter.up_to(patience.min(COURTESY)) } else { wait }
         };
         self.line.join(now + wait);
@@ -52,15 +53,16 @@ impl Pacer {
 
     /// By all limits at once: which of them a request is subject to is not known before. When nothing
     /// is left, it waits for the next window, and a little longer, so that not all come back together.
-    fn paced(&self, now: Instant, jitter: &mut Jitter) -> Instant {
+    fn paced(&self, now: Instant, patience: Duration, jitter: &mut Jitter) -> Instant {
         let (mut earliest, mut apart) = (now, Duration::ZERO);
         for allowance in self.allowances.iter().filter(|_| self.paces) {
             match allowance.pace(&self.line, now) {
                 Pace::Free => {}
                 Pace::Apart(gap) => apart = apart.max(gap),
                 Pace::NextWindow(wait) => {
-                    let wait = wait + jitter.beyond(allowance.spread(wait));
-                    earliest = earliest.max(now + wait);
+                    let spare = patience.saturating_sub(wait);
+                    let beyond = jitter.beyond(allowance.spread(wait), spare);
+                    earliest = earliest.max(now + wait + beyond);
                 }
             }
         }

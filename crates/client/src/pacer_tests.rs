@@ -90,8 +90,13 @@ fn pacing_refuses_nobody_and_a_refusal_the_impatient() {
     }
     assert_eq!(pacer.reserve(now, seconds(10), &mut jitter), Ok(now + seconds(10)));
     pacer.learn(&refused(20), 0, now);
-    assert!(pacer.reserve(now, seconds(19), &mut jitter).unwrap_err() >= seconds(20));
-    assert!(pacer.reserve(now, seconds(60), &mut jitter).is_ok());
+    assert_eq!(pacer.reserve(now, seconds(19), &mut jitter), Err(seconds(20)));
+    // What is told is compared with the patience, and the jitter takes what that leaves.
+    assert_eq!(pacer.reserve(now, seconds(20), &mut jitter), Ok(now + seconds(20)));
+    for _ in 0..100 {
+        let start = pacer.reserve(now, seconds(21), &mut jitter).unwrap();
+        assert!((now + seconds(20)..=now + seconds(21)).contains(&start), "{:?}", start - now);
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             max_retries: 5,
-            max_wait: Duration::from_secs(60),
+            max_wait: Duration::from_secs(90),
             backoff: Backoff::default(),
             budget: Arc::default(),
             throttle: None,
