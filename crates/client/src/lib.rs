@@ -47,6 +47,7 @@ mod backoff;
 mod budget;
 #[cfg(feature = "reqwest")]
 mod by_reqwest;
+mod call;
 mod error;
 mod field;
 mod layer;
