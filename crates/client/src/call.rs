@@ -21,6 +21,8 @@ pub(crate) struct Call {
     pacer: Arc<Mutex<Pacer>>,
     /// When it may leave, until it does.
     turn: Option<Instant>,
+    /// Whether it has paid for a retry that has not left.
+    has_paid: bool,
     may_repeat: bool,
     /// How many have been made.
     attempts: u32,
@@ -33,6 +35,7 @@ impl Call {
         Self {
             pacer: shared.pacer(head, Instant::now()),
             turn: None,
+            has_paid: false,
             may_repeat: (shared.rules.repeat_if)(head),
             attempts: 0,
             patience: shared.rules.max_wait,
@@ -54,7 +57,6 @@ impl Call {
             self.shared.tell(Event::Throttled);
             return Err(PoliteError::Throttled);
         }
-        self.shared.rules.budget.deposit();
         self.pace().await.map_err(PoliteError::TooEarly)?;
         let mut next = request;
         loop {
@@ -125,6 +127,10 @@ impl Call {
 
     /// From here on it counts, whatever becomes of it. Which request of all it is.
     fn leave(&mut self) -> u64 {
+        if self.attempts == 0 {
+            self.shared.rules.budget.deposit();
+        }
+        self.has_paid = false;
         self.pacer.lock().leave(self.turn.take(), Instant::now())
     }
 
@@ -160,16 +166,21 @@ impl Call {
     /// Waits as long as told and a little more; or, if nothing was told, for longer each time.
     async fn back_off(&mut self, status: StatusCode, told: &Told) -> Result<(), GiveUp> {
         let is_invited = status == StatusCode::TOO_MANY_REQUESTS && told.retry_after.is_some();
-        if !is_invited && !self.shared.rules.budget.withdraw() {
-            return Err(GiveUp::Budget);
-        }
         let wait = self.wait_of_a_retry(told).ok_or(GiveUp::Wait)?;
+        if !is_invited {
+            self.pay()?;
+        }
         self.shared.tell(Event::Retrying { wait, attempt: self.attempts + 1 });
         // Others may have been refused since then, and told to wait for longer.
         match self.wait(wait).await {
             Some(_) => self.pace().await.map_err(|_| GiveUp::Wait),
             None => Ok(()),
         }
+    }
+
+    fn pay(&mut self) -> Result<(), GiveUp> {
+        self.has_paid = self.shared.rules.budget.withdraw();
+        self.has_paid.then_some(()).ok_or(GiveUp::Budget)
     }
 
     /// `None` if that is more than it may wait.
@@ -183,9 +194,12 @@ impl Call {
 }
 
 /// A call that is over before it has left, because nobody waits for it any more or because it gave up,
-/// leaves its turn to others.
+/// leaves its turn to others, and takes back what it has paid.
 impl Drop for Call {
     fn drop(&mut self) {
         self.give_back();
+        if self.has_paid {
+            self.shared.rules.budget.give_back();
+        }
     }
 }

@@ -6,9 +6,9 @@ mod support;
 
 use std::time::Duration;
 
-use tidegate_client::{PoliteError, PoliteLayer};
+use tidegate_client::{Budget, PoliteError, PoliteLayer};
 
-use support::{Server, line};
+use support::{Client, Server, line};
 
 const fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -39,4 +39,42 @@ async fn an_error_says_what_was_told_and_no_more() {
     let client = server.client(PoliteLayer::new());
     assert_eq!(client.get().await, Ok(429));
     assert_eq!(client.get().await, Err(PoliteError::TooEarly(seconds(3_600))));
+}
+
+/// How many retries a client has left: what a server gets that refuses without a word.
+async fn retries_left(server: &Server, client: &Client) -> usize {
+    let before = server.times().len();
+    client.get_from("http://elsewhere/").await.unwrap();
+    server.times().len() - before - 1
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_is_not_made_costs_nothing() {
+    let server = Server::new([line(503, &[("retry-after", "3600")]), line(503, &[])]);
+    let client = server.client(PoliteLayer::new().budget(Budget::new(0, 3)));
+    assert_eq!(client.get().await, Ok(503));
+    assert_eq!(retries_left(&server, &client).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_nobody_waits_for_costs_nothing() {
+    let server = Server::new([line(503, &[("retry-after", "20")]), line(503, &[])]);
+    let client = server.client(PoliteLayer::new().budget(Budget::new(0, 3)));
+    let call = tokio::time::timeout(seconds(10), client.get());
+    assert!(call.await.is_err());
+    assert_eq!(retries_left(&server, &client).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_sent_earns_nothing() {
+    let server = Server::new([line(429, &[("retry-after", "3600")]), line(503, &[])]);
+    let client = server.client(PoliteLayer::new().budget(Budget::new(100, 2)));
+    // What there was to begin with.
+    assert_eq!(client.get().await, Ok(429));
+    assert_eq!(retries_left(&server, &client).await, 2);
+    for _ in 0..5 {
+        assert!(client.get().await.is_err());
+    }
+    // One for the call itself.
+    assert_eq!(retries_left(&server, &client).await, 1);
 }
