@@ -71,10 +71,13 @@ impl Call {
                 self.shared.accepted(Instant::now());
                 return Ok(response);
             }
-            match self.wait_to_retry(again, response.status(), &told).await {
-                Some(again) => next = again,
-                None => return Ok(response),
-            }
+            let Some((again, wait)) = self.retry(again, response.status(), &told) else {
+                return Ok(response);
+            };
+            // Its body is not read, and may hold a connection that others wait for.
+            drop(response);
+            self.wait_to_retry(wait).await.map_err(|wait| self.too_early(wait))?;
+            next = again;
         }
     }
 
@@ -140,42 +143,51 @@ impl Call {
         }
     }
 
-    /// The request that is to be sent again, when the time for it has come.
-    async fn wait_to_retry<B>(
+    /// The request that is to be sent again, and how long to wait before that.
+    fn retry<B>(
         &mut self,
         again: Option<Request<B>>,
         status: StatusCode,
         told: &Told,
-    ) -> Option<Request<B>> {
+    ) -> Option<(Request<B>, Duration)> {
         let attempt = self.attempts;
         self.shared.tell(Event::Refused { status, told: told.retry_after, attempt });
-        let waited = match again {
-            None if attempt > self.shared.rules.max_retries => Err(GiveUp::Attempts),
-            None => Err(GiveUp::NotRepeatable),
-            Some(again) => self.back_off(status, told).await.map(|()| again),
-        };
-        match waited {
-            Ok(again) => Some(again),
-            Err(why) => {
-                self.shared.tell(Event::GaveUp { attempt, why });
-                None
-            }
-        }
+        let is_last = attempt > self.shared.rules.max_retries;
+        let why_not = if is_last { GiveUp::Attempts } else { GiveUp::NotRepeatable };
+        let retry = again
+            .ok_or(why_not)
+            .and_then(|again| self.back_off(status, told).map(|wait| (again, wait)));
+        self.shared.tell(match &retry {
+            Ok((_, wait)) => Event::Retrying { wait: *wait, attempt: attempt + 1 },
+            Err(why) => Event::GaveUp { attempt, why: *why },
+        });
+        retry.ok()
     }
 
-    /// Waits as long as told and a little more; or, if nothing was told, for longer each time.
-    async fn back_off(&mut self, status: StatusCode, told: &Told) -> Result<(), GiveUp> {
+    /// As long as told and a little more; or, if nothing was told, longer each time.
+    fn back_off(&mut self, status: StatusCode, told: &Told) -> Result<Duration, GiveUp> {
         let is_invited = status == StatusCode::TOO_MANY_REQUESTS && told.retry_after.is_some();
         let wait = self.wait_of_a_retry(told).ok_or(GiveUp::Wait)?;
         if !is_invited {
             self.pay()?;
         }
-        self.shared.tell(Event::Retrying { wait, attempt: self.attempts + 1 });
-        // Others may have been refused since then, and told to wait for longer.
+        Ok(wait)
+    }
+
+    /// Others may have been refused since then, and told to wait for longer.
+    async fn wait_to_retry(&mut self, wait: Duration) -> Result<(), Duration> {
         match self.wait(wait).await {
-            Some(_) => self.pace().await.map_err(|_| GiveUp::Wait),
+            Some(_) => self.pace().await,
             None => Ok(()),
         }
+    }
+
+    /// It cannot leave, and there is no refusal any more that could be passed on.
+    fn too_early<E>(&self, wait: Duration) -> PoliteError<E> {
+        if self.attempts > 0 {
+            self.shared.tell(Event::GaveUp { attempt: self.attempts, why: GiveUp::Wait });
+        }
+        PoliteError::TooEarly(wait)
     }
 
     fn pay(&mut self) -> Result<(), GiveUp> {

@@ -69,7 +69,9 @@ impl<R> PoliteLayer<R> {
     /// How long a call may wait, all waits together; 90 seconds unless said, so that the minute that
     /// many servers ask for is waited for, and jitter has room beyond it. One that was told to wait
     /// for longer gives up at once: the refusal is passed on, or
-    /// [`PoliteError::TooEarly`](crate::PoliteError::TooEarly) if it was not even sent.
+    /// [`PoliteError::TooEarly`](crate::PoliteError::TooEarly) if it was not even sent. So does one that
+    /// hears, while it waits for a retry, that others were told to wait for longer: the refusal is then
+    /// gone, since it would hold its connection through the wait.
     ///
     /// Pacing fails no call: one that would have to wait for longer than this, only to make a quota
     /// last that is not used up, waits for a second at most and is sent.

@@ -4,11 +4,17 @@
 
 mod support;
 
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidegate_client::{Budget, PoliteError, PoliteLayer};
+use http::{Method, Request, Response};
+use tidegate_client::{Budget, Event, GiveUp, PoliteError, PoliteLayer};
+use tokio::time::{Instant, sleep};
+use tower::util::BoxCloneSyncService;
+use tower::{Layer, ServiceExt, service_fn};
 
-use support::{Client, Server, line};
+use support::{Client, Server, heard, line};
 
 const fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -77,4 +83,60 @@ async fn a_call_that_is_not_sent_earns_nothing() {
     }
     // One for the call itself.
     assert_eq!(retries_left(&server, &client).await, 1);
+}
+
+/// A body that says when it is dropped, as the connection that it holds would be.
+struct Held(Arc<Mutex<Option<Instant>>>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap() = Some(Instant::now());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_not_held_while_its_retry_waits() {
+    let (start, dropped) = (Instant::now(), Arc::<Mutex<Option<Instant>>>::default());
+    let held = Arc::clone(&dropped);
+    let service = service_fn(move |_: Request<String>| {
+        let is_first = start.elapsed().is_zero();
+        let response = Response::builder().status(if is_first { 429 } else { 200 });
+        let body = is_first.then(|| Held(Arc::clone(&held)));
+        let response = response.header("retry-after", "20").body(body).unwrap();
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let client = PoliteLayer::new().layer(service);
+    let response = client.oneshot(Request::new(String::new())).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert!(start.elapsed() >= seconds(20));
+    assert_eq!(*dropped.lock().unwrap(), Some(start));
+}
+
+/// While the first waits for its retry, the second is told to wait for longer than either may.
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_may_not_leave_in_the_end_is_too_early() {
+    let server = Server::new([line(429, &[("retry-after", "20")])]);
+    let server_of_others = Server::new([line(429, &[("retry-after", "600")])]);
+    let (ours, theirs) = (server.clone(), server_of_others.clone());
+    let service = service_fn(move |request: Request<String>| {
+        let response =
+            if request.body().is_empty() { ours.answer(request) } else { theirs.answer(request) };
+        async move {
+            sleep(seconds(1)).await;
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let (layer, events) = heard(PoliteLayer::new().seed(7));
+    let client = Client(BoxCloneSyncService::new(layer.layer(service)));
+    let late = client.clone();
+    let other = tokio::spawn(async move {
+        sleep(Duration::from_millis(500)).await;
+        late.send(Method::PUT, "other").await
+    });
+    let Err(PoliteError::TooEarly(wait)) = client.get().await else { panic!("was answered") };
+    assert!(wait > seconds(570), "{wait:?}");
+    assert_eq!(other.await.unwrap(), Ok(429));
+    assert_eq!((server.times().len(), server_of_others.times().len()), (1, 1));
+    let gave_up = Event::GaveUp { attempt: 1, why: GiveUp::Wait };
+    assert!(events.lock().unwrap().contains(&gave_up));
 }
