@@ -50,7 +50,7 @@ impl Call {
         request: Request<B>,
     ) -> Result<Response<O>, PoliteError<S::Error>>
     where
-        S: Service<Request<B>, Response = Response<O>>,
+        S: Service<Request<B>, Response = Response<O>> + Clone,
         R: Replay<B>,
     {
         if self.shared.throttles(Instant::now()) {
@@ -61,8 +61,7 @@ impl Call {
         let mut next = request;
         loop {
             let again = self.again(&next, &replay);
-            poll_fn(|context| inner.poll_ready(context)).await.map_err(PoliteError::Service)?;
-            let number = self.leave();
+            let number = self.depart(&mut inner).await?;
             let response = inner.call(next).await.map_err(PoliteError::Service)?;
             self.attempts += 1;
             let told = Told::by(response.status(), response.headers());
@@ -128,13 +127,35 @@ impl Call {
         self.pacer.lock().blocked_until(Instant::now())
     }
 
-    /// From here on it counts, whatever becomes of it. Which request of all it is.
-    fn leave(&mut self) -> u64 {
+    /// Leaves when the inner service is ready. That may take long, and somebody may be refused
+    /// meanwhile: then it waits once more, and a fresh clone leaves the place that it had to others.
+    async fn depart<S, Q>(&mut self, inner: &mut S) -> Result<u64, PoliteError<S::Error>>
+    where
+        S: Service<Q> + Clone,
+    {
+        loop {
+            poll_fn(|context| inner.poll_ready(context)).await.map_err(PoliteError::Service)?;
+            if let Some(number) = self.leave() {
+                return Ok(number);
+            }
+            *inner = inner.clone();
+            self.pace().await.map_err(|wait| self.too_early(wait))?;
+        }
+    }
+
+    /// From here on it counts, whatever becomes of it. Which request of all it is; `None` while a
+    /// refusal holds.
+    fn leave(&mut self) -> Option<u64> {
+        let now = Instant::now();
+        let mut pacer = self.pacer.lock();
+        if pacer.blocked_until(now).is_some() {
+            return None;
+        }
         if self.attempts == 0 {
             self.shared.rules.budget.deposit();
         }
         self.has_paid = false;
-        self.pacer.lock().leave(self.turn.take(), Instant::now())
+        Some(pacer.leave(self.turn.take(), now))
     }
 
     fn give_back(&mut self) {
