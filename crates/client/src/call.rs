@@ -187,7 +187,10 @@ impl Call {
 
     /// As long as told and a little more; or, if nothing was told, longer each time.
     fn back_off(&mut self, status: StatusCode, told: &Told) -> Result<Duration, GiveUp> {
-        let is_invited = status == StatusCode::TOO_MANY_REQUESTS && told.retry_after.is_some();
+        // Who comes back before the time that it was told was not invited for then.
+        let is_honoured = |told: Duration| told <= self.shared.rules.max_block;
+        let is_invited =
+            status == StatusCode::TOO_MANY_REQUESTS && told.retry_after.is_some_and(is_honoured);
         let wait = self.wait_of_a_retry(told).ok_or(GiveUp::Wait)?;
         if !is_invited {
             self.pay()?;

@@ -80,6 +80,42 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.max_wait = max_wait)
     }
 
+    /// How long one refusal keeps all calls away from its server at most; a day unless said, and a
+    /// second at least. A server that means milliseconds and writes `Retry-After: 86400000` would
+    /// otherwise never be asked again.
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use std::time::Duration;
+    /// use http::{Request, Response};
+    /// use tidegate::client::{PoliteError, PoliteLayer};
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // A server that refuses the first call, and means a day.
+    /// let start = tokio::time::Instant::now();
+    /// let server = service_fn(move |_: Request<String>| async move {
+    ///     let response = Response::builder().status(if start.elapsed().is_zero() { 429 } else { 200 });
+    ///     Ok::<_, Infallible>(response.header("retry-after", "86400000").body(()).unwrap())
+    /// });
+    ///
+    /// let hour = Duration::from_secs(3_600);
+    /// let client = PoliteLayer::new().max_block(hour).layer(server);
+    /// let call = || client.clone().oneshot(Request::new(String::new()));
+    /// assert_eq!(call().await?.status(), 429);
+    /// assert_eq!(call().await.unwrap_err(), PoliteError::TooEarly(hour));
+    /// tokio::time::sleep(hour).await;
+    /// assert_eq!(call().await?.status(), 200);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn max_block(self, max_block: Duration) -> Self {
+        // With none at all, what is told would be a reason to come back at once.
+        self.with(|rules| rules.max_block = max_block.max(Duration::from_secs(1)))
+    }
+
     /// How waits grow, and by how much they differ.
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Self {

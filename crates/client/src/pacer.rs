@@ -14,6 +14,8 @@ use crate::told::{Standing, Told};
 pub(crate) struct Pacer {
     /// Whether requests wait before any is refused.
     paces: bool,
+    /// How long one refusal holds at most.
+    max_block: Duration,
     /// A refusal said so.
     not_before: Option<Instant>,
     /// One for each limit that the server has named.
@@ -22,8 +24,9 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    pub(crate) fn new(paces: bool) -> Self {
-        Self { paces, not_before: None, allowances: Vec::new(), line: Line::default() }
+    pub(crate) fn new(paces: bool, max_block: Duration) -> Self {
+        let (allowances, line) = (Vec::new(), Line::default());
+        Self { paces, max_block, not_before: None, allowances, line }
     }
 
     /// When a request that comes now may leave. It then has a turn, which it [takes](Self::leave) or
@@ -93,10 +96,9 @@ impl Pacer {
 
     /// Takes note of the response to a request, by its number.
     pub(crate) fn learn(&mut self, told: &Told, number: u64, now: Instant) {
-        if told.is_refused
-            && let Some(wait) = told.retry_after
-        {
-            let until = now.checked_add(wait).or_else(|| now.checked_add(FOR_EVER));
+        let hold = told.retry_after.filter(|_| told.is_refused);
+        if let Some(hold) = hold.map(|wait| wait.min(self.max_block)) {
+            let until = now.checked_add(hold).or_else(|| now.checked_add(FOR_EVER));
             self.not_before = self.not_before.max(until);
         }
         for allowance in &mut self.allowances {

@@ -6,6 +6,10 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
+fn pacer() -> Pacer {
+    Pacer::new(true, seconds(86_400))
+}
+
 fn named(name: &str, remaining: u64, reset: u64, policy: Option<(u64, u64)>) -> Standing {
     let (quota, window) = policy.unzip();
     let (reset, window) = (seconds(reset), window.map(seconds));
@@ -32,7 +36,7 @@ fn refused(wait: u64) -> Told {
 
 #[test]
 fn nobody_leaves_before_the_time_that_a_refusal_said() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
     pacer.learn(&refused(20), 0, now);
     // A later answer, to a request that left earlier, changes nothing.
@@ -46,8 +50,23 @@ fn nobody_leaves_before_the_time_that_a_refusal_said() {
 }
 
 #[test]
+fn a_refusal_holds_no_longer_than_it_may() {
+    let (mut pacer, now) = (pacer(), Instant::now());
+    pacer.learn(&refused(86_400_000), 0, now);
+    assert_eq!(pacer.blocked_until(now), Some(now + seconds(86_400)));
+    // Whoever is told again is blocked again.
+    let later = now + seconds(86_400);
+    assert_eq!(pacer.blocked_until(later), None);
+    pacer.learn(&Told { retry_after: Some(Duration::MAX), ..refused(0) }, 0, later);
+    assert_eq!(pacer.blocked_until(later), Some(later + seconds(86_400)));
+    let mut pacer = Pacer::new(true, Duration::MAX);
+    pacer.learn(&Told { retry_after: Some(Duration::MAX), ..refused(0) }, 0, now);
+    assert!(pacer.blocked_until(now + seconds(86_400_000 - 1)).is_some());
+}
+
+#[test]
 fn half_of_the_quota_is_free_and_the_rest_is_made_to_last() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.learn(&standing(8, 40), 0, now);
     // 8, 7 and 6 of 10 are more than half.
     for _ in 0..3 {
@@ -61,7 +80,7 @@ fn half_of_the_quota_is_free_and_the_rest_is_made_to_last() {
 
 #[test]
 fn with_nothing_left_the_next_window_is_waited_for() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.learn(&standing(0, 40), 0, now);
     let first = reserve(&mut pacer, now, &mut jitter);
     // And a quarter of the window over which all come back.
@@ -80,7 +99,7 @@ fn with_nothing_left_the_next_window_is_waited_for() {
 
 #[test]
 fn pacing_refuses_nobody_and_a_refusal_the_impatient() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.learn(&standing(2, 100), 0, now);
     pacer.leave(None, now);
     for patience in [Duration::ZERO, seconds(5)] {
@@ -101,7 +120,7 @@ fn pacing_refuses_nobody_and_a_refusal_the_impatient() {
 
 #[test]
 fn turns_that_were_given_back_are_nobodys() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.learn(&standing(5, 50), 0, now);
     pacer.leave(None, now);
     let first = reserve(&mut pacer, now, &mut jitter);
@@ -119,7 +138,7 @@ fn turns_that_were_given_back_are_nobodys() {
 
 #[test]
 fn without_a_policy_the_most_that_was_seen_is_the_quota() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     let bare = |remaining| told([named("a", remaining, 10, None)]);
     pacer.learn(&bare(9), 0, now);
     assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
@@ -130,7 +149,7 @@ fn without_a_policy_the_most_that_was_seen_is_the_quota() {
 
 #[test]
 fn the_strictest_of_several_limits_sets_the_pace() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     let burst = |remaining| named("burst", remaining, 10, Some((5, 10)));
     let daily = |remaining| named("daily", remaining, 80_000, Some((1_000, 86_400)));
     pacer.leave(None, now);
@@ -148,7 +167,7 @@ fn the_strictest_of_several_limits_sets_the_pace() {
 
 #[test]
 fn limits_of_one_policy_are_told_apart_by_their_windows() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.leave(None, now);
     pacer.learn(&told([named("a", 2, 10, Some((5, 10)))]), 1, now);
     pacer.learn(&told([named("a", 900, 80_000, Some((1_000, 86_400)))]), 1, now);
@@ -162,7 +181,7 @@ fn limits_of_one_policy_are_told_apart_by_their_windows() {
 
 #[test]
 fn what_another_policy_counted_is_not_counted_here() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.learn(&told([named("search", 3, 100, Some((4, 100)))]), 0, now);
     for _ in 0..20 {
         assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
@@ -177,7 +196,7 @@ fn what_another_policy_counted_is_not_counted_here() {
 
 #[test]
 fn a_server_cannot_name_more_limits_than_are_kept() {
-    let (mut pacer, now) = (Pacer::new(true), Instant::now());
+    let (mut pacer, now) = (pacer(), Instant::now());
     for n in 1..100 {
         pacer.learn(&told([named(&n.to_string(), 0, n, None)]), 0, now);
     }

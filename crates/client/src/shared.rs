@@ -23,6 +23,7 @@ type RepeatIf = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 pub(crate) struct Rules {
     pub(crate) max_retries: u32,
     pub(crate) max_wait: Duration,
+    pub(crate) max_block: Duration,
     pub(crate) backoff: Backoff,
     pub(crate) budget: Arc<Budget>,
     pub(crate) throttle: Option<Throttle>,
@@ -38,6 +39,7 @@ impl Default for Rules {
         Self {
             max_retries: 5,
             max_wait: Duration::from_secs(90),
+            max_block: Duration::from_secs(86_400),
             backoff: Backoff::default(),
             budget: Arc::default(),
             throttle: None,
@@ -89,7 +91,7 @@ impl Shared {
     /// What is known of the server that a request goes to.
     pub(crate) fn pacer(&self, head: &Parts, now: Instant) -> Arc<Mutex<Pacer>> {
         let scope = (self.rules.scope)(head);
-        self.known.lock().pacer(scope, self.rules.paces, now)
+        self.known.lock().pacer(scope, &self.rules, now)
     }
 
     /// A turn for another attempt of a call, unless a refusal asks for more patience.
@@ -118,7 +120,7 @@ impl Shared {
 }
 
 impl Known {
-    fn pacer(&mut self, scope: String, paces: bool, now: Instant) -> Arc<Mutex<Pacer>> {
+    fn pacer(&mut self, scope: String, rules: &Rules, now: Instant) -> Arc<Mutex<Pacer>> {
         let has_no_room =
             |known: &Self| known.pacers.len() >= MAX_SCOPES && !known.pacers.contains_key(&scope);
         if has_no_room(self) {
@@ -128,7 +130,7 @@ impl Known {
         }
         // Where there are too many, those that come last are one.
         let scope = if has_no_room(self) { String::new() } else { scope };
-        let pacer = || Arc::new(Mutex::new(Pacer::new(paces)));
+        let pacer = || Arc::new(Mutex::new(Pacer::new(rules.paces, rules.max_block)));
         Arc::clone(self.pacers.entry(scope).or_insert_with(pacer))
     }
 }
@@ -138,6 +140,7 @@ impl fmt::Debug for Rules {
         f.debug_struct("Rules")
             .field("max_retries", &self.max_retries)
             .field("max_wait", &self.max_wait)
+            .field("max_block", &self.max_block)
             .field("backoff", &self.backoff)
             .field("throttle", &self.throttle)
             .field("paces", &self.paces)

@@ -140,3 +140,26 @@ async fn a_retry_that_may_not_leave_in_the_end_is_too_early() {
     let gave_up = Event::GaveUp { attempt: 1, why: GiveUp::Wait };
     assert!(events.lock().unwrap().contains(&gave_up));
 }
+
+#[tokio::test(start_paused = true)]
+async fn milliseconds_where_seconds_are_meant_block_for_a_day() {
+    let server = Server::new([line(429, &[("retry-after", "86400000")]), line(200, &[])]);
+    let client = server.client(PoliteLayer::new());
+    assert_eq!(client.get().await, Ok(429));
+    assert_eq!(client.get().await, Err(PoliteError::TooEarly(seconds(86_400))));
+    sleep(seconds(86_400)).await;
+    assert_eq!(client.get().await, Ok(200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_before_its_time_is_paid_for() {
+    let server = Server::new([line(429, &[("retry-after", "60")])]);
+    for (most, sent) in [(60, 2 + 10), (59, 2 + 1), (0, 2 + 1)] {
+        let layer = PoliteLayer::new().max_wait(seconds(600)).max_block(seconds(most));
+        let client = server.client(layer.budget(Budget::new(0, 1)));
+        let before = server.times().len();
+        assert_eq!(client.get().await, Ok(429));
+        assert_eq!(client.get_from("http://b/").await, Ok(429));
+        assert_eq!(server.times().len() - before, sent, "{most}");
+    }
+}
