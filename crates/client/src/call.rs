@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
-use crate::pacer::Pacer;
+use crate::server::Server;
 use crate::shared::Shared;
 use crate::told::Told;
 use crate::{Event, GiveUp, PoliteError, Replay};
@@ -18,7 +18,7 @@ use crate::{Event, GiveUp, PoliteError, Replay};
 /// One call, with all its attempts.
 pub(crate) struct Call {
     shared: Arc<Shared>,
-    pacer: Arc<Mutex<Pacer>>,
+    server: Arc<Mutex<Server>>,
     /// When it may leave, until it does.
     turn: Option<Instant>,
     /// Whether it has paid for a retry that has not left.
@@ -33,7 +33,7 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) fn new(shared: Arc<Shared>, head: &Parts) -> Self {
         Self {
-            pacer: shared.pacer(head, Instant::now()),
+            server: shared.server(head, Instant::now()),
             turn: None,
             has_paid: false,
             may_repeat: (shared.rules.repeat_if)(head),
@@ -53,7 +53,7 @@ impl Call {
         S: Service<Request<B>, Response = Response<O>> + Clone,
         R: Replay<B>,
     {
-        if self.shared.throttles(Instant::now()) {
+        if self.shared.throttles(&self.server, Instant::now()) {
             self.shared.tell(Event::Throttled);
             return Err(PoliteError::Throttled);
         }
@@ -65,9 +65,8 @@ impl Call {
             let response = inner.call(next).await.map_err(PoliteError::Service)?;
             self.attempts += 1;
             let told = Told::by(response.status(), response.headers());
-            self.pacer.lock().learn(&told, number, Instant::now());
+            self.server.lock().learn(&told, number, Instant::now());
             if !told.is_refused {
-                self.shared.accepted(Instant::now());
                 return Ok(response);
             }
             let Some((again, wait)) = self.retry(again, response.status(), &told) else {
@@ -114,8 +113,8 @@ impl Call {
     /// A turn, instead of the one that it may have had.
     fn reserve(&mut self, now: Instant) -> Result<Instant, Duration> {
         self.give_back();
-        let Self { shared, pacer, attempts, patience, .. } = self;
-        let turn = shared.reserve(pacer, *attempts, *patience, now)?;
+        let Self { shared, server, attempts, patience, .. } = self;
+        let turn = shared.reserve(server, *attempts, *patience, now)?;
         self.turn = Some(turn);
         Ok(turn)
     }
@@ -124,7 +123,7 @@ impl Call {
     async fn wait(&mut self, wait: Duration) -> Option<Instant> {
         self.patience = self.patience.saturating_sub(wait);
         sleep(wait).await;
-        self.pacer.lock().blocked_until(Instant::now())
+        self.server.lock().pacer.blocked_until(Instant::now())
     }
 
     /// Leaves when the inner service is ready. That may take long, and somebody may be refused
@@ -146,21 +145,17 @@ impl Call {
     /// From here on it counts, whatever becomes of it. Which request of all it is; `None` while a
     /// refusal holds.
     fn leave(&mut self) -> Option<u64> {
-        let now = Instant::now();
-        let mut pacer = self.pacer.lock();
-        if pacer.blocked_until(now).is_some() {
-            return None;
-        }
+        let number = self.server.lock().leave(self.turn, Instant::now())?;
         if self.attempts == 0 {
             self.shared.rules.budget.deposit();
         }
-        self.has_paid = false;
-        Some(pacer.leave(self.turn.take(), now))
+        (self.turn, self.has_paid) = (None, false);
+        Some(number)
     }
 
     fn give_back(&mut self) {
         if let Some(turn) = self.turn.take() {
-            self.pacer.lock().give_back(turn);
+            self.server.lock().pacer.give_back(turn);
         }
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use http::request::Parts;
 use tower_layer::Layer;
 
-use crate::shared::{Rules, Shared};
+use crate::rules::Rules;
+use crate::shared::Shared;
 use crate::{Backoff, Budget, ClonedBodies, EmptyBodies, Observer, Polite, Replay, Throttle};
 
 /// Makes a client polite: it waits when it is told to, paces itself before it is refused, and
@@ -128,7 +129,7 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.budget = Arc::new(budget))
     }
 
-    /// Refuses calls locally while the server refuses most. Off by default.
+    /// Refuses calls locally while their server refuses most. Off by default.
     #[must_use]
     pub fn throttle(self, throttle: Throttle) -> Self {
         self.with(|rules| rules.throttle = Some(throttle))

@@ -56,6 +56,8 @@ mod line;
 mod observer;
 mod pacer;
 mod replay;
+mod rules;
+mod server;
 mod service;
 mod shared;
 mod throttle;
