@@ -141,7 +141,11 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.paces = false)
     }
 
-    /// Which requests share a limit. Defaults to those to the same host and port.
+    /// Which requests share a limit. Defaults to those to the same host and port, by their address or,
+    /// where that is only a path, by their `Host`.
+    ///
+    /// What is known of more than about a thousand of them is forgotten: first where nothing holds any
+    /// more, then where it ends soonest, and never while a call is under way.
     #[must_use]
     pub fn scope(self, scope: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         self.with(|rules| rules.scope = Arc::new(scope))

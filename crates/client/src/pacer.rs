@@ -123,11 +123,10 @@ impl Pacer {
         self.allowances.push(Allowance::new(standing, &self.line, now));
     }
 
-    /// Whether it knows nothing that still holds.
-    pub(crate) fn is_idle(&self, now: Instant) -> bool {
-        self.blocked_until(now).is_none()
-            && self.line.is_empty()
-            && self.allowances.iter().all(|allowance| allowance.is_over(now))
+    /// Until when anything holds that it knows, if it does.
+    pub(crate) fn known_until(&self, now: Instant) -> Option<Instant> {
+        let ends = self.allowances.iter().map(Allowance::until).chain(self.not_before);
+        ends.max().filter(|end| *end > now)
     }
 }
 

@@ -90,10 +90,9 @@ fn with_nothing_left_the_next_window_is_waited_for() {
     assert!((now + seconds(100)..=now + seconds(125)).contains(&second), "{:?}", second - now);
     // What was said is over.
     let later = now + seconds(201);
-    assert!(!pacer.is_idle(later), "two have a turn");
     pacer.leave(Some(first), later);
     pacer.give_back(second);
-    assert!(pacer.is_idle(later));
+    assert_eq!(pacer.known_until(later), None);
     assert_eq!(reserve(&mut pacer, later, &mut jitter), later);
 }
 
@@ -202,5 +201,6 @@ fn a_server_cannot_name_more_limits_than_are_kept() {
     }
     assert_eq!(pacer.allowances.len(), MAX_LIMITS);
     // Those that hold for longest.
-    assert!(!pacer.is_idle(now + seconds(98)) && pacer.is_idle(now + seconds(99)));
+    assert_eq!(pacer.known_until(now + seconds(98)), Some(now + seconds(99)));
+    assert_eq!(pacer.known_until(now + seconds(99)), None);
 }

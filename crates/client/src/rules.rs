@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::request::Parts;
 
 use crate::replay::is_idempotent;
+use crate::scope::host_and_port;
 use crate::{Backoff, Budget, Observer, Throttle};
 
 type Scope = Arc<dyn Fn(&Parts) -> String + Send + Sync>;
@@ -38,16 +39,12 @@ impl Default for Rules {
             budget: Arc::default(),
             throttle: None,
             paces: true,
-            scope: Arc::new(authority),
+            scope: Arc::new(host_and_port),
             repeat_if: Arc::new(is_idempotent),
             observer: None,
             seed: None,
         }
     }
-}
-
-fn authority(head: &Parts) -> String {
-    head.uri.authority().map_or_else(String::new, ToString::to_string)
 }
 
 impl fmt::Debug for Rules {

@@ -41,8 +41,8 @@ impl Server {
         }
     }
 
-    /// Whether nothing is known that still holds.
-    pub(crate) fn is_idle(&self, now: Instant) -> bool {
-        self.pacer.is_idle(now) && self.recent.is_over(now)
+    /// Until when anything holds that is known, if it does.
+    pub(crate) fn known_until(&self, now: Instant) -> Option<Instant> {
+        self.pacer.known_until(now).max(self.recent.until(now))
     }
 }

@@ -1,6 +1,5 @@
 //! What all clones of a client know together.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +11,12 @@ use crate::Event;
 use crate::backoff::Jitter;
 use crate::rules::Rules;
 use crate::server::Server;
+use crate::servers::Servers;
 
 /// The rules, and what servers have said so far.
 pub(crate) struct Shared {
     pub(crate) rules: Rules,
-    servers: Mutex<HashMap<String, Arc<Mutex<Server>>>>,
+    servers: Mutex<Servers>,
     /// Locked before a server, where both are.
     jitter: Mutex<Jitter>,
 }
@@ -36,17 +36,7 @@ impl Shared {
     /// What is known of the server that a request goes to.
     pub(crate) fn server(&self, head: &Parts, now: Instant) -> Arc<Mutex<Server>> {
         let scope = (self.rules.scope)(head);
-        let mut servers = self.servers.lock();
-        let has_no_room =
-            |servers: &HashMap<_, _>| servers.len() >= MAX_SCOPES && !servers.contains_key(&scope);
-        if has_no_room(&servers) {
-            // One that a call holds is not idle: its server would have two.
-            servers.retain(|_, it| Arc::strong_count(it) > 1 || !it.lock().is_idle(now));
-        }
-        // Where there are too many, those that come last are one.
-        let scope = if has_no_room(&servers) { String::new() } else { scope };
-        let server = || Arc::new(Mutex::new(Server::new(&self.rules)));
-        Arc::clone(servers.entry(scope).or_insert_with(server))
+        self.servers.lock().get(scope, &self.rules, now)
     }
 
     /// Whether a call is to be refused here.
@@ -73,6 +63,3 @@ impl Shared {
         self.jitter.lock().attempt(attempt).unasked()
     }
 }
-
-/// More servers than a program talks to at a time.
-const MAX_SCOPES: usize = 1_024;

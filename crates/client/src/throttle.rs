@@ -79,9 +79,9 @@ impl Recent {
         self.part().accepts += 1;
     }
 
-    /// Whether all of it is forgotten by now.
-    pub(crate) fn is_over(&self, now: Instant) -> bool {
-        self.until.is_none_or(|until| until <= now)
+    /// When all of it is forgotten, if there is anything.
+    pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
+        self.until.filter(|until| *until > now)
     }
 
     /// Forgets the parts that are over.
@@ -153,7 +153,10 @@ mod tests {
         let later = now + Duration::from_secs(60);
         assert!(refused_of(&mut recent, later, 100, true) > 50);
         let after = now + Duration::from_secs(300);
-        assert!(recent.is_over(after) && !recent.is_over(later));
+        assert_eq!(
+            (recent.until(after), recent.until(later)),
+            (None, Some(later + Throttle::default().window))
+        );
         assert_eq!(refused_of(&mut recent, after, 100, true), 0);
     }
 }

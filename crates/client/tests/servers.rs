@@ -12,7 +12,60 @@ use tidegate_client::{PoliteError, PoliteLayer, Throttle};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, service_fn};
 
-use support::{Client, Server, line};
+use support::{Answer, Client, Server, line};
+
+const TOO_EARLY: Answer = Err(PoliteError::TooEarly(Duration::from_secs(600)));
+
+/// The first request is refused for ten minutes, and no other.
+fn refused_once() -> Client {
+    let server = Server::new([line(429, &[("retry-after", "600")]), line(200, &[])]);
+    server.client(PoliteLayer::new())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_has_one_name() {
+    for (one, same) in [
+        ("http://a.example/", "http://A.Example/x"),
+        ("http://a.example/", "http://a.example:80/"),
+        ("https://a.example/", "https://a.example:443/"),
+        ("http://a.example/", "http://user:secret@a.example/"),
+        ("http://[::1]:80/", "http://[::1]/"),
+    ] {
+        let client = refused_once();
+        assert_eq!(client.get_from(one).await, Ok(429));
+        assert_eq!(client.get_from(same).await, TOO_EARLY, "{one} and {same}");
+    }
+    for (one, other) in [
+        ("http://a.example/", "https://a.example/"),
+        ("http://a.example/", "http://a.example:8080/"),
+        ("http://a.example/", "http://b.example/"),
+    ] {
+        let client = refused_once();
+        assert_eq!(client.get_from(one).await, Ok(429));
+        assert_eq!(client.get_from(other).await, Ok(200), "{one} and {other}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_authority_the_host_field_says_which_server() {
+    let request = |host| Request::get("/").header("host", host).body(String::new()).unwrap();
+    let client = refused_once();
+    assert_eq!(client.request(request("a.example:8080")).await, Ok(429));
+    assert_eq!(client.request(request("b.example:8080")).await, Ok(200));
+    assert_eq!(client.request(request("A.example:8080")).await, TOO_EARLY);
+    assert_eq!(client.get_from("http://a.example:8080/").await, TOO_EARLY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stranger_among_very_many_is_not_blocked_for_others() {
+    let server = Server::new([line(429, &[("retry-after", "600")])]);
+    let client = server.client(PoliteLayer::new());
+    for n in 0..1_500 {
+        assert_eq!(client.get_from(&format!("http://host-{n}/")).await, Ok(429), "{n}");
+    }
+    // Those that came last are known.
+    assert_eq!(client.get_from("http://host-1499/").await, TOO_EARLY);
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_throttle_spares_only_the_server_that_refuses() {
