@@ -45,6 +45,7 @@
 
 mod allowance;
 mod backoff;
+mod bare;
 mod budget;
 #[cfg(feature = "reqwest")]
 mod by_reqwest;

@@ -80,7 +80,7 @@ fn standings(headers: &HeaderMap) -> Vec<Standing> {
 
 fn standing(item: Item, policies: &[Item]) -> Option<Standing> {
     let policy = policies.iter().find(|policy| policy.name == item.name);
-    let unit = policy.and_then(|policy| policy.unit.as_deref());
+    let unit = policy.and_then(|policy| policy.text("qu"));
     if unit.is_some_and(|unit| unit != "requests" && unit != "request") {
         return None;
     }
