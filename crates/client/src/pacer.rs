@@ -97,7 +97,8 @@ impl Pacer {
     /// Takes note of the response to a request, by its number.
     pub(crate) fn learn(&mut self, told: &Told, number: u64, now: Instant) {
         let hold = told.retry_after.filter(|_| told.is_refused);
-        if let Some(hold) = hold.map(|wait| wait.min(self.max_block)) {
+        let hold = hold.map(|wait| wait.min(self.max_block));
+        if let Some(hold) = hold {
             let until = now.checked_add(hold).or_else(|| now.checked_add(FOR_EVER));
             self.not_before = self.not_before.max(until);
         }
@@ -105,7 +106,7 @@ impl Pacer {
             allowance.heed(told, number);
         }
         for standing in &told.standings {
-            self.note(standing.clone(), now);
+            self.note(clipped(standing, hold), now);
         }
     }
 
@@ -128,6 +129,15 @@ impl Pacer {
         let ends = self.allowances.iter().map(Allowance::until).chain(self.not_before);
         ends.max().filter(|end| *end > now)
     }
+}
+
+/// What a refusal says to come back takes precedence over its limits: one that is used up holds no longer.
+fn clipped(standing: &Standing, hold: Option<Duration>) -> Standing {
+    let mut standing = standing.clone();
+    if let Some(hold) = hold.filter(|_| standing.remaining == 0) {
+        standing.reset = Some(standing.lasts_for().map_or(hold, |it| it.min(hold)));
+    }
+    standing
 }
 
 /// More limits than a server has for one client.

@@ -12,8 +12,8 @@ fn pacer() -> Pacer {
 
 fn named(name: &str, remaining: u64, reset: u64, policy: Option<(u64, u64)>) -> Standing {
     let (quota, window) = policy.unzip();
-    let (reset, window) = (seconds(reset), window.map(seconds));
-    Standing { name: name.to_owned(), remaining, reset, quota, window }
+    let (name, reset, window) = (name.to_owned(), Some(seconds(reset)), window.map(seconds));
+    Standing { name, partition: None, remaining, reset, quota, window }
 }
 
 fn told(standings: impl IntoIterator<Item = Standing>) -> Told {
@@ -176,6 +176,54 @@ fn limits_of_one_policy_are_told_apart_by_their_windows() {
     pacer.learn(&told([named("a", 5, 10, None)]), 1, now);
     assert_eq!(pacer.allowances.len(), 2);
     assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
+}
+
+#[test]
+fn partitions_of_one_policy_are_told_apart() {
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
+    let part = |partition: &str, remaining| {
+        let partition = Some(partition.to_owned());
+        told([Standing { partition, ..named("a", remaining, 100, Some((10, 100))) }])
+    };
+    pacer.learn(&part("x", 6), 0, now);
+    // What is left of another is not what is left of this one, and it counts for itself.
+    for _ in 0..20 {
+        let number = pacer.leave(None, now);
+        pacer.learn(&part("y", 9), number, now);
+    }
+    assert_eq!(pacer.allowances.len(), 2);
+    assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
+    let number = pacer.leave(Some(now), now);
+    pacer.learn(&part("x", 1), number, now);
+    assert!(reserve(&mut pacer, now, &mut jitter) > now);
+}
+
+#[test]
+fn a_limit_that_does_not_say_how_long_lasts_for_its_window_or_as_before() {
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
+    let unsaid = |policy| told([Standing { reset: None, ..named("a", 0, 0, policy) }]);
+    // Nothing is known of how long.
+    pacer.learn(&unsaid(None), 0, now);
+    assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
+    pacer.learn(&told([named("a", 9, 40, None)]), 0, now);
+    pacer.learn(&unsaid(None), 0, now + seconds(10));
+    assert_eq!(pacer.known_until(now), Some(now + seconds(40)));
+    pacer.learn(&unsaid(Some((10, 100))), 0, now);
+    assert_eq!(pacer.known_until(now), Some(now + seconds(100)));
+    assert!(reserve(&mut pacer, now, &mut jitter) >= now + seconds(100));
+}
+
+#[test]
+fn no_limit_of_a_refusal_holds_for_longer_than_it_says_to_wait() {
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
+    let standings = vec![named("a", 0, 100, Some((10, 100))), named("b", 9, 50, Some((10, 100)))];
+    pacer.learn(&told(standings.clone()), 0, now);
+    pacer.learn(&Told { standings: standings.clone(), ..refused(20) }, 0, now);
+    assert_eq!(reserve(&mut pacer, now + seconds(20), &mut jitter), now + seconds(20));
+    // Nor longer than a refusal may hold.
+    let mut pacer = Pacer::new(true, seconds(30));
+    pacer.learn(&Told { standings, ..refused(100) }, 0, now);
+    assert_eq!(reserve(&mut pacer, now + seconds(30), &mut jitter), now + seconds(30));
 }
 
 #[test]
