@@ -34,7 +34,7 @@ pub(crate) enum Pace {
 impl Allowance {
     pub(crate) fn new(standing: Standing, line: &Line, now: Instant) -> Self {
         Self {
-            until: now.checked_add(standing.reset.min(FOR_EVER)).unwrap_or(now),
+            until: until(&standing, now).unwrap_or(now),
             most_seen: standing.remaining,
             since: line.left(),
             exempt: 0,
@@ -42,14 +42,16 @@ impl Allowance {
         }
     }
 
-    /// Whether it is of the same limit. A policy may have several, with windows that differ; and a
-    /// response need not repeat what the policy is.
+    /// Whether it is of the same limit. A policy may have several, with partitions or windows that differ;
+    /// and a response need not repeat what the policy is.
     pub(crate) fn is_of(&self, standing: &Standing) -> bool {
         let windows = self.standing.window.zip(standing.window);
-        self.standing.name == standing.name && windows.is_none_or(|(one, other)| one == other)
+        self.standing.name == standing.name
+            && self.standing.partition == standing.partition
+            && windows.is_none_or(|(one, other)| one == other)
     }
 
-    /// Says the same limit anew.
+    /// Says the same limit anew. One that does not say for how long lasts as long as it did.
     pub(crate) fn update(&mut self, standing: Standing, line: &Line, now: Instant) {
         let (quota, window) = (self.standing.quota, self.standing.window);
         let standing = Standing {
@@ -58,13 +60,14 @@ impl Allowance {
             ..standing
         };
         let most_seen = self.most_seen.max(standing.remaining);
-        *self = Self { most_seen, ..Self::new(standing, line, now) };
+        let until = until(&standing, now).unwrap_or(self.until);
+        *self = Self { most_seen, until, ..Self::new(standing, line, now) };
     }
 
-    /// A response that names only other policies: this one has not counted the request, which was the
+    /// A response that names only other limits: this one has not counted the request, which was the
     /// so-manieth to leave.
     pub(crate) fn heed(&mut self, told: &Told, number: u64) {
-        if number > self.since && told.is_of_others(&self.standing.name) {
+        if number > self.since && told.is_of_others(&self.standing) {
             self.exempt += 1;
         }
     }
@@ -113,6 +116,10 @@ impl Allowance {
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.until <= now
     }
+}
+
+fn until(standing: &Standing, now: Instant) -> Option<Instant> {
+    now.checked_add(standing.lasts_for()?.min(FOR_EVER))
 }
 
 /// As good as never: no call waits that long.

@@ -5,8 +5,9 @@ use std::time::Duration;
 /// Exponential backoff with full jitter: before retry number n, a random time up to
 /// `base * 2^n`, and never more than `cap`.
 ///
-/// A wait that the server asks for is kept to the full, and the jitter comes on top: a quarter of
-/// it (of the window, where that is what all wait for), or what backoff would be, whichever is more.
+/// A wait that the server asks for is kept to the full, and the jitter comes on top: up to a quarter of
+/// it (of the window, where that is what all wait for), or what backoff would be, whichever is more, as
+/// far as [`max_wait`](crate::PoliteLayer::max_wait) has room for it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -67,10 +68,10 @@ impl Jitter {
     }
 
     /// What to add to a wait that somebody asked for: up to `spread`, or what backoff would be if
-    /// that is more.
-    pub(crate) fn beyond(&mut self, spread: Duration) -> Duration {
+    /// that is more; but never more than `most`.
+    pub(crate) fn beyond(&mut self, spread: Duration, most: Duration) -> Duration {
         let spread = self.backoff.ceiling(self.attempt).max(spread);
-        self.up_to(spread.min(self.backoff.cap))
+        self.up_to(spread.min(self.backoff.cap).min(most))
     }
 
     /// A number below `bound`.
@@ -112,9 +113,13 @@ mod tests {
     #[test]
     fn what_is_added_is_at_least_what_backoff_would_be() {
         let mut jitter = Jitter::seeded(7);
-        let most = (0..1_000).map(|_| jitter.beyond(Duration::from_secs(10))).max().unwrap();
-        assert!(most > Duration::from_secs(9) && most <= Duration::from_secs(10), "{most:?}");
-        let most = (0..1_000).map(|_| jitter.beyond(Duration::ZERO)).max().unwrap();
-        assert!(most > Duration::from_millis(90) && most <= Duration::from_millis(100), "{most:?}");
+        let mut most = |spread, most| {
+            (0..1_000).map(|_| jitter.beyond(spread, most).as_millis()).max().unwrap()
+        };
+        let ten = Duration::from_secs(10);
+        assert!((9_000..=10_000).contains(&most(ten, Duration::MAX)));
+        assert!((90..=100).contains(&most(Duration::ZERO, Duration::MAX)));
+        assert!((900..=1_000).contains(&most(ten, Duration::from_secs(1))));
+        assert_eq!(most(ten, Duration::ZERO), 0);
     }
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bounds how much retries add to the load of a server that is in trouble.
 ///
-/// Every call puts a share of a retry into the budget, every retry takes a whole one out. When it is
-/// empty, refusals are passed on. A retry that was invited, by a 429 that says when to come back,
+/// Every call that is sent puts a share of a retry into the budget, every retry takes a whole one out.
+/// When it is empty, refusals are passed on. A retry that was invited, by a 429 that says when to come back,
 /// costs nothing: the server has room for it then. `Retry-After: 0` says nothing of the kind.
 ///
 /// ```
@@ -30,9 +30,19 @@ impl Budget {
         Self { balance: AtomicU64::new(most), percent: percent.into(), most }
     }
 
+    /// For a call that was sent.
     pub(crate) fn deposit(&self) {
+        self.add(self.percent);
+    }
+
+    /// For a retry that was paid for and not made.
+    pub(crate) fn give_back(&self) {
+        self.add(RETRY);
+    }
+
+    fn add(&self, amount: u64) {
         let _ = self.balance.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |balance| {
-            Some(balance.saturating_add(self.percent).min(self.most))
+            Some(balance.saturating_add(amount).min(self.most))
         });
     }
 
@@ -64,6 +74,8 @@ mod tests {
         budget.deposit();
         assert!(!budget.withdraw());
         budget.deposit();
+        assert!(budget.withdraw() && !budget.withdraw());
+        budget.give_back();
         assert!(budget.withdraw() && !budget.withdraw());
         for _ in 0..100 {
             budget.deposit();

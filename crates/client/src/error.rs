@@ -33,7 +33,9 @@ pub enum PoliteError<E> {
     /// The inner service failed.
     #[error(transparent)]
     Service(E),
-    /// The server has said not to come back for this long, which is longer than this call waits.
+    /// The server has said not to come back for this long, which is longer than this call waits. It was
+    /// not sent; or it was refused, and others were told to wait for longer while it waited to be sent
+    /// again.
     #[error("the server wants no request for {0:?}")]
     TooEarly(Duration),
     /// The server has refused most calls recently, so this one was not sent.

@@ -1,18 +1,42 @@
-//! Just enough of RFC 9651 to read the `RateLimit` fields: lists of named items with numbers.
+//! Just enough of RFC 9651 to read the `RateLimit` fields: lists of named items with parameters.
+
+use crate::bare::{Rest, Value};
 
 /// An item of a list: `"per-user";q=100;w=60`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) name: String,
-    numbers: Vec<(String, u64)>,
-    /// The unit, where it is said.
-    pub(crate) unit: Option<String>,
+    parameters: Vec<(String, Value)>,
 }
 
 impl Item {
-    /// The number of a parameter.
+    /// A parameter that is a number.
     pub(crate) fn number(&self, parameter: &str) -> Option<u64> {
-        self.numbers.iter().find(|(name, _)| name == parameter).map(|(_, number)| *number)
+        match self.value(parameter)? {
+            Value::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// A parameter that is a string or a token.
+    pub(crate) fn text(&self, parameter: &str) -> Option<&str> {
+        match self.value(parameter)? {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A parameter that is a byte sequence, in base64.
+    pub(crate) fn bytes(&self, parameter: &str) -> Option<&str> {
+        match self.value(parameter)? {
+            Value::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Of one that is there twice, the last counts.
+    fn value(&self, parameter: &str) -> Option<&Value> {
+        self.parameters.iter().rfind(|(name, _)| name == parameter).map(|(_, value)| value)
     }
 }
 
@@ -20,123 +44,34 @@ impl Item {
 pub(crate) fn parse(field: &str) -> Option<Vec<Item>> {
     let mut rest = Rest(field.trim());
     let mut items = Vec::new();
-    while !rest.0.is_empty() && items.len() < MAX_ITEMS {
+    while !rest.is_empty() && items.len() < MAX_ITEMS {
         items.push(item(&mut rest)?);
         rest.skip_space();
-        if !rest.0.is_empty() {
+        if !rest.is_empty() {
             rest.eat(',')?;
             rest.skip_space();
             // Nothing after the comma is a mistake.
-            if rest.0.is_empty() {
+            if rest.is_empty() {
                 return None;
             }
         }
     }
-    rest.0.is_empty().then_some(items)
+    rest.is_empty().then_some(items)
 }
 
 fn item(rest: &mut Rest<'_>) -> Option<Item> {
-    let name = match rest.value()? {
-        Value::Text(name) => name,
-        Value::Number(_) | Value::Other => return None,
-    };
-    let mut item = Item { name, numbers: Vec::new(), unit: None };
+    let Value::Text(name) = rest.value()? else { return None };
+    let mut item = Item { name, parameters: Vec::new() };
     loop {
         rest.skip_space();
         if rest.eat(';').is_none() {
             return Some(item);
         }
         rest.skip_space();
-        let parameter = rest.word()?;
+        let name = rest.key()?.to_owned();
         // Without a value it is a boolean, of which we know none.
         let value = if rest.eat('=').is_some() { rest.value()? } else { Value::Other };
-        match value {
-            Value::Number(number) => item.numbers.push((parameter, number)),
-            Value::Text(text) if parameter == "qu" => item.unit = Some(text),
-            Value::Text(_) | Value::Other => {}
-        }
-    }
-}
-
-/// A bare item. Of some kinds we only need to know where they end.
-enum Value {
-    Text(String),
-    Number(u64),
-    Other,
-}
-
-/// What is still to be read.
-struct Rest<'a>(&'a str);
-
-impl Rest<'_> {
-    fn skip_space(&mut self) {
-        self.0 = self.0.trim_start_matches([' ', '\t']);
-    }
-
-    fn eat(&mut self, wanted: char) -> Option<()> {
-        self.0 = self.0.strip_prefix(wanted)?;
-        Some(())
-    }
-
-    /// A name of a parameter, or a token. Not empty.
-    fn word(&mut self) -> Option<String> {
-        let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.*!#$%&'+^`|~:/".contains(c);
-        let end = self.0.find(|c| !is_part(c)).unwrap_or(self.0.len());
-        let (word, rest) = self.0.split_at_checked(end).filter(|(word, _)| !word.is_empty())?;
-        self.0 = rest;
-        Some(word.to_owned())
-    }
-
-    fn value(&mut self) -> Option<Value> {
-        match self.0.chars().next()? {
-            '"' => self.text().map(Value::Text),
-            ':' => self.bytes(),
-            '?' | '@' => self.other(),
-            '-' => self.other(),
-            first if first.is_ascii_digit() => self.number(),
-            _ => self.word().map(Value::Text),
-        }
-    }
-
-    fn text(&mut self) -> Option<String> {
-        let mut text = String::new();
-        let mut characters = self.0.char_indices().skip(1);
-        while let Some((at, character)) = characters.next() {
-            match character {
-                '"' => {
-                    self.0 = self.0.get(at + 1..)?;
-                    return Some(text);
-                }
-                '\\' => text.push(characters.next()?.1),
-                ' '..='~' => text.push(character),
-                _ => return None,
-            }
-        }
-        None
-    }
-
-    fn bytes(&mut self) -> Option<Value> {
-        let (_, rest) = self.0.get(1..)?.split_once(':')?;
-        self.0 = rest;
-        Some(Value::Other)
-    }
-
-    /// Digits; a decimal is none that we use.
-    fn number(&mut self) -> Option<Value> {
-        let end = self.0.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(self.0.len());
-        let (digits, rest) = self.0.split_at_checked(end)?;
-        self.0 = rest;
-        if digits.contains('.') {
-            return Some(Value::Other);
-        }
-        // Fifteen digits are the most that an integer may have.
-        digits.parse().ok().filter(|_| digits.len() <= 15).map(Value::Number)
-    }
-
-    /// Booleans, dates and negative numbers: of none do we know what to do with it.
-    fn other(&mut self) -> Option<Value> {
-        self.0 = self.0.get(1..)?;
-        self.word().map(|_| Value::Other)
+        item.parameters.push((name, value));
     }
 }
 
@@ -154,12 +89,41 @@ mod tests {
         assert_eq!(items[0].name, "burst");
         assert_eq!((items[1].number("q"), items[1].number("w")), (Some(1000), Some(86_400)));
         let items = parse(r#""p";q=65535;qu="content-bytes";w=10;pk=:sdfjLJUOUH==:"#).unwrap();
-        assert_eq!(items[0].unit.as_deref(), Some("content-bytes"));
-        assert_eq!(items[0].number("w"), Some(10));
+        assert_eq!(items[0].text("qu"), Some("content-bytes"));
+        assert_eq!((items[0].number("w"), items[0].bytes("pk")), (Some(10), Some("sdfjLJUOUH")));
         let items = parse(r#"token;r=5 ; t=1;flag;x=?0;y=-2;z=1.5;n=abc, "a\"b\\";r=0"#).unwrap();
         assert_eq!((items[0].name.as_str(), items[0].number("t")), ("token", Some(1)));
         assert_eq!(items[1].name, r#"a"b\"#);
         assert_eq!(parse(""), Some(Vec::new()));
+    }
+
+    #[test]
+    fn parameters_of_any_kind_are_passed_over() {
+        for value in [
+            r#"%"caf%c3%a9""#,
+            r#"%"""#,
+            "@1659578233",
+            "@-1",
+            "1.5",
+            "-1.125",
+            "-7",
+            "token/x:y",
+            "*",
+            ":aGk=:",
+            "::",
+            "?1",
+            r#""a;b,c""#,
+        ] {
+            let items = parse(&format!(r#""a";r=1;x={value};t=2, "b";r=3"#)).expect(value);
+            assert_eq!((items[0].number("r"), items[0].number("t")), (Some(1), Some(2)), "{value}");
+            assert_eq!((items[0].number("x"), items[1].number("r")), (None, Some(3)), "{value}");
+        }
+    }
+
+    #[test]
+    fn of_a_parameter_that_is_there_twice_the_last_counts() {
+        let items = parse(r#""a";r=1;t=2;r=3;t=soon"#).unwrap();
+        assert_eq!((items[0].number("r"), items[0].number("t")), (Some(3), None));
     }
 
     #[test]
@@ -174,7 +138,22 @@ mod tests {
             r#""a";r=1;"#,
             "\"a\u{e9}\"",
             r#""a";r=1234567890123456"#,
+            r#""a";r=1234567890123.1"#,
+            r#""a";r=1.1234"#,
+            r#""a";r=1."#,
+            r#""a";r=1.2.3"#,
+            r#""a";r=--1"#,
+            r#""a";r=-"#,
+            r#""a";x=?2"#,
+            r#""a";x=@1.5"#,
+            r#""a";x=@"#,
+            r#""a";x=%caf"#,
+            r#""a";x=%"caf%c"#,
+            r#""a";x=%"caf%C3""#,
+            r#""a";x=%"caf%c""#,
+            r#""a";x=(1 2)"#,
             r#""a";pk=:abc"#,
+            r#""a";pk=:a b:"#,
             ",",
             ";",
         ] {

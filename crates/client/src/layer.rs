@@ -7,7 +7,8 @@ use std::time::Duration;
 use http::request::Parts;
 use tower_layer::Layer;
 
-use crate::shared::{Rules, Shared};
+use crate::rules::Rules;
+use crate::shared::Shared;
 use crate::{Backoff, Budget, ClonedBodies, EmptyBodies, Observer, Polite, Replay, Throttle};
 
 /// Makes a client polite: it waits when it is told to, paces itself before it is refused, and
@@ -46,7 +47,7 @@ pub struct PoliteLayer<R = EmptyBodies> {
 
 impl PoliteLayer {
     /// A layer with the defaults: at most five retries, of requests that are safe to repeat and
-    /// have no body, and at most a minute of waiting for each call.
+    /// have no body, and at most 90 seconds of waiting for each call.
     pub fn new() -> Self {
         let rules = Rules::default();
         Self { shared: Arc::new(Shared::new(&rules)), rules, replay: EmptyBodies }
@@ -66,15 +67,54 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.max_retries = max_retries)
     }
 
-    /// How long a call may wait, all waits together; a minute unless said. One that was told to wait
+    /// How long a call may wait, all waits together; 90 seconds unless said, so that the minute that
+    /// many servers ask for is waited for, and jitter has room beyond it. One that was told to wait
     /// for longer gives up at once: the refusal is passed on, or
-    /// [`PoliteError::TooEarly`](crate::PoliteError::TooEarly) if it was not even sent.
+    /// [`PoliteError::TooEarly`](crate::PoliteError::TooEarly) if it was not even sent. So does one that
+    /// hears, while it waits for a retry, that others were told to wait for longer: the refusal is then
+    /// gone, since it would hold its connection through the wait.
     ///
     /// Pacing fails no call: one that would have to wait for longer than this, only to make a quota
     /// last that is not used up, waits for a second at most and is sent.
     #[must_use]
     pub fn max_wait(self, max_wait: Duration) -> Self {
         self.with(|rules| rules.max_wait = max_wait)
+    }
+
+    /// How long one refusal keeps all calls away from its server at most; a day unless said, and a
+    /// second at least. A server that means milliseconds and writes `Retry-After: 86400000` would
+    /// otherwise never be asked again.
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use std::time::Duration;
+    /// use http::{Request, Response};
+    /// use tidegate::client::{PoliteError, PoliteLayer};
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // A server that refuses the first call, and means a day.
+    /// let start = tokio::time::Instant::now();
+    /// let server = service_fn(move |_: Request<String>| async move {
+    ///     let response = Response::builder().status(if start.elapsed().is_zero() { 429 } else { 200 });
+    ///     Ok::<_, Infallible>(response.header("retry-after", "86400000").body(()).unwrap())
+    /// });
+    ///
+    /// let hour = Duration::from_secs(3_600);
+    /// let client = PoliteLayer::new().max_block(hour).layer(server);
+    /// let call = || client.clone().oneshot(Request::new(String::new()));
+    /// assert_eq!(call().await?.status(), 429);
+    /// assert_eq!(call().await.unwrap_err(), PoliteError::TooEarly(hour));
+    /// tokio::time::sleep(hour).await;
+    /// assert_eq!(call().await?.status(), 200);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn max_block(self, max_block: Duration) -> Self {
+        // With none at all, what is told would be a reason to come back at once.
+        self.with(|rules| rules.max_block = max_block.max(Duration::from_secs(1)))
     }
 
     /// How waits grow, and by how much they differ.
@@ -89,7 +129,7 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.budget = Arc::new(budget))
     }
 
-    /// Refuses calls locally while the server refuses most. Off by default.
+    /// Refuses calls locally while their server refuses most. Off by default.
     #[must_use]
     pub fn throttle(self, throttle: Throttle) -> Self {
         self.with(|rules| rules.throttle = Some(throttle))
@@ -101,7 +141,11 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.paces = false)
     }
 
-    /// Which requests share a limit. Defaults to those to the same host and port.
+    /// Which requests share a limit. Defaults to those to the same host and port, by their address or,
+    /// where that is only a path, by their `Host`.
+    ///
+    /// What is known of more than about a thousand of them is forgotten: first where nothing holds any
+    /// more, then where it ends soonest, and never while a call is under way.
     #[must_use]
     pub fn scope(self, scope: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         self.with(|rules| rules.scope = Arc::new(scope))

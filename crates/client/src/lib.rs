@@ -24,7 +24,8 @@
 //! What it does, for each server that it talks to:
 //!
 //! - **It listens.** `Retry-After`, in seconds or as a date, of a 429 or a 503 holds for all requests
-//!   to that server, also for those that wait already. Nothing is sent earlier than told.
+//!   to that server, also for those that wait already. Nothing is sent earlier than told, unless that
+//!   is in more than [a day](PoliteLayer::max_block).
 //! - **It paces.** `RateLimit` and `RateLimit-Policy` say how much is left, for how long. Below half of
 //!   a quota, requests are spread over what is left of its window. That is a courtesy, and fails no
 //!   call: only a refusal does.
@@ -44,9 +45,11 @@
 
 mod allowance;
 mod backoff;
+mod bare;
 mod budget;
 #[cfg(feature = "reqwest")]
 mod by_reqwest;
+mod call;
 mod error;
 mod field;
 mod layer;
@@ -54,6 +57,10 @@ mod line;
 mod observer;
 mod pacer;
 mod replay;
+mod rules;
+mod scope;
+mod server;
+mod servers;
 mod service;
 mod shared;
 mod throttle;

@@ -60,10 +60,6 @@ impl Line {
     pub(crate) fn waiting_until(&self, end: Instant) -> u64 {
         self.waiting.partition_point(|taken| *taken < end) as u64
     }
-
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -104,7 +100,7 @@ mod tests {
         line.join(now);
         assert_eq!(line.leave(Some(now), now), 1);
         assert_eq!(line.leave(Some(now), now), 2);
-        assert!(line.is_empty());
+        assert_eq!(line.waiting_until(now + seconds(1)), 0);
         assert_eq!(line.vacancy(now, GAP), now + GAP);
     }
 }

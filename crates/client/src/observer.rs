@@ -51,7 +51,9 @@ pub enum Event {
         /// Which attempt it will be.
         attempt: u32,
     },
-    /// The refusal is passed on.
+    /// It is not sent again: the refusal is passed on. If it has waited for a retry already, and others
+    /// were told to wait for longer meanwhile, it is
+    /// [`PoliteError::TooEarly`](crate::PoliteError::TooEarly).
     GaveUp {
         /// After which attempt.
         attempt: u32,

@@ -14,6 +14,8 @@ use crate::told::{Standing, Told};
 pub(crate) struct Pacer {
     /// Whether requests wait before any is refused.
     paces: bool,
+    /// How long one refusal holds at most.
+    max_block: Duration,
     /// A refusal said so.
     not_before: Option<Instant>,
     /// One for each limit that the server has named.
@@ -22,8 +24,9 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    pub(crate) fn new(paces: bool) -> Self {
-        Self { paces, not_before: None, allowances: Vec::new(), line: Line::default() }
+    pub(crate) fn new(paces: bool, max_block: Duration) -> Self {
+        let (allowances, line) = (Vec::new(), Line::default());
+        Self { paces, max_block, not_before: None, allowances, line }
     }
 
     /// When a request that comes now may leave. It then has a turn, which it [takes](Self::leave) or
@@ -40,10 +43,11 @@ impl Pacer {
     ) -> Result<Instant, Duration> {
         let wait = if let Some(told) = self.blocked_until(now) {
             let wait = told - now;
-            let wait = wait + jitter.beyond(self.spread(wait));
-            Some(wait).filter(|wait| *wait <= patience).ok_or(wait)?
+            // Jitter is ours: what is too long to wait for is said by the server alone.
+            let spare = patience.checked_sub(wait).ok_or(wait)?;
+            wait + jitter.beyond(self.spread(wait), spare)
         } else {
-            let wait = self.paced(now, jitter) - now;
+            let wait = self.paced(now, patience, jitter) - now;
             if wait > patience { jitter.up_to(patience.min(COURTESY)) } else { wait }
         };
         self.line.join(now + wait);
@@ -52,15 +56,16 @@ impl Pacer {
 
     /// By all limits at once: which of them a request is subject to is not known before. When nothing
     /// is left, it waits for the next window, and a little longer, so that not all come back together.
-    fn paced(&self, now: Instant, jitter: &mut Jitter) -> Instant {
+    fn paced(&self, now: Instant, patience: Duration, jitter: &mut Jitter) -> Instant {
         let (mut earliest, mut apart) = (now, Duration::ZERO);
         for allowance in self.allowances.iter().filter(|_| self.paces) {
             match allowance.pace(&self.line, now) {
                 Pace::Free => {}
                 Pace::Apart(gap) => apart = apart.max(gap),
                 Pace::NextWindow(wait) => {
-                    let wait = wait + jitter.beyond(allowance.spread(wait));
-                    earliest = earliest.max(now + wait);
+                    let spare = patience.saturating_sub(wait);
+                    let beyond = jitter.beyond(allowance.spread(wait), spare);
+                    earliest = earliest.max(now + wait + beyond);
                 }
             }
         }
@@ -91,17 +96,17 @@ impl Pacer {
 
     /// Takes note of the response to a request, by its number.
     pub(crate) fn learn(&mut self, told: &Told, number: u64, now: Instant) {
-        if told.is_refused
-            && let Some(wait) = told.retry_after
-        {
-            let until = now.checked_add(wait).or_else(|| now.checked_add(FOR_EVER));
+        let hold = told.retry_after.filter(|_| told.is_refused);
+        let hold = hold.map(|wait| wait.min(self.max_block));
+        if let Some(hold) = hold {
+            let until = now.checked_add(hold).or_else(|| now.checked_add(FOR_EVER));
             self.not_before = self.not_before.max(until);
         }
         for allowance in &mut self.allowances {
             allowance.heed(told, number);
         }
         for standing in &told.standings {
-            self.note(standing.clone(), now);
+            self.note(clipped(standing, hold), now);
         }
     }
 
@@ -119,12 +124,20 @@ impl Pacer {
         self.allowances.push(Allowance::new(standing, &self.line, now));
     }
 
-    /// Whether it knows nothing that still holds.
-    pub(crate) fn is_idle(&self, now: Instant) -> bool {
-        self.blocked_until(now).is_none()
-            && self.line.is_empty()
-            && self.allowances.iter().all(|allowance| allowance.is_over(now))
+    /// Until when anything holds that it knows, if it does.
+    pub(crate) fn known_until(&self, now: Instant) -> Option<Instant> {
+        let ends = self.allowances.iter().map(Allowance::until).chain(self.not_before);
+        ends.max().filter(|end| *end > now)
     }
+}
+
+/// What a refusal says to come back takes precedence over its limits: one that is used up holds no longer.
+fn clipped(standing: &Standing, hold: Option<Duration>) -> Standing {
+    let mut standing = standing.clone();
+    if let Some(hold) = hold.filter(|_| standing.remaining == 0) {
+        standing.reset = Some(standing.lasts_for().map_or(hold, |it| it.min(hold)));
+    }
+    standing
 }
 
 /// More limits than a server has for one client.

@@ -6,10 +6,14 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
+fn pacer() -> Pacer {
+    Pacer::new(true, seconds(86_400))
+}
+
 fn named(name: &str, remaining: u64, reset: u64, policy: Option<(u64, u64)>) -> Standing {
     let (quota, window) = policy.unzip();
-    let (reset, window) = (seconds(reset), window.map(seconds));
-    Standing { name: name.to_owned(), remaining, reset, quota, window }
+    let (name, reset, window) = (name.to_owned(), Some(seconds(reset)), window.map(seconds));
+    Standing { name, partition: None, remaining, reset, quota, window }
 }
 
 fn told(standings: impl IntoIterator<Item = Standing>) -> Told {
@@ -32,7 +36,7 @@ fn refused(wait: u64) -> Told {
 
 #[test]
 fn nobody_leaves_before_the_time_that_a_refusal_said() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
     pacer.learn(&refused(20), 0, now);
     // A later answer, to a request that left earlier, changes nothing.
@@ -46,8 +50,23 @@ fn nobody_leaves_before_the_time_that_a_refusal_said() {
 }
 
 #[test]
+fn a_refusal_holds_no_longer_than_it_may() {
+    let (mut pacer, now) = (pacer(), Instant::now());
+    pacer.learn(&refused(86_400_000), 0, now);
+    assert_eq!(pacer.blocked_until(now), Some(now + seconds(86_400)));
+    // Whoever is told again is blocked again.
+    let later = now + seconds(86_400);
+    assert_eq!(pacer.blocked_until(later), None);
+    pacer.learn(&Told { retry_after: Some(Duration::MAX), ..refused(0) }, 0, later);
+    assert_eq!(pacer.blocked_until(later), Some(later + seconds(86_400)));
+    let mut pacer = Pacer::new(true, Duration::MAX);
+    pacer.learn(&Told { retry_after: Some(Duration::MAX), ..refused(0) }, 0, now);
+    assert!(pacer.blocked_until(now + seconds(86_400_000 - 1)).is_some());
+}
+
+#[test]
 fn half_of_the_quota_is_free_and_the_rest_is_made_to_last() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.learn(&standing(8, 40), 0, now);
     // 8, 7 and 6 of 10 are more than half.
     for _ in 0..3 {
@@ -61,7 +80,7 @@ fn half_of_the_quota_is_free_and_the_rest_is_made_to_last() {
 
 #[test]
 fn with_nothing_left_the_next_window_is_waited_for() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.learn(&standing(0, 40), 0, now);
     let first = reserve(&mut pacer, now, &mut jitter);
     // And a quarter of the window over which all come back.
@@ -71,16 +90,15 @@ fn with_nothing_left_the_next_window_is_waited_for() {
     assert!((now + seconds(100)..=now + seconds(125)).contains(&second), "{:?}", second - now);
     // What was said is over.
     let later = now + seconds(201);
-    assert!(!pacer.is_idle(later), "two have a turn");
     pacer.leave(Some(first), later);
     pacer.give_back(second);
-    assert!(pacer.is_idle(later));
+    assert_eq!(pacer.known_until(later), None);
     assert_eq!(reserve(&mut pacer, later, &mut jitter), later);
 }
 
 #[test]
 fn pacing_refuses_nobody_and_a_refusal_the_impatient() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.learn(&standing(2, 100), 0, now);
     pacer.leave(None, now);
     for patience in [Duration::ZERO, seconds(5)] {
@@ -90,13 +108,18 @@ fn pacing_refuses_nobody_and_a_refusal_the_impatient() {
     }
     assert_eq!(pacer.reserve(now, seconds(10), &mut jitter), Ok(now + seconds(10)));
     pacer.learn(&refused(20), 0, now);
-    assert!(pacer.reserve(now, seconds(19), &mut jitter).unwrap_err() >= seconds(20));
-    assert!(pacer.reserve(now, seconds(60), &mut jitter).is_ok());
+    assert_eq!(pacer.reserve(now, seconds(19), &mut jitter), Err(seconds(20)));
+    // What is told is compared with the patience, and the jitter takes what that leaves.
+    assert_eq!(pacer.reserve(now, seconds(20), &mut jitter), Ok(now + seconds(20)));
+    for _ in 0..100 {
+        let start = pacer.reserve(now, seconds(21), &mut jitter).unwrap();
+        assert!((now + seconds(20)..=now + seconds(21)).contains(&start), "{:?}", start - now);
+    }
 }
 
 #[test]
 fn turns_that_were_given_back_are_nobodys() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.learn(&standing(5, 50), 0, now);
     pacer.leave(None, now);
     let first = reserve(&mut pacer, now, &mut jitter);
@@ -114,7 +137,7 @@ fn turns_that_were_given_back_are_nobodys() {
 
 #[test]
 fn without_a_policy_the_most_that_was_seen_is_the_quota() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     let bare = |remaining| told([named("a", remaining, 10, None)]);
     pacer.learn(&bare(9), 0, now);
     assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
@@ -125,7 +148,7 @@ fn without_a_policy_the_most_that_was_seen_is_the_quota() {
 
 #[test]
 fn the_strictest_of_several_limits_sets_the_pace() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     let burst = |remaining| named("burst", remaining, 10, Some((5, 10)));
     let daily = |remaining| named("daily", remaining, 80_000, Some((1_000, 86_400)));
     pacer.leave(None, now);
@@ -143,7 +166,7 @@ fn the_strictest_of_several_limits_sets_the_pace() {
 
 #[test]
 fn limits_of_one_policy_are_told_apart_by_their_windows() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.leave(None, now);
     pacer.learn(&told([named("a", 2, 10, Some((5, 10)))]), 1, now);
     pacer.learn(&told([named("a", 900, 80_000, Some((1_000, 86_400)))]), 1, now);
@@ -156,8 +179,56 @@ fn limits_of_one_policy_are_told_apart_by_their_windows() {
 }
 
 #[test]
+fn partitions_of_one_policy_are_told_apart() {
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
+    let part = |partition: &str, remaining| {
+        let partition = Some(partition.to_owned());
+        told([Standing { partition, ..named("a", remaining, 100, Some((10, 100))) }])
+    };
+    pacer.learn(&part("x", 6), 0, now);
+    // What is left of another is not what is left of this one, and it counts for itself.
+    for _ in 0..20 {
+        let number = pacer.leave(None, now);
+        pacer.learn(&part("y", 9), number, now);
+    }
+    assert_eq!(pacer.allowances.len(), 2);
+    assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
+    let number = pacer.leave(Some(now), now);
+    pacer.learn(&part("x", 1), number, now);
+    assert!(reserve(&mut pacer, now, &mut jitter) > now);
+}
+
+#[test]
+fn a_limit_that_does_not_say_how_long_lasts_for_its_window_or_as_before() {
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
+    let unsaid = |policy| told([Standing { reset: None, ..named("a", 0, 0, policy) }]);
+    // Nothing is known of how long.
+    pacer.learn(&unsaid(None), 0, now);
+    assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
+    pacer.learn(&told([named("a", 9, 40, None)]), 0, now);
+    pacer.learn(&unsaid(None), 0, now + seconds(10));
+    assert_eq!(pacer.known_until(now), Some(now + seconds(40)));
+    pacer.learn(&unsaid(Some((10, 100))), 0, now);
+    assert_eq!(pacer.known_until(now), Some(now + seconds(100)));
+    assert!(reserve(&mut pacer, now, &mut jitter) >= now + seconds(100));
+}
+
+#[test]
+fn no_limit_of_a_refusal_holds_for_longer_than_it_says_to_wait() {
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
+    let standings = vec![named("a", 0, 100, Some((10, 100))), named("b", 9, 50, Some((10, 100)))];
+    pacer.learn(&told(standings.clone()), 0, now);
+    pacer.learn(&Told { standings: standings.clone(), ..refused(20) }, 0, now);
+    assert_eq!(reserve(&mut pacer, now + seconds(20), &mut jitter), now + seconds(20));
+    // Nor longer than a refusal may hold.
+    let mut pacer = Pacer::new(true, seconds(30));
+    pacer.learn(&Told { standings, ..refused(100) }, 0, now);
+    assert_eq!(reserve(&mut pacer, now + seconds(30), &mut jitter), now + seconds(30));
+}
+
+#[test]
 fn what_another_policy_counted_is_not_counted_here() {
-    let (mut pacer, mut jitter, now) = (Pacer::new(true), Jitter::seeded(7), Instant::now());
+    let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.learn(&told([named("search", 3, 100, Some((4, 100)))]), 0, now);
     for _ in 0..20 {
         assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
@@ -172,11 +243,12 @@ fn what_another_policy_counted_is_not_counted_here() {
 
 #[test]
 fn a_server_cannot_name_more_limits_than_are_kept() {
-    let (mut pacer, now) = (Pacer::new(true), Instant::now());
+    let (mut pacer, now) = (pacer(), Instant::now());
     for n in 1..100 {
         pacer.learn(&told([named(&n.to_string(), 0, n, None)]), 0, now);
     }
     assert_eq!(pacer.allowances.len(), MAX_LIMITS);
     // Those that hold for longest.
-    assert!(!pacer.is_idle(now + seconds(98)) && pacer.is_idle(now + seconds(99)));
+    assert_eq!(pacer.known_until(now + seconds(98)), Some(now + seconds(99)));
+    assert_eq!(pacer.known_until(now + seconds(99)), None);
 }

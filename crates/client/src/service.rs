@@ -1,22 +1,17 @@
-//! The service: waits, sends, listens, and sends again.
+//! The service: a call for each request.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use http::request::Parts;
-use http::{Request, Response, StatusCode};
-use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use http::{Request, Response};
 use tower_service::Service;
 
-use crate::pacer::Pacer;
+use crate::call::Call;
 use crate::shared::Shared;
-use crate::told::Told;
-use crate::{Event, GiveUp, PoliteError, Replay};
+use crate::{PoliteError, Replay};
 
 /// A polite client. Made by a [`PoliteLayer`](crate::PoliteLayer).
 ///
@@ -72,181 +67,6 @@ where
         let (head, body) = request.into_parts();
         let call = Call::new(Arc::clone(&self.shared), &head);
         Box::pin(call.run(inner, replay, Request::from_parts(head, body)))
-    }
-}
-
-/// One call, with all its attempts.
-struct Call {
-    shared: Arc<Shared>,
-    pacer: Arc<Mutex<Pacer>>,
-    /// When it may leave, until it does.
-    turn: Option<Instant>,
-    may_repeat: bool,
-    /// How many have been made.
-    attempts: u32,
-    /// How much it may still wait.
-    patience: Duration,
-}
-
-impl Call {
-    fn new(shared: Arc<Shared>, head: &Parts) -> Self {
-        Self {
-            pacer: shared.pacer(head, Instant::now()),
-            turn: None,
-            may_repeat: (shared.rules.repeat_if)(head),
-            attempts: 0,
-            patience: shared.rules.max_wait,
-            shared,
-        }
-    }
-
-    async fn run<S, R, B, O>(
-        mut self,
-        mut inner: S,
-        replay: R,
-        request: Request<B>,
-    ) -> Result<Response<O>, PoliteError<S::Error>>
-    where
-        S: Service<Request<B>, Response = Response<O>>,
-        R: Replay<B>,
-    {
-        if self.shared.throttles(Instant::now()) {
-            self.shared.tell(Event::Throttled);
-            return Err(PoliteError::Throttled);
-        }
-        self.shared.rules.budget.deposit();
-        self.pace().await.map_err(PoliteError::TooEarly)?;
-        let mut next = request;
-        loop {
-            let again = self.again(&next, &replay);
-            poll_fn(|context| inner.poll_ready(context)).await.map_err(PoliteError::Service)?;
-            let number = self.leave();
-            let response = inner.call(next).await.map_err(PoliteError::Service)?;
-            self.attempts += 1;
-            let told = Told::by(response.status(), response.headers());
-            self.pacer.lock().learn(&told, number, Instant::now());
-            if !told.is_refused {
-                self.shared.accepted(Instant::now());
-                return Ok(response);
-            }
-            match self.wait_to_retry(again, response.status(), &told).await {
-                Some(again) => next = again,
-                None => return Ok(response),
-            }
-        }
-    }
-
-    /// The request once more, if it may have to be sent once more.
-    fn again<B, R: Replay<B>>(&self, request: &Request<B>, replay: &R) -> Option<Request<B>> {
-        if !self.may_repeat || self.attempts >= self.shared.rules.max_retries {
-            return None;
-        }
-        let body = replay.replay(request.body())?;
-        let mut again = Request::new(body);
-        again.method_mut().clone_from(request.method());
-        again.uri_mut().clone_from(request.uri());
-        *again.version_mut() = request.version();
-        again.headers_mut().clone_from(request.headers());
-        again.extensions_mut().clone_from(request.extensions());
-        Some(again)
-    }
-
-    /// Waits for its turn, and again if meanwhile somebody was refused. If that takes too long, says
-    /// how long it would.
-    async fn pace(&mut self) -> Result<(), Duration> {
-        loop {
-            let now = Instant::now();
-            let wait = self.reserve(now)? - now;
-            if wait.is_zero() {
-                return Ok(());
-            }
-            self.shared.tell(Event::Paced { wait });
-            if self.wait(wait).await.is_none() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// A turn, instead of the one that it may have had.
-    fn reserve(&mut self, now: Instant) -> Result<Instant, Duration> {
-        self.give_back();
-        let Self { shared, pacer, attempts, patience, .. } = self;
-        let turn = shared.reserve(pacer, *attempts, *patience, now)?;
-        self.turn = Some(turn);
-        Ok(turn)
-    }
-
-    /// Waits, at the cost of its patience. Until when a refusal holds that somebody got meanwhile.
-    async fn wait(&mut self, wait: Duration) -> Option<Instant> {
-        self.patience = self.patience.saturating_sub(wait);
-        sleep(wait).await;
-        self.pacer.lock().blocked_until(Instant::now())
-    }
-
-    /// From here on it counts, whatever becomes of it. Which request of all it is.
-    fn leave(&mut self) -> u64 {
-        self.pacer.lock().leave(self.turn.take(), Instant::now())
-    }
-
-    fn give_back(&mut self) {
-        if let Some(turn) = self.turn.take() {
-            self.pacer.lock().give_back(turn);
-        }
-    }
-
-    /// The request that is to be sent again, when the time for it has come.
-    async fn wait_to_retry<B>(
-        &mut self,
-        again: Option<Request<B>>,
-        status: StatusCode,
-        told: &Told,
-    ) -> Option<Request<B>> {
-        let attempt = self.attempts;
-        self.shared.tell(Event::Refused { status, told: told.retry_after, attempt });
-        let waited = match again {
-            None if attempt > self.shared.rules.max_retries => Err(GiveUp::Attempts),
-            None => Err(GiveUp::NotRepeatable),
-            Some(again) => self.back_off(status, told).await.map(|()| again),
-        };
-        match waited {
-            Ok(again) => Some(again),
-            Err(why) => {
-                self.shared.tell(Event::GaveUp { attempt, why });
-                None
-            }
-        }
-    }
-
-    /// Waits as long as told and a little more; or, if nothing was told, for longer each time.
-    async fn back_off(&mut self, status: StatusCode, told: &Told) -> Result<(), GiveUp> {
-        let is_invited = status == StatusCode::TOO_MANY_REQUESTS && told.retry_after.is_some();
-        if !is_invited && !self.shared.rules.budget.withdraw() {
-            return Err(GiveUp::Budget);
-        }
-        let wait = self.wait_of_a_retry(told).ok_or(GiveUp::Wait)?;
-        self.shared.tell(Event::Retrying { wait, attempt: self.attempts + 1 });
-        // Others may have been refused since then, and told to wait for longer.
-        match self.wait(wait).await {
-            Some(_) => self.pace().await.map_err(|_| GiveUp::Wait),
-            None => Ok(()),
-        }
-    }
-
-    /// `None` if that is more than it may wait.
-    fn wait_of_a_retry(&mut self, told: &Told) -> Option<Duration> {
-        if told.retry_after.is_some() {
-            let now = Instant::now();
-            return self.reserve(now).ok().map(|turn| turn - now);
-        }
-        Some(self.shared.backoff(self.attempts - 1)).filter(|wait| *wait <= self.patience)
-    }
-}
-
-/// A call that is over before it has left, because nobody waits for it any more or because it gave up,
-/// leaves its turn to others.
-impl Drop for Call {
-    fn drop(&mut self) {
-        self.give_back();
     }
 }
 

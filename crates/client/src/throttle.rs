@@ -4,14 +4,19 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::allowance::FOR_EVER;
 use crate::backoff::Jitter;
 
-/// Refuses some calls locally, without sending them, while the server refuses many.
+/// Refuses some calls locally, without sending them, while their server refuses many.
 ///
-/// Recently, `requests` were made and `accepts` were not refused. A call is refused locally with
-/// probability `(requests - K * accepts) / (requests + 1)`: with K = 2, as soon as less than half
-/// pass. A call refused locally counts as a request, so the probability rises until the server can
-/// breathe.
+/// Recently, `requests` were made to a server, and `accepts` of them were answered and not refused. A
+/// call is refused locally with probability `(requests - K * accepts) / (requests + 1)`: with K = 2,
+/// as soon as less than half pass. A call refused locally counts as a request, so the probability
+/// rises until the server can breathe.
+///
+/// Each server has counts of its own, by the layer's [`scope`](crate::PoliteLayer::scope). Every attempt
+/// counts as a request, also a retry; only calls are refused, since retries have a
+/// [`Budget`](crate::Budget). A call that is too early to be sent counts as nothing.
 ///
 /// ```
 /// use tidegate::client::{PoliteLayer, Throttle};
@@ -39,6 +44,8 @@ pub(crate) struct Recent {
     /// When the first part began, and which part is the last one.
     epoch: Option<Instant>,
     turn: u128,
+    /// When the last that happened is forgotten.
+    until: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,26 +55,39 @@ struct Part {
 }
 
 impl Recent {
-    /// Whether a call is to be refused here. Counts it.
+    /// Whether a call is to be refused here. If so, it is counted.
     pub(crate) fn refuses(&mut self, now: Instant, rule: &Throttle, jitter: &mut Jitter) -> bool {
         self.turn_to(now, rule);
         let requests: u64 = self.parts.iter().map(|part| part.requests).sum();
         let accepts: u64 = self.parts.iter().map(|part| part.accepts).sum();
-        self.part().requests += 1;
         let expected = accepts.saturating_mul(rule.percent.into());
         let excess = requests.saturating_mul(100).saturating_sub(expected);
-        jitter.below(requests.saturating_add(1).saturating_mul(100)) < excess
+        let is_refused = jitter.below(requests.saturating_add(1).saturating_mul(100)) < excess;
+        self.part().requests += u64::from(is_refused);
+        is_refused
     }
 
-    /// A call was not refused.
+    /// An attempt leaves.
+    pub(crate) fn sent(&mut self, now: Instant, rule: &Throttle) {
+        self.turn_to(now, rule);
+        self.part().requests += 1;
+    }
+
+    /// One was not refused.
     pub(crate) fn accepted(&mut self, now: Instant, rule: &Throttle) {
         self.turn_to(now, rule);
         self.part().accepts += 1;
     }
 
+    /// When all of it is forgotten, if there is anything.
+    pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
+        self.until.filter(|until| *until > now)
+    }
+
     /// Forgets the parts that are over.
     fn turn_to(&mut self, now: Instant, rule: &Throttle) {
         let epoch = *self.epoch.get_or_insert(now);
+        self.until = now.checked_add(rule.window.min(FOR_EVER));
         let part = (rule.window / PARTS as u32).as_micros().max(1);
         let turn = now.saturating_duration_since(epoch).as_micros() / part;
         let passed = turn.saturating_sub(self.turn).min(PARTS as u128);
@@ -95,7 +115,10 @@ mod tests {
         for _ in 0..calls {
             if recent.refuses(now, &rule, &mut jitter) {
                 refused += 1;
-            } else if accepted {
+                continue;
+            }
+            recent.sent(now, &rule);
+            if accepted {
                 recent.accepted(now, &rule);
             }
         }
@@ -108,6 +131,20 @@ mod tests {
     }
 
     #[test]
+    fn retries_count_and_what_was_only_asked_does_not() {
+        let (mut recent, now) = (Recent::default(), Instant::now());
+        let (rule, mut jitter) = (Throttle::default(), Jitter::seeded(7));
+        for _ in 0..100 {
+            assert!(!recent.refuses(now, &rule, &mut jitter));
+        }
+        assert_eq!(refused_of(&mut recent, now, 10, true), 0);
+        for _ in 0..100 {
+            recent.sent(now, &rule);
+        }
+        assert!(refused_of(&mut recent, now, 100, true) > 50);
+    }
+
+    #[test]
     fn one_that_refuses_is_left_alone_until_the_window_is_over() {
         let (mut recent, now) = (Recent::default(), Instant::now());
         let refused = refused_of(&mut recent, now, 1_000, false);
@@ -116,6 +153,10 @@ mod tests {
         let later = now + Duration::from_secs(60);
         assert!(refused_of(&mut recent, later, 100, true) > 50);
         let after = now + Duration::from_secs(300);
+        assert_eq!(
+            (recent.until(after), recent.until(later)),
+            (None, Some(later + Throttle::default().window))
+        );
         assert_eq!(refused_of(&mut recent, after, 100, true), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::header::{DATE, HeaderMap, RETRY_AFTER};
+use http::header::{AGE, DATE, HeaderMap, RETRY_AFTER};
 use http::{HeaderName, StatusCode};
 use tidegate_limiter::{Clock, SystemClock};
 
@@ -20,13 +20,15 @@ pub(crate) struct Told {
     pub(crate) standings: Vec<Standing>,
 }
 
-/// The state of a limit: `remaining` for the next `reset`.
+/// The state of a limit: `remaining` for the next `reset`, where that is said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// The policy that it is of.
     pub(crate) name: String,
+    /// Whose part of the policy's quota it is.
+    pub(crate) partition: Option<String>,
     pub(crate) remaining: u64,
-    pub(crate) reset: Duration,
+    pub(crate) reset: Option<Duration>,
     /// What a full quota holds.
     pub(crate) quota: Option<u64>,
     pub(crate) window: Option<Duration>,
@@ -41,13 +43,14 @@ impl Told {
         let is_wait = |wait: &Duration| !wait.is_zero();
         let retry_after = retry_after(headers)
             .filter(is_wait)
-            .or_else(|| exhausted.map(|it| it.reset).max().filter(is_wait));
+            .or_else(|| exhausted.filter_map(Standing::lasts_for).max().filter(is_wait));
         Self { is_refused, retry_after, standings }
     }
 
-    /// Whether it is about other policies than the one of this name.
-    pub(crate) fn is_of_others(&self, name: &str) -> bool {
-        !self.standings.is_empty() && self.standings.iter().all(|it| it.name != name)
+    /// Whether it is about other limits than this one.
+    pub(crate) fn is_of_others(&self, standing: &Standing) -> bool {
+        let is_other = |it: &Standing| it.name != standing.name || it.is_apart_from(standing);
+        !self.standings.is_empty() && self.standings.iter().all(is_other)
     }
 }
 
@@ -70,27 +73,45 @@ fn since_epoch() -> Duration {
     Duration::from_micros(SystemClock::new().now().as_micros())
 }
 
+/// What a cache says was true for somebody else, some time ago.
 fn standings(headers: &HeaderMap) -> Vec<Standing> {
+    if is_from_a_cache(headers) {
+        return Vec::new();
+    }
     let policies = items(headers, &RATELIMIT_POLICY);
     let standings = items(headers, &RATELIMIT).into_iter();
-    let mut standings: Vec<_> = standings.filter_map(|item| standing(item, &policies)).collect();
-    standings.sort_by_key(|standing| gap(standing.reset, standing.remaining));
+    let mut standings: Vec<_> = standings.filter_map(|item| standing(&item, &policies)).collect();
+    standings.sort_by_key(|it| gap(it.lasts_for().unwrap_or_default(), it.remaining));
     standings
 }
 
-fn standing(item: Item, policies: &[Item]) -> Option<Standing> {
-    let policy = policies.iter().find(|policy| policy.name == item.name);
-    let unit = policy.and_then(|policy| policy.unit.as_deref());
+/// Caches add `Age: 0` to what they have just fetched.
+fn is_from_a_cache(headers: &HeaderMap) -> bool {
+    headers.get_all(AGE).iter().any(|age| age.as_bytes().trim_ascii() != b"0")
+}
+
+fn standing(item: &Item, policies: &[Item]) -> Option<Standing> {
+    let policy = policy_of(item, policies);
+    let unit = policy.and_then(|policy| policy.text("qu"));
     if unit.is_some_and(|unit| unit != "requests" && unit != "request") {
         return None;
     }
     Some(Standing {
+        name: item.name.clone(),
+        partition: item.bytes("pk").map(str::to_owned),
         remaining: item.number("r")?,
-        reset: Duration::from_secs(item.number("t")?),
+        reset: item.number("t").map(Duration::from_secs),
         quota: policy.and_then(|policy| policy.number("q")),
         window: policy.and_then(|policy| policy.number("w")).map(Duration::from_secs),
-        name: item.name,
     })
+}
+
+/// The policy that an item is of. If it has quotas for several partitions, the one for the item's own.
+fn policy_of<'a>(item: &Item, policies: &'a [Item]) -> Option<&'a Item> {
+    let partition = item.bytes("pk");
+    let mut namesakes = policies.iter().filter(|policy| policy.name == item.name);
+    let own = namesakes.clone().find(|policy| policy.bytes("pk") == partition);
+    own.or_else(|| namesakes.find(|it| it.bytes("pk").is_none() || partition.is_none()))
 }
 
 /// How far apart requests are if what is left is to last for so long.
@@ -100,6 +121,16 @@ pub(crate) fn gap(reset: Duration, remaining: u64) -> Duration {
 }
 
 impl Standing {
+    /// For how long it holds at most. Where that is not said, a window is enough.
+    pub(crate) fn lasts_for(&self) -> Option<Duration> {
+        self.reset.or(self.window)
+    }
+
+    /// Whether both say of whom they are, and it is not the same one.
+    fn is_apart_from(&self, other: &Self) -> bool {
+        self.partition.as_ref().zip(other.partition.as_ref()).is_some_and(|(a, b)| a != b)
+    }
+
     /// The same if it is to last for ever: the policy's own rate.
     pub(crate) fn steady_gap(&self) -> Option<Duration> {
         let quota = u32::try_from(self.quota?).unwrap_or(u32::MAX);
@@ -175,16 +206,18 @@ mod tests {
         assert!(!told.is_refused);
         let standing = |name: &str, remaining, reset, quota, window| Standing {
             name: name.to_owned(),
+            partition: None,
             remaining,
-            reset: Duration::from_secs(reset),
+            reset: Some(Duration::from_secs(reset)),
             quota: Some(quota),
             window: Some(Duration::from_secs(window)),
         };
         let burst = standing("burst", 50, 30, 100, 60);
         let daily = standing("daily", 12, 36_000, 1_000, 86_400);
+        let hourly = standing("hourly", 0, 0, 0, 0);
+        assert!(!told.is_of_others(&daily) && told.is_of_others(&hourly));
+        assert!(!Told::default().is_of_others(&daily));
         assert_eq!(told.standings, [burst, daily]);
-        assert!(!told.is_of_others("daily") && told.is_of_others("hourly"));
-        assert!(!Told::default().is_of_others("daily"));
     }
 
     #[test]
@@ -193,6 +226,39 @@ mod tests {
         assert_eq!(wait(&[("ratelimit", r#""a";r=1;t=7"#)]), None);
         assert_eq!(wait(&[("ratelimit", r#""a";r=0;t=7, "b";r=1;t=90, "c";r=0;t=8"#)]), Some(8));
         assert_eq!(wait(&[("ratelimit", r#""a";r=0;t=7"#), ("retry-after", "9")]), Some(9));
+    }
+
+    #[test]
+    fn a_limit_that_does_not_say_how_long_holds_for_a_window() {
+        let policy = ("ratelimit-policy", r#""a";q=10;w=60, "b";q=100"#);
+        assert_eq!(wait(&[policy, ("ratelimit", r#""a";r=0, "b";r=0"#)]), Some(60));
+        assert_eq!(wait(&[policy, ("ratelimit", r#""a";r=0;t=7"#)]), Some(7));
+        assert_eq!(wait(&[policy, ("ratelimit", r#""a";r=0"#), ("retry-after", "9")]), Some(9));
+        assert_eq!(wait(&[policy, ("ratelimit", r#""a";r=1, "b";r=0"#)]), None);
+        let told = told(200, &[("ratelimit", r#""a";r=3"#)]);
+        assert_eq!((told.standings[0].remaining, told.standings[0].reset), (3, None));
+    }
+
+    #[test]
+    fn a_cache_knows_nothing_of_limits() {
+        let limit = ("ratelimit", r#""a";r=0;t=7"#);
+        assert_eq!(told(200, &[limit, ("age", "5")]).standings, []);
+        assert_eq!(told(200, &[limit, ("age", "0")]).standings.len(), 1);
+        // To be refused is not for others.
+        assert_eq!(wait(&[limit, ("age", "5"), ("retry-after", "9")]), Some(9));
+    }
+
+    #[test]
+    fn partitions_of_a_policy_are_apart() {
+        let policy = r#""a";q=10;w=60;pk=:eA==:, "a";q=20;w=60;pk=:eQ==:, "b";q=30"#;
+        let limits = r#""a";r=1;t=9;pk=:eA==:, "a";r=1;t=8;pk=:eQ:, "a";r=1;t=7;pk=:eg==:, "b";r=1;t=6;pk=:eA==:"#;
+        let told = told(200, &[("ratelimit-policy", policy), ("ratelimit", limits)]);
+        let quotas: Vec<_> = told.standings.iter().map(|it| it.quota).collect();
+        assert_eq!(quotas, [Some(30), None, Some(20), Some(10)]);
+        let one = Told { standings: told.standings[3..].to_vec(), ..Told::default() };
+        assert!(one.is_of_others(&told.standings[2]) && !one.is_of_others(&told.standings[3]));
+        let unsaid = Standing { partition: None, ..told.standings[3].clone() };
+        assert!(!one.is_of_others(&unsaid));
     }
 
     #[test]

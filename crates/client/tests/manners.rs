@@ -2,81 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
-use std::collections::VecDeque;
+mod support;
+
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
-use tidegate_client::{Budget, Event, GiveUp, PoliteError, PoliteLayer, Replay, Throttle};
+use tidegate_client::{Budget, Event, GiveUp, PoliteError, PoliteLayer, Throttle};
 use tokio::time::Instant;
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, ServiceExt, service_fn};
 
-/// A status, and header fields.
-type Script = (u16, Vec<(&'static str, &'static str)>);
-
-/// Answers by a script, the last line for ever, and remembers when and what it was asked.
-#[derive(Clone)]
-struct Server {
-    script: Arc<Mutex<VecDeque<Script>>>,
-    asked: Arc<Mutex<Vec<(Duration, String)>>>,
-    start: Instant,
-}
-
-impl Server {
-    fn new(script: impl IntoIterator<Item = Script>) -> Self {
-        let script = Arc::new(Mutex::new(script.into_iter().collect()));
-        Self { script, asked: Arc::default(), start: Instant::now() }
-    }
-
-    fn answer(&self, request: Request<String>) -> Response<()> {
-        self.asked.lock().unwrap().push((self.start.elapsed(), request.into_body()));
-        let mut script = self.script.lock().unwrap();
-        let (status, fields) =
-            if script.len() > 1 { script.pop_front().unwrap() } else { script[0].clone() };
-        let mut response = Response::builder().status(status);
-        for (name, value) in fields {
-            response = response.header(name, value);
-        }
-        response.body(()).unwrap()
-    }
-
-    fn client<R: Replay<String>>(&self, layer: PoliteLayer<R>) -> Client {
-        let server = self.clone();
-        let service = service_fn(move |request| {
-            let response = server.answer(request);
-            async move { Ok::<_, Infallible>(response) }
-        });
-        let polite = layer.seed(7).layer(service);
-        Client(tower::util::BoxCloneSyncService::new(polite))
-    }
-
-    /// When it was asked, in milliseconds.
-    fn times(&self) -> Vec<u128> {
-        self.asked.lock().unwrap().iter().map(|(at, _)| at.as_millis()).collect()
-    }
-}
-
-#[derive(Clone)]
-struct Client(
-    tower::util::BoxCloneSyncService<Request<String>, Response<()>, PoliteError<Infallible>>,
-);
-
-impl Client {
-    async fn send(&self, method: Method, body: &str) -> Result<u16, PoliteError<Infallible>> {
-        let request = Request::builder().method(method).uri("http://a/");
-        let request = request.body(body.to_owned()).unwrap();
-        Ok(self.0.clone().ready().await?.call(request).await?.status().as_u16())
-    }
-
-    async fn get(&self) -> Result<u16, PoliteError<Infallible>> {
-        self.send(Method::GET, "").await
-    }
-}
-
-fn line(status: u16, fields: &[(&'static str, &'static str)]) -> Script {
-    (status, fields.to_vec())
-}
+use support::{Server, heard, line};
 
 #[tokio::test(start_paused = true)]
 async fn it_waits_as_long_as_told_and_a_little_more() {
@@ -105,10 +42,7 @@ async fn what_one_call_is_told_holds_for_all() {
 #[tokio::test(start_paused = true)]
 async fn without_advice_it_waits_for_longer_each_time() {
     let server = Server::new([line(503, &[])]);
-    let events = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&events);
-    let layer =
-        PoliteLayer::new().observer(move |event: &Event| heard.lock().unwrap().push(*event));
+    let (layer, events) = heard(PoliteLayer::new());
     assert_eq!(server.client(layer).get().await, Ok(503));
     assert_eq!(server.times().len(), 6);
     let events = events.lock().unwrap();
@@ -146,7 +80,7 @@ async fn bodies_are_repeated_where_that_is_possible() {
     let server = Server::new(script());
     let client = server.client(PoliteLayer::new().clone_bodies());
     assert_eq!(client.send(Method::PUT, "text").await, Ok(200));
-    assert!(server.asked.lock().unwrap().iter().all(|(_, body)| body == "text"));
+    assert_eq!(server.bodies(), ["text", "text"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,236 @@
+//! A call: waits, sends, listens, and sends again.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+use tower_service::Service;
+
+use crate::server::Server;
+use crate::shared::Shared;
+use crate::told::Told;
+use crate::{Event, GiveUp, PoliteError, Replay};
+
+/// One call, with all its attempts.
+pub(crate) struct Call {
+    shared: Arc<Shared>,
+    server: Arc<Mutex<Server>>,
+    /// When it may leave, until it does.
+    turn: Option<Instant>,
+    /// Whether it has paid for a retry that has not left.
+    has_paid: bool,
+    may_repeat: bool,
+    /// How many have been made.
+    attempts: u32,
+    /// How much it may still wait.
+    patience: Duration,
+}
+
+impl Call {
+    pub(crate) fn new(shared: Arc<Shared>, head: &Parts) -> Self {
+        Self {
+            server: shared.server(head, Instant::now()),
+            turn: None,
+            has_paid: false,
+            may_repeat: (shared.rules.repeat_if)(head),
+            attempts: 0,
+            patience: shared.rules.max_wait,
+            shared,
+        }
+    }
+
+    pub(crate) async fn run<S, R, B, O>(
+        mut self,
+        mut inner: S,
+        replay: R,
+        request: Request<B>,
+    ) -> Result<Response<O>, PoliteError<S::Error>>
+    where
+        S: Service<Request<B>, Response = Response<O>> + Clone,
+        R: Replay<B>,
+    {
+        if self.shared.throttles(&self.server, Instant::now()) {
+            self.shared.tell(Event::Throttled);
+            return Err(PoliteError::Throttled);
+        }
+        self.pace().await.map_err(PoliteError::TooEarly)?;
+        let mut next = request;
+        loop {
+            let again = self.again(&next, &replay);
+            let number = self.depart(&mut inner).await?;
+            let response = inner.call(next).await.map_err(PoliteError::Service)?;
+            self.attempts += 1;
+            let told = Told::by(response.status(), response.headers());
+            self.server.lock().learn(&told, number, Instant::now());
+            if !told.is_refused {
+                return Ok(response);
+            }
+            let Some((again, wait)) = self.retry(again, response.status(), &told) else {
+                return Ok(response);
+            };
+            // Its body is not read, and may hold a connection that others wait for.
+            drop(response);
+            self.wait_to_retry(wait).await.map_err(|wait| self.too_early(wait))?;
+            next = again;
+        }
+    }
+
+    /// The request once more, if it may have to be sent once more.
+    fn again<B, R: Replay<B>>(&self, request: &Request<B>, replay: &R) -> Option<Request<B>> {
+        if !self.may_repeat || self.attempts >= self.shared.rules.max_retries {
+            return None;
+        }
+        let body = replay.replay(request.body())?;
+        let mut again = Request::new(body);
+        again.method_mut().clone_from(request.method());
+        again.uri_mut().clone_from(request.uri());
+        *again.version_mut() = request.version();
+        again.headers_mut().clone_from(request.headers());
+        again.extensions_mut().clone_from(request.extensions());
+        Some(again)
+    }
+
+    /// Waits for its turn, and again if meanwhile somebody was refused. If that takes too long, says
+    /// how long it would.
+    async fn pace(&mut self) -> Result<(), Duration> {
+        loop {
+            let now = Instant::now();
+            let wait = self.reserve(now)? - now;
+            if wait.is_zero() {
+                return Ok(());
+            }
+            self.shared.tell(Event::Paced { wait });
+            if self.wait(wait).await.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A turn, instead of the one that it may have had.
+    fn reserve(&mut self, now: Instant) -> Result<Instant, Duration> {
+        self.give_back();
+        let Self { shared, server, attempts, patience, .. } = self;
+        let turn = shared.reserve(server, *attempts, *patience, now)?;
+        self.turn = Some(turn);
+        Ok(turn)
+    }
+
+    /// Waits, at the cost of its patience. Until when a refusal holds that somebody got meanwhile.
+    async fn wait(&mut self, wait: Duration) -> Option<Instant> {
+        self.patience = self.patience.saturating_sub(wait);
+        sleep(wait).await;
+        self.server.lock().pacer.blocked_until(Instant::now())
+    }
+
+    /// Leaves when the inner service is ready. That may take long, and somebody may be refused
+    /// meanwhile: then it waits once more, and a fresh clone leaves the place that it had to others.
+    async fn depart<S, Q>(&mut self, inner: &mut S) -> Result<u64, PoliteError<S::Error>>
+    where
+        S: Service<Q> + Clone,
+    {
+        loop {
+            poll_fn(|context| inner.poll_ready(context)).await.map_err(PoliteError::Service)?;
+            if let Some(number) = self.leave() {
+                return Ok(number);
+            }
+            *inner = inner.clone();
+            self.pace().await.map_err(|wait| self.too_early(wait))?;
+        }
+    }
+
+    /// From here on it counts, whatever becomes of it. Which request of all it is; `None` while a
+    /// refusal holds.
+    fn leave(&mut self) -> Option<u64> {
+        let number = self.server.lock().leave(self.turn, Instant::now())?;
+        if self.attempts == 0 {
+            self.shared.rules.budget.deposit();
+        }
+        (self.turn, self.has_paid) = (None, false);
+        Some(number)
+    }
+
+    fn give_back(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            self.server.lock().pacer.give_back(turn);
+        }
+    }
+
+    /// The request that is to be sent again, and how long to wait before that.
+    fn retry<B>(
+        &mut self,
+        again: Option<Request<B>>,
+        status: StatusCode,
+        told: &Told,
+    ) -> Option<(Request<B>, Duration)> {
+        let attempt = self.attempts;
+        self.shared.tell(Event::Refused { status, told: told.retry_after, attempt });
+        let is_last = attempt > self.shared.rules.max_retries;
+        let why_not = if is_last { GiveUp::Attempts } else { GiveUp::NotRepeatable };
+        let retry = again
+            .ok_or(why_not)
+            .and_then(|again| self.back_off(status, told).map(|wait| (again, wait)));
+        self.shared.tell(match &retry {
+            Ok((_, wait)) => Event::Retrying { wait: *wait, attempt: attempt + 1 },
+            Err(why) => Event::GaveUp { attempt, why: *why },
+        });
+        retry.ok()
+    }
+
+    /// As long as told and a little more; or, if nothing was told, longer each time.
+    fn back_off(&mut self, status: StatusCode, told: &Told) -> Result<Duration, GiveUp> {
+        // Who comes back before the time that it was told was not invited for then.
+        let is_honoured = |told: Duration| told <= self.shared.rules.max_block;
+        let is_invited =
+            status == StatusCode::TOO_MANY_REQUESTS && told.retry_after.is_some_and(is_honoured);
+        let wait = self.wait_of_a_retry(told).ok_or(GiveUp::Wait)?;
+        if !is_invited {
+            self.pay()?;
+        }
+        Ok(wait)
+    }
+
+    /// Others may have been refused since then, and told to wait for longer.
+    async fn wait_to_retry(&mut self, wait: Duration) -> Result<(), Duration> {
+        match self.wait(wait).await {
+            Some(_) => self.pace().await,
+            None => Ok(()),
+        }
+    }
+
+    /// It cannot leave, and there is no refusal any more that could be passed on.
+    fn too_early<E>(&self, wait: Duration) -> PoliteError<E> {
+        if self.attempts > 0 {
+            self.shared.tell(Event::GaveUp { attempt: self.attempts, why: GiveUp::Wait });
+        }
+        PoliteError::TooEarly(wait)
+    }
+
+    fn pay(&mut self) -> Result<(), GiveUp> {
+        self.has_paid = self.shared.rules.budget.withdraw();
+        self.has_paid.then_some(()).ok_or(GiveUp::Budget)
+    }
+
+    /// `None` if that is more than it may wait.
+    fn wait_of_a_retry(&mut self, told: &Told) -> Option<Duration> {
+        if told.retry_after.is_some() {
+            let now = Instant::now();
+            return self.reserve(now).ok().map(|turn| turn - now);
+        }
+        Some(self.shared.backoff(self.attempts - 1)).filter(|wait| *wait <= self.patience)
+    }
+}
+
+/// A call that is over before it has left, because nobody waits for it any more or because it gave up,
+/// leaves its turn to others, and takes back what it has paid.
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.give_back();
+        if self.has_paid {
+            self.shared.rules.budget.give_back();
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a layer was told.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::request::Parts;
+
+use crate::replay::is_idempotent;
+use crate::scope::host_and_port;
+use crate::{Backoff, Budget, Observer, Throttle};
+
+type Scope = Arc<dyn Fn(&Parts) -> String + Send + Sync>;
+type RepeatIf = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
+
+/// How polite, towards whom, and who hears of it.
+#[derive(Clone)]
+pub(crate) struct Rules {
+    pub(crate) max_retries: u32,
+    pub(crate) max_wait: Duration,
+    pub(crate) max_block: Duration,
+    pub(crate) backoff: Backoff,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) throttle: Option<Throttle>,
+    pub(crate) paces: bool,
+    pub(crate) scope: Scope,
+    pub(crate) repeat_if: RepeatIf,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) seed: Option<u64>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            max_retries: 5,
+            max_wait: Duration::from_secs(90),
+            max_block: Duration::from_secs(86_400),
+            backoff: Backoff::default(),
+            budget: Arc::default(),
+            throttle: None,
+            paces: true,
+            scope: Arc::new(host_and_port),
+            repeat_if: Arc::new(is_idempotent),
+            observer: None,
+            seed: None,
+        }
+    }
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules")
+            .field("max_retries", &self.max_retries)
+            .field("max_wait", &self.max_wait)
+            .field("max_block", &self.max_block)
+            .field("backoff", &self.backoff)
+            .field("throttle", &self.throttle)
+            .field("paces", &self.paces)
+            .finish_non_exhaustive()
+    }
+}
