@@ -11,12 +11,15 @@ use tidegate_testkit::Redis;
 use super::Result;
 use crate::stopwatch::Stopwatch;
 
-/// How many ask at the same time.
+/// How many ask at the same time, unless said.
 pub(super) const CALLERS: u64 = 64;
+/// As many as redis-benchmark has under way: 50 clients with 16 requests each.
+pub(super) const AS_MANY: u64 = 800;
 
 /// What is asked.
 pub(super) struct Load {
     pub(super) kind: AlgorithmKind,
+    pub(super) callers: u64,
     pub(super) keys: u64,
     pub(super) decisions: u64,
     pub(super) precision: Precision,
@@ -29,9 +32,9 @@ pub(super) fn run(load: &Load, cpu: impl Fn() -> u64) -> anyhow::Result<Result> 
     runtime.block_on(async {
         let quota = generous(load.kind, load.keys);
         let limiter = Arc::new(limiter(load.kind, quota, load.precision, &load.url)?);
-        drive(&limiter, load.keys, load.decisions / 4).await;
+        drive(&limiter, load.callers, load.keys, load.decisions / 4).await;
         let (before, watch) = (cpu(), Stopwatch::start());
-        let outcome = drive(&limiter, load.keys, load.decisions).await;
+        let outcome = drive(&limiter, load.callers, load.keys, load.decisions).await;
         let seconds = watch.nanos() / 1e9;
         if outcome.fallbacks > 0 || outcome.denied > 0 {
             bail!("{} were denied and {} had no store", outcome.denied, outcome.fallbacks);
@@ -56,7 +59,7 @@ pub(super) fn share_that_reaches_redis(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let limiter = Arc::new(limiter(kind, "100/s", Precision::default(), &redis.url())?);
-        let outcome = drive(&limiter, 10, decisions).await;
+        let outcome = drive(&limiter, CALLERS, 10, decisions).await;
         let all = decisions as f64;
         Ok(Share { denied: outcome.denied as f64 / all, asked: outcome.asked as f64 / all })
     })
@@ -93,9 +96,14 @@ struct Outcome {
     asked: u64,
 }
 
-async fn drive(limiter: &Arc<Limiter<RedisStore>>, keys: u64, decisions: u64) -> Outcome {
+async fn drive(
+    limiter: &Arc<Limiter<RedisStore>>,
+    callers: u64,
+    keys: u64,
+    decisions: u64,
+) -> Outcome {
     let left = Arc::new(AtomicU64::new(decisions));
-    let callers: Vec<_> = (0..CALLERS)
+    let callers: Vec<_> = (0..callers)
         .map(|caller| tokio::spawn(call(limiter.clone(), left.clone(), keys, caller)))
         .collect();
     let mut sum = Outcome::default();

@@ -9,7 +9,7 @@ use anyhow::Context;
 use tidegate::{AlgorithmKind, Precision};
 use tidegate_testkit::{Cluster, Redis};
 
-use self::callers::Load;
+use self::callers::{AS_MANY, CALLERS, Load};
 use crate::table;
 
 /// What one contestant reached.
@@ -59,7 +59,8 @@ fn uniform(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             theirs.push(scripts::run(&redis, kind, KEYS, decisions)?);
-            let load = Load { kind, keys: KEYS, decisions, precision: EXACT, url: redis.url() };
+            let (callers, precision, url) = (CALLERS, EXACT, redis.url());
+            let load = Load { kind, callers, keys: KEYS, decisions, precision, url };
             ours.push(callers::run(&load, || redis.cpu_micros())?);
         }
         rows.push(row(kind.name(), &ours, &theirs)?);
@@ -79,25 +80,31 @@ fn hot_key(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
         [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow, AlgorithmKind::TokenBucket];
     let mut rows = Vec::new();
     for kind in wanted(&kinds, "one key", only) {
-        let (mut exact, mut leased, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+        let mut theirs = Vec::new();
+        let mut ours = WAYS.map(|_| Vec::new());
         for _ in 0..rounds {
             theirs.push(scripts::run(&redis, kind, 1, decisions)?);
-            for (precision, ours) in [(EXACT, &mut exact), (LEASED, &mut leased)] {
-                let load = Load { kind, keys: 1, decisions, precision, url: redis.url() };
+            for ((_, callers, precision), ours) in WAYS.into_iter().zip(&mut ours) {
+                let load = Load { kind, callers, keys: 1, decisions, precision, url: redis.url() };
                 ours.push(callers::run(&load, || redis.cpu_micros())?);
             }
         }
-        rows.push(row(kind.name(), &exact, &theirs)?);
-        rows.push(row(&format!("{kind}, leased"), &leased, &theirs)?);
+        for ((way, ..), ours) in WAYS.into_iter().zip(&ours) {
+            rows.push(row(&format!("{kind}, {way}"), ours, &theirs)?);
+        }
         rows.push(floor(&redis, &theirs)?);
     }
     table::print("One key", &HEADER.map(str::to_owned), &rows);
     Ok(())
 }
 
+/// How the one key is asked for.
+const WAYS: [(&str, u64, Precision); 3] =
+    [("64 callers", CALLERS, EXACT), ("800 callers", AS_MANY, EXACT), ("leased", CALLERS, LEASED)];
+
 /// What exact decisions about one key cannot exceed: each caller waits for at least a round trip.
 fn floor(redis: &Redis, theirs: &[Result]) -> anyhow::Result<Vec<String>> {
-    let most = callers::CALLERS as f64 * scripts::round_trips(redis)?;
+    let most = CALLERS as f64 * scripts::round_trips(redis)?;
     let script = median(theirs.iter().map(|result| result.a_second))?;
     let [most, ratio] = [format!("{most:.0}"), format!("{:.2}", most / script)];
     let nothing = || "-".to_owned();
@@ -152,7 +159,8 @@ fn on_a_cluster(decisions: u64, only: &str) -> anyhow::Result<()> {
     let cpu = || cluster.nodes().iter().map(Redis::cpu_micros).sum();
     let mut rows = Vec::new();
     for kind in kinds {
-        let load = Load { kind, keys: KEYS, decisions, precision: EXACT, url: cluster.url() };
+        let (callers, precision, url) = (CALLERS, EXACT, cluster.url());
+        let load = Load { kind, callers, keys: KEYS, decisions, precision, url };
         let ours = callers::run(&load, cpu)?;
         rows.push(vec![
             kind.name().to_owned(),
