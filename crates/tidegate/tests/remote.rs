@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use tidegate::config::Source as Text;
 use tidegate::{
-    AlgorithmKind, Charge, Cost, Limiter, LocalStore, ManualClock, MemoryStore, Reason, Source,
-    Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
+    AlgorithmKind, Charge, Cost, Limiter, LocalStore, ManualClock, MemoryStore, PlanLimiter,
+    Reason, Source, Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
 };
 
 /// It counts who asks, and it can be cut off.
@@ -94,4 +95,29 @@ async fn what_stood_in_for_the_store_took_nothing_from_it() {
     assert_eq!(limiter.peek("alice").await.remaining(), Some(1));
     limiter.undo("alice", Cost::ONE, &first).await.unwrap();
     assert_eq!(limiter.peek("alice").await.remaining(), Some(2));
+}
+
+#[tokio::test]
+async fn a_new_plan_forgets_the_denials_of_the_old_one() {
+    let text = |policies: &str| Text::new("t.yaml", format!("policies: [{policies}]")).unwrap();
+    let (api, all) = ("name: api, key: [user], limits: [1/day]", "name: all, key: [], limits");
+    let both = |mode: &str, most: u32| {
+        text(&format!("{{ {api}, mode: {mode} }}, {{ {all}: [{most}/day] }}"))
+    };
+    let limiter = PlanLimiter::load(&both("enforce", 10), Remote::new()).unwrap();
+    let bob = async || limiter.check(&[("user", "bob")], Cost::ONE).await;
+    let _ = (bob().await, bob().await);
+    let denied = bob().await;
+    assert_eq!((denied.is_allowed(), denied.source()), (false, Source::DenyCache));
+
+    // What the other limits say is of the new plan, too.
+    limiter.reload(&both("enforce", 20)).unwrap();
+    let denied = bob().await;
+    assert_eq!((denied.is_allowed(), denied.source()), (false, Source::Store));
+    assert_eq!(denied.verdicts()[1].limit, 20);
+
+    assert_eq!(bob().await.source(), Source::DenyCache);
+    limiter.reload(&both("shadow", 20)).unwrap();
+    let watched = bob().await;
+    assert_eq!((watched.is_allowed(), watched.source()), (true, Source::Store));
 }
