@@ -121,3 +121,21 @@ async fn a_new_plan_forgets_the_denials_of_the_old_one() {
     let watched = bob().await;
     assert_eq!((watched.is_allowed(), watched.source()), (true, Source::Store));
 }
+
+#[tokio::test]
+async fn failures_now_and_then_are_decided_from_where_the_store_was() {
+    for algorithm in AlgorithmKind::ALL {
+        let store = Remote::new();
+        let builder = Limiter::builder().algorithm(*algorithm).limit("100/day");
+        let limiter = builder.store(store.clone()).build().unwrap();
+        assert!(limiter.check_n("alice", cost(30)).await.is_allowed());
+        for failure in 0..20 {
+            store.is_away.store(true, Ordering::SeqCst);
+            let decision = limiter.check("alice").await;
+            let told = (decision.source(), decision.remaining());
+            assert_eq!(told, (Source::Fallback, Some(69 - failure)), "{algorithm}");
+            store.is_away.store(false, Ordering::SeqCst);
+            assert_eq!(limiter.check("alice").await.remaining(), Some(69 - failure), "{algorithm}");
+        }
+    }
+}
