@@ -83,6 +83,7 @@ impl Plan {
         let plan = compile::compile(hasher, &mut amending, &mut report);
         match plan {
             Some(mut plan) if report.is_clean() => {
+                amending.add_overrides(&mut plan);
                 amending.set_modes(&mut plan);
                 Ok(Amended { plan, refused: amending.refused })
             }
@@ -104,6 +105,9 @@ pub(crate) struct Amending<'a> {
     list: &'a [Amendment],
     /// Positions of overrides, by policy.
     overrides: HashMap<&'a str, Vec<usize>>,
+    /// Overrides that have nothing wrong with them, with their positions and policies. The plan gets
+    /// them when it is known to be one without them: no change must spoil the file.
+    read: Vec<(usize, &'a str, Overrides)>,
     refused: Vec<(usize, Problems)>,
 }
 
@@ -117,16 +121,11 @@ impl<'a> Amending<'a> {
                 overrides.entry(policy).or_default().push(place);
             }
         }
-        Self { list, overrides, refused: Vec::new() }
+        Self { list, overrides, read: Vec::new(), refused: Vec::new() }
     }
 
     /// Handled the same way as overrides in a file, through a text of their own.
-    pub(crate) fn add_overrides(
-        &mut self,
-        key: &[KeyPart],
-        context: &OverrideContext<'_>,
-        overrides: &mut Overrides,
-    ) {
+    pub(crate) fn read_overrides(&mut self, key: &[KeyPart], context: &OverrideContext<'_>) {
         for place in self.overrides.remove(context.policy()).unwrap_or_default() {
             let Some(Amendment::Override { policy, key: whose, limits }) = self.list.get(place)
             else {
@@ -139,8 +138,20 @@ impl<'a> Amending<'a> {
                 if report.is_clean() { Ok(compiled) } else { Err(report.into_problems()) }
             });
             match compiled {
-                Ok(compiled) => overrides.extend(compiled),
+                Ok(compiled) => self.read.push((place, policy, compiled)),
                 Err(problems) => self.refused.push((place, problems)),
+            }
+        }
+    }
+
+    fn add_overrides(&mut self, plan: &mut Plan) {
+        for (place, policy, overrides) in std::mem::take(&mut self.read) {
+            let number = plan.by_name.get(policy).copied();
+            let Some(number) = number.and_then(|number| usize::try_from(number).ok()) else {
+                continue;
+            };
+            if let Err(problem) = add_overrides(plan, number, overrides) {
+                self.refuse(place, problem);
             }
         }
     }
@@ -191,19 +202,52 @@ fn unknown(name: &str, plan: &Plan) -> String {
     format!("no policy {:?}{hint}", brief(name))
 }
 
-/// Switching a policy on must not exceed the maximum.
+/// Limits with new names must not have a key of another policy.
+fn add_overrides(plan: &mut Plan, number: usize, added: Overrides) -> Result<(), String> {
+    let Some(policy) = plan.policies.get_mut(number) else { return Ok(()) };
+    let known = compile::limit_names(policy);
+    let before: Vec<_> = added
+        .into_iter()
+        .map(|(subject, limits)| (subject, policy.overrides.insert(subject, limits)))
+        .collect();
+    if compile::limit_names(policy) == known {
+        return Ok(());
+    }
+    let Some(problem) = compile::shared_keys_of(&plan.policies, number) else { return Ok(()) };
+    if let Some(policy) = plan.policies.get_mut(number) {
+        for (subject, limits) in before {
+            match limits {
+                Some(limits) => policy.overrides.insert(subject, limits),
+                None => policy.overrides.remove(&subject),
+            };
+        }
+    }
+    Err(problem)
+}
+
+/// Switching a policy on must not exceed the maximum, nor let two policies have one key.
 fn set_mode(plan: &mut Plan, number: usize, mode: Mode) -> Result<(), String> {
     let Some(policy) = plan.policies.get_mut(number) else { return Ok(()) };
     let before = policy.mode;
     policy.set_mode(mode);
-    let (limits, most) = (compile::unconditional_limits(&plan.policies), Plan::MAX_CHARGES);
-    if limits <= most || before != Mode::Off {
+    if before != Mode::Off {
         return Ok(());
     }
+    let Some(problem) = problem_with(plan, number) else { return Ok(()) };
     if let Some(policy) = plan.policies.get_mut(number) {
         policy.set_mode(before);
     }
-    Err(format!("{limits} limits would apply to every request: expected at most {most}"))
+    Err(problem)
+}
+
+/// Why a policy cannot be on beside the others.
+fn problem_with(plan: &Plan, number: usize) -> Option<String> {
+    let (limits, most) = (compile::unconditional_limits(&plan.policies), Plan::MAX_CHARGES);
+    if limits > most {
+        let problem = "limits would apply to every request: expected at most";
+        return Some(format!("{limits} {problem} {most}"));
+    }
+    compile::shared_keys_of(&plan.policies, number)
 }
 
 /// `{"user=42": ["500/minute"]}`, the way it is written in a file.

@@ -1,7 +1,7 @@
 //! What Envoy descriptors owe: according to an envoyproxy/ratelimit file, or to our own policies.
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, Limit, Rule};
+use tidegate_core::{Charge, Cost, Limit, Placeholder, Rule};
 
 use crate::foreign::envoy::EntryLimit;
 use crate::key::Key;
@@ -111,9 +111,14 @@ impl Plan {
     ) {
         let counted = Counted { domain, entries: descriptor.entries };
         let charge = Charge::new(self.hasher.fingerprint(&counted), descriptor.cost, rule);
-        let format = self.settings.key_format();
-        let shown = format.map(|format| (counted.entity(), format.to_string()));
-        owed.push_override(charge, shown);
+        match self.settings.key_format() {
+            None => owed.push_override(charge, None),
+            Some(format) if format.has(Placeholder::Limit) => {
+                owed.push_override(charge, Some((counted.entity(), format.to_string())));
+            }
+            // Nothing would tell it from the limits of policies, or from another window.
+            Some(_) => owed.push_override(charge.kept_as(""), None),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the keys of a policy are called in a store.
 
-use tidegate_core::{KeyTemplate, Limit};
+use tidegate_core::{KeyTemplate, Limit, Rule};
 
 /// What keys are called in a store.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,14 @@ impl KeyNames {
             }
             names => names,
         }
+    }
+}
+
+/// What one of a policy's rules that apply together is called.
+pub(crate) fn limit_name(policy: &str, together: &[Rule], rule: &Rule) -> String {
+    match together {
+        [_] => policy.to_owned(),
+        _ => format!("{policy}-{}", rule.limit.quota().window()),
     }
 }
 

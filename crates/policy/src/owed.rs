@@ -5,7 +5,7 @@ use tidegate_core::{Charge, Cost, Fingerprint};
 
 use crate::attributes::Resolved;
 use crate::cost::{CostFault, too_much};
-use crate::key_names::KeyNames;
+use crate::key_names::{KeyNames, limit_name};
 use crate::planned::PlannedPolicy;
 use crate::{Charges, KeyHasher, Plan};
 
@@ -146,10 +146,7 @@ impl<'p> Owed<'p> {
             let charge = Charge::new(subject, cost, rule);
             let names = policy.key_names.of(&rule.limit);
             if let Some(format) = names.template() {
-                let limit = match rules {
-                    [_] => policy.name().to_owned(),
-                    _ => format!("{}-{}", policy.name(), rule.limit.quota().window()),
-                };
+                let limit = limit_name(policy.name(), rules, rule);
                 let (entity, format) = (policy.entity(request), format.to_string());
                 self.names.push((self.charges.len(), Names { entity, limit, format }));
             }

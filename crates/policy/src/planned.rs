@@ -134,6 +134,12 @@ impl PlannedPolicy {
         self.overrides.len()
     }
 
+    /// The limits of all its callers: each has one of these sets.
+    pub(crate) fn limit_sets(&self) -> impl Iterator<Item = &LimitSet> {
+        let tiers = self.tiers.iter().map(|tier| &tier.limits);
+        tiers.chain(self.overrides.values()).chain([&self.limits])
+    }
+
     /// Enforces the policy from now on, only observes it, or neither.
     pub(crate) fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;

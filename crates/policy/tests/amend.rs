@@ -64,6 +64,31 @@ fn an_override_that_does_not_suit_the_key_format_is_left_out_and_the_file_stays(
 }
 
 #[test]
+fn a_change_that_would_let_two_policies_have_one_key_is_left_out() {
+    let file = "
+key_format: 'k:{entity}:{limit}:{window_start}'
+policies:
+  - { name: api, key: [user], limits: [10/minute] }
+  - { name: api-1h, key: [ip], limits: [10/hour] }
+  - { name: old, key: [user], limits: [10/hour], mode: off, key_format: 'k:{entity}:{window_start}' }
+";
+    let changes = [
+        other("api", "user=1", &["5/minute", "50/hour"]),
+        other("api", "user=2", &["5/minute", "50/day"]),
+        mode("old", Mode::Enforce),
+        other("api", "user=3", &["5/hour"]),
+    ];
+    let Amended { plan, refused } = amended(file, &changes);
+    let said: Vec<_> = refused.iter().map(|(at, why)| (*at, why.to_string())).collect();
+    assert_eq!(said.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 2]);
+    assert!(said[0].1.contains("\"api\": a key could be one of \"api-1h\", too"), "{}", said[0].1);
+    assert!(said[1].1.contains("\"old\": a key could be one of \"api\", too"), "{}", said[1].1);
+    let charged = |user| charged(&plan, &[("user", user)]);
+    assert_eq!([charged("1"), charged("2"), charged("3")], [vec![10], vec![5, 50], vec![5]]);
+    assert_eq!(plan.policy("old").unwrap().mode(), Mode::Off);
+}
+
+#[test]
 fn an_override_comes_before_tiers_and_before_those_of_the_file() {
     let changes = [
         other("api", "user=42", &["500/minute", "9000/hour"]),

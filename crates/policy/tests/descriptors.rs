@@ -77,3 +77,16 @@ fn overrides_have_names_where_the_store_shows_them() {
     let format = Some("rl:{entity}:{limit}:{window_start}");
     assert!(named.iter().all(|charge| charge.key_format() == format));
 }
+
+#[test]
+fn overrides_have_names_of_our_own_where_no_template_tells_limits_apart() {
+    let text = "
+key_format: 'rl:{entity}:{window_start}'
+policies: [{ name: per-user, key: [user], limits: [5/minute] }]
+";
+    let plan = plan(text);
+    let (own, alice) = (rule(&plan, "7/minute"), [("user", "alice")]);
+    let owed = plan.descriptor_charges("edge", &[descriptor(&alice, Some(&own))]).owed;
+    let named = owed.named_charges();
+    assert_eq!((named[0].entity(), named[0].key_format()), (None, Some("")));
+}

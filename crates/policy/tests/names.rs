@@ -75,6 +75,65 @@ policies:
     assert!(!owed.is_named());
 }
 
+/// Whether two policies may have these names and templates: by user, and by address.
+fn may_share(one: (&str, &str), other: (&str, &str)) -> bool {
+    let policy = |(name, format): (&str, &str), key: &str| {
+        format!("- {{ name: '{name}', key: [{key}], limits: [5/minute], key_format: '{format}' }}")
+    };
+    let text = format!("policies:\n{}\n{}", policy(one, "user"), policy(other, "ip"));
+    Plan::compile(&Source::new("test.yaml", text).unwrap()).is_ok()
+}
+
+#[test]
+fn no_two_policies_can_have_one_name() {
+    let (a, b) = ("a:{entity}:{window_start}", "b:{entity}:{window_start}");
+    assert!(may_share(("x", a), ("y", b)));
+    assert!(!may_share(("x", a), ("y", a)));
+    // A caller called `1.2.3.4:x`, or `x:1.2.3.4`.
+    assert!(!may_share(("x", a), ("y", "a:{entity}:x:{window_start}")));
+    assert!(!may_share(("x", "a:x:{entity}:{window_start}"), ("y", a)));
+    assert!(may_share(("x", "a:x:{entity}:{window_start}"), ("y", "a:y:{entity}:{window_start}")));
+    // Numbers of windows may be the same, however they are counted.
+    assert!(!may_share(("x", a), ("y", "a:{entity}:{window_index}")));
+    assert!(!may_share(("x", a), ("y", "a:{window_index}:{entity}")));
+    let (after, before) =
+        ("a:{entity}:{limit}:{window_start}", "a:{limit}:{entity}:{window_start}");
+    for limit in [after, before] {
+        let may_be = |other| may_share(("x", limit), (other, limit));
+        assert!(["y", "xy", "yx", "x-1m"].map(may_be).iter().all(|may| *may), "{limit}");
+    }
+    assert!(!may_share(("x", after), ("y:x", after)));
+    assert!(!may_share(("x", before), ("x:y", before)));
+    let glued = "a:{entity}{limit}:{window_index}";
+    assert!(!may_share(("x", glued), ("yx", glued)));
+}
+
+#[test]
+fn tiers_and_overrides_of_a_policy_have_its_names() {
+    let policy = |name: &str, rest: &str| {
+        format!(
+            "- {{ name: {name}, key: [user], limits: [5/minute], {rest}\n    \
+             key_format: 'a:{{entity}}:{{limit}}:{{window_start}}' }}\n"
+        )
+    };
+    let problems = |first: &str| {
+        let text = format!("policies:\n{}{}", policy("x", first), policy("x-1h", ""));
+        let plan = Plan::compile(&Source::new("test.yaml", text).unwrap());
+        plan.err().map(|problems| problems.to_string())
+    };
+    assert_eq!(problems("tiers: [{ when: { plan: pro }, limits: [9/minute] }],"), None);
+    assert_eq!(problems("overrides: { 'user=1': [9/hour] },"), None);
+    for several in [
+        "tiers: [{ when: { plan: pro }, limits: [9/minute, 90/hour] }],",
+        "overrides: { 'user=1': [9/minute, 90/hour] },",
+    ] {
+        let said = problems(several).unwrap();
+        let expected =
+            "and \"x-1h\": a key could be one of \"x\" on line 2, too: expected another name";
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
 #[test]
 fn what_never_passes_suits_every_template() {
     let plan = plan(

@@ -148,14 +148,14 @@ fn probe_limit(format: Option<&KeyFormat>) -> Option<Limit> {
 
 /// Two limits must not count in the same key: each would see the other's requests.
 fn refuse_shared(items: &Items) -> Result<(), StoreError> {
-    let shares = |one: &Item, other: &Item| one.key == other.key && one.counter != other.counter;
-    let mut pairs = items
-        .iter()
-        .enumerate()
-        .flat_map(|(i, one)| items.iter().skip(i + 1).map(move |other| (one, other)));
-    match pairs.find(|(one, other)| shares(one, other)) {
+    let named: Vec<(&Item, KeyName)> = items.iter().map(|item| (item, whole_name(item))).collect();
+    let is_shared = |(at, (item, name)): &(usize, &(&Item, KeyName))| {
+        let mut later = named.iter().skip(at + 1);
+        later.any(|(other, same)| name == same && item.counter != other.counter)
+    };
+    match named.iter().enumerate().find(is_shared) {
         None => Ok(()),
-        Some((one, _)) => Err(StoreError::new(
+        Some((_, (one, _))) => Err(StoreError::new(
             StoreErrorKind::Misconfigured,
             format!(
                 "two limits of one request share the key {:?}; expected {{limit}} in the \
@@ -163,6 +163,14 @@ fn refuse_shared(items: &Items) -> Result<(), StoreError> {
                 one.key
             ),
         )),
+    }
+}
+
+/// With a mark where the window's number comes: a name with a number is another than the same without.
+fn whole_name(item: &Item) -> KeyName {
+    match &item.plain {
+        Some(plain) if plain.unit > Span::ZERO => plain.name.around("\0"),
+        _ => item.key.clone(),
     }
 }
 

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use tidegate::config::Source as Text;
 use tidegate::{
-    AlgorithmKind, Charge, Cost, Limiter, LocalStore, ManualClock, MemoryStore, Reason, Source,
-    Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
+    AlgorithmKind, Charge, Cost, Limiter, LocalStore, ManualClock, MemoryStore, PlanLimiter,
+    Reason, Source, Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
 };
 
 /// It counts who asks, and it can be cut off.
@@ -94,4 +95,47 @@ async fn what_stood_in_for_the_store_took_nothing_from_it() {
     assert_eq!(limiter.peek("alice").await.remaining(), Some(1));
     limiter.undo("alice", Cost::ONE, &first).await.unwrap();
     assert_eq!(limiter.peek("alice").await.remaining(), Some(2));
+}
+
+#[tokio::test]
+async fn a_new_plan_forgets_the_denials_of_the_old_one() {
+    let text = |policies: &str| Text::new("t.yaml", format!("policies: [{policies}]")).unwrap();
+    let (api, all) = ("name: api, key: [user], limits: [1/day]", "name: all, key: [], limits");
+    let both = |mode: &str, most: u32| {
+        text(&format!("{{ {api}, mode: {mode} }}, {{ {all}: [{most}/day] }}"))
+    };
+    let limiter = PlanLimiter::load(&both("enforce", 10), Remote::new()).unwrap();
+    let bob = async || limiter.check(&[("user", "bob")], Cost::ONE).await;
+    let _ = (bob().await, bob().await);
+    let denied = bob().await;
+    assert_eq!((denied.is_allowed(), denied.source()), (false, Source::DenyCache));
+
+    // What the other limits say is of the new plan, too.
+    limiter.reload(&both("enforce", 20)).unwrap();
+    let denied = bob().await;
+    assert_eq!((denied.is_allowed(), denied.source()), (false, Source::Store));
+    assert_eq!(denied.verdicts()[1].limit, 20);
+
+    assert_eq!(bob().await.source(), Source::DenyCache);
+    limiter.reload(&both("shadow", 20)).unwrap();
+    let watched = bob().await;
+    assert_eq!((watched.is_allowed(), watched.source()), (true, Source::Store));
+}
+
+#[tokio::test]
+async fn failures_now_and_then_are_decided_from_where_the_store_was() {
+    for algorithm in AlgorithmKind::ALL {
+        let store = Remote::new();
+        let builder = Limiter::builder().algorithm(*algorithm).limit("100/day");
+        let limiter = builder.store(store.clone()).build().unwrap();
+        assert!(limiter.check_n("alice", cost(30)).await.is_allowed());
+        for failure in 0..20 {
+            store.is_away.store(true, Ordering::SeqCst);
+            let decision = limiter.check("alice").await;
+            let told = (decision.source(), decision.remaining());
+            assert_eq!(told, (Source::Fallback, Some(69 - failure)), "{algorithm}");
+            store.is_away.store(false, Ordering::SeqCst);
+            assert_eq!(limiter.check("alice").await.remaining(), Some(69 - failure), "{algorithm}");
+        }
+    }
 }

@@ -57,6 +57,8 @@ impl Denial {
         let holds = now.at < self.until
             && now.stamp == self.asked.stamp
             && charge.cost() >= *cost
+            // The policy may be only watched by now: then it denies nobody.
+            && charge.rule().enforced
             && charge.rule().limit == self.limit
             && self.verdicts.len() == charges.len();
         if !holds {

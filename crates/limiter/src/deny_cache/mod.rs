@@ -20,9 +20,9 @@ use crate::by_fingerprint::ByFingerprint;
 /// fall before its window is over, a bucket does not fill faster, a log's entries leave only by
 /// age. So nobody is denied who would have passed, and whoever hammers never reaches the store.
 ///
-/// Exceptions: a limit that has changed is another limit, and is compared; what is given back or
-/// forgotten here makes the denials of that counter forgotten; what other instances give back is seen
-/// after [`LONGEST`]; limits that count denials are left out.
+/// Exceptions: a limit that has changed is another limit, and is compared; one that is only watched by
+/// now denies nobody; what is given back or forgotten here makes the denials of that counter forgotten;
+/// what other instances give back is seen after [`LONGEST`]; limits that count denials are left out.
 #[derive(Debug)]
 pub(crate) struct DenyCache<C = SystemClock> {
     clock: C,
@@ -90,7 +90,7 @@ impl<C: Clock> DenyCache<C> {
         self.refunds.note(charge);
     }
 
-    /// Something was given back, or another limit was set, elsewhere.
+    /// Something was given back, or another limit was set, elsewhere; or there is another plan.
     pub(crate) fn forget_all(&self) {
         self.refunds.note_all();
     }

@@ -90,6 +90,18 @@ fn a_smaller_cost_or_another_limit_asks_the_store() {
 }
 
 #[test]
+fn who_is_only_watched_by_now_is_not_denied() {
+    let mut fixture = Fixture::new();
+    let enforced = rule(AlgorithmKind::FixedWindow, "1/hour");
+    let watched = Rule { enforced: false, ..enforced };
+    assert!(fixture.check(&[charge(&enforced, 1)]).0);
+    assert!(!fixture.check(&[charge(&enforced, 1)]).0);
+    assert!(fixture.check(&[charge(&watched, 1)]).0);
+    assert!(!fixture.check(&[charge(&enforced, 1)]).0);
+    assert_eq!(fixture.asked, 3);
+}
+
+#[test]
 fn waits_shrink_and_denials_end() {
     let mut fixture = Fixture::new();
     let rule = rule(AlgorithmKind::SlidingLog, "1/500ms");

@@ -84,6 +84,8 @@ impl<S: Store> PlanLimiter<S> {
     pub fn replace(&self, plan: Plan) {
         set_deadline(self.gate.store(), &plan);
         self.plan.store(Arc::new(plan));
+        // Afterwards, so that what the old plan denied until now is forgotten too.
+        self.gate.forget_denials();
     }
 
     /// The store it asks.

@@ -43,8 +43,7 @@ pub(super) fn read(text: &Spot<String>, report: &mut Report<'_>) -> Option<KeyTe
 /// Whether what a policy limits can be kept under such names: a store could only refuse each of its
 /// decisions, one by one.
 pub(super) fn check(policy: &PlannedPolicy, at: &At, report: &mut Report<'_>) {
-    let tiers = policy.tiers.iter().map(|tier| &tier.limits);
-    let mut sets = tiers.chain(policy.overrides.values()).chain([&policy.limits]);
+    let mut sets = policy.limit_sets();
     if let Some(problem) =
         sets.find_map(|limits| problem(policy.name(), policy.key_format(), limits))
     {

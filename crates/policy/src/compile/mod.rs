@@ -8,6 +8,7 @@ mod key_format;
 mod limits;
 mod policy;
 mod response;
+mod shared_keys;
 
 use std::collections::HashMap;
 
@@ -27,6 +28,7 @@ use crate::{KeyHasher, Mode, Plan, PlannedPolicy};
 pub(crate) use choices::Defaults;
 pub(crate) use key::{OverrideContext, subject_of};
 pub(crate) use policy::compile_policy;
+pub(crate) use shared_keys::{limit_names, problem_of as shared_keys_of};
 
 /// A plan, if the report is clean in the end.
 pub(crate) fn compile(
@@ -87,6 +89,7 @@ fn ours(
         let at = file.key_format.as_ref().map_or(&file.name.at, |format| &format.at);
         key_format::check(policy, at, report);
     }
+    shared_keys::check(&policies, &file.policies, report);
     check_names(file, report);
     check_crowding(file, &policies, report);
     if compiler.known.len() > Plan::MAX_ATTRIBUTES {

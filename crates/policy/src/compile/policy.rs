@@ -26,10 +26,10 @@ pub(crate) fn compile_policy(
     let hasher = compiler.hasher.clone();
     let context = context(name, file, mode, compiler, &hasher, report);
     let key = key::key(&file.key, compiler, report);
-    let mut overrides = key::overrides(&file.overrides, &key, &context, report);
+    let overrides = key::overrides(&file.overrides, &key, &context, report);
     let key_names = key_format::names(file.key_format.as_ref(), compiler, report);
     let amended = key::OverrideContext { limits: &context, template: key_names.template() };
-    amending.add_overrides(&key, &amended, &mut overrides);
+    amending.read_overrides(&key, &amended);
     let tiers = tiers(file, &context, compiler, report);
     let limits = match &file.limits {
         Some(limits) => limit_set(limits, &context, report).unwrap_or(LimitSet::Unlimited),

@@ -105,6 +105,21 @@ fn two_limits_never_count_in_one_key() {
 }
 
 #[test]
+fn a_name_with_a_window_is_another_than_the_same_without() {
+    let user = user();
+    let ours = Ours::new(&REDIS.url(), "x:{entity}", limit("sliding-log", "5/hour"), &user, false);
+    let windows = Rule { limit: limit("fixed-window", "2/day"), ..other(&ours.rule, "1/day") };
+    let both = || {
+        let log = ours.charge(1);
+        let windows = Charge::new(log.subject(), log.cost(), &windows).named(&user);
+        [log, windows.kept_as("x:{entity}{window_index}")]
+    };
+    let (passes, verdicts) = ours.try_settle(&both()).unwrap();
+    assert!(passes);
+    assert_eq!([verdicts[0].remaining, verdicts[1].remaining], [4, 1]);
+}
+
+#[test]
 fn what_the_format_does_not_suit_is_refused() {
     for (template, algorithm) in [
         ("{entity}", "token-bucket"),

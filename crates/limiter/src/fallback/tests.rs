@@ -1,0 +1,247 @@
+//! What is decided without a store, beside what the store said before.
+
+use proptest::prelude::*;
+use tidegate_core::algorithm::{Algorithm, FixedWindow};
+use tidegate_core::{AlgorithmKind, Calendar, Limit};
+use tidegate_store::ManualClock;
+
+use super::*;
+
+/// Whether one unit passes, so long after the store said that a quota was used up.
+fn passes_after(kind: AlgorithmKind, millis: u64) -> bool {
+    let mut quota: Quota = "4/2s".parse().unwrap();
+    if kind == AlgorithmKind::TokenBucket {
+        quota = quota.with_burst(4).unwrap();
+    }
+    let limit = Limit::new(kind, &quota).unwrap();
+    let id = Fingerprint::new(1, 1);
+    let rule = Rule { id, limit, enforced: true, staggered: false };
+    let charges = [Charge::new(Fingerprint::new(2, 2), Cost::ONE, &rule)];
+    let used_up = Verdict {
+        allowed: true,
+        limit: 4,
+        remaining: 0,
+        retry_after: None,
+        reset_after: Span::from_secs(2),
+    };
+    let (fallback, then) = (Fallback::new(1), Timestamp::from_secs(1_000));
+    fallback.saw(&charges, &Verdicts::from_iter([used_up]), then);
+    let now = then + Span::from_millis(millis);
+    fallback.settle(&charges, now, &mut Verdicts::new())
+}
+
+#[test]
+fn an_instances_share_keeps_the_calendar_and_how_denials_count() {
+    let monthly = FixedWindow::by_calendar(100, Calendar::Month).unwrap().counting_denied();
+    let id = Fingerprint::new(1, 1);
+    let rule = Rule { id, limit: monthly.into(), enforced: true, staggered: false };
+    let Limit::FixedWindow(share) = Fallback::new(3).share(&rule).limit else {
+        panic!("a fixed window")
+    };
+    assert_eq!((share.capacity(), share.calendar()), (34, Some(Calendar::Month)));
+    assert!(share.counts_denied());
+}
+
+#[test]
+fn what_was_used_counts_until_the_quota_is_full_again() {
+    for kind in AlgorithmKind::ALL {
+        assert!(!passes_after(*kind, 0), "{kind}");
+        assert!(passes_after(*kind, 2_000), "{kind}");
+        assert!(passes_after(*kind, 3_600_000), "{kind}");
+    }
+}
+
+#[test]
+fn a_bucket_has_filled_up_meanwhile_and_others_have_not() {
+    assert!(passes_after(AlgorithmKind::TokenBucket, 500));
+    assert!(!passes_after(AlgorithmKind::TokenBucket, 499));
+    assert!(!passes_after(AlgorithmKind::FixedWindow, 1_999));
+    assert!(!passes_after(AlgorithmKind::SlidingLog, 1_999));
+}
+
+/// A store that comes and goes, for one caller.
+struct World {
+    clock: ManualClock,
+    store: MemoryStore<ManualClock>,
+    fallback: Fallback<ManualClock>,
+    rule: Rule,
+    /// The share of this instance, with nothing in it but what was admitted without the store.
+    own: (MemoryStore<ManualClock>, Rule),
+    /// What the store said last.
+    said: Option<Said>,
+    /// What was admitted, by the store or without it, and when.
+    admitted: Vec<(Timestamp, u64)>,
+}
+
+#[derive(Clone, Copy)]
+struct Said {
+    used: u64,
+    at: Timestamp,
+    full_at: Timestamp,
+    /// What was admitted without the store since.
+    since: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Wait(u64),
+    /// The store answers.
+    Asked(u64),
+    /// It answers another instance.
+    AskedElsewhere(u64),
+    /// It fails.
+    Failed(u64),
+}
+
+impl World {
+    fn new(kind: AlgorithmKind, quota: &str, nodes: u32) -> Self {
+        let clock = ManualClock::at(Timestamp::from_secs(1_000));
+        let store = || MemoryStore::builder().clock(clock.clone()).build();
+        let limit = Limit::new(kind, &quota.parse().unwrap()).unwrap();
+        let rule = Rule { id: Fingerprint::new(1, 1), limit, enforced: true, staggered: true };
+        let fallback = Fallback::with_clock(nodes, clock.clone());
+        let own = (store(), fallback.share(&rule));
+        Self { store: store(), clock, fallback, rule, own, said: None, admitted: Vec::new() }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Wait(millis) => self.clock.advance(Span::from_millis(millis)),
+            Step::Asked(cost) => self.ask(cost, true),
+            Step::AskedElsewhere(cost) => self.ask(cost, false),
+            Step::Failed(cost) => {
+                let _ = self.fail(cost);
+            }
+        }
+    }
+
+    fn ask(&mut self, cost: u64, is_here: bool) {
+        let (charge, now) = (charge(&self.rule, cost), self.clock.now());
+        let mut verdicts = Verdicts::new();
+        if self.store.settle_now(&[charge], &mut verdicts) {
+            self.admitted.push((now, cost));
+        }
+        if is_here {
+            self.fallback.saw(&[charge], &verdicts, now);
+            let used = verdicts[0].limit - verdicts[0].remaining;
+            let full_at = now + verdicts[0].reset_after;
+            self.said = Some(Said { used, at: now, full_at, since: 0 });
+        }
+    }
+
+    /// Decides without the store, and returns what remains after.
+    fn fail(&mut self, cost: u64) -> u64 {
+        let (remaining, _) = self.settle(0);
+        self.check(remaining);
+        let (after, passes) = self.settle(cost);
+        assert_eq!(passes, cost <= remaining);
+        if passes {
+            let (store, rule) = &self.own;
+            let is_within = store.settle_now(&[charge(rule, cost)], &mut Verdicts::new());
+            assert!(is_within, "more than the share was admitted without the store");
+            self.admitted.push((self.clock.now(), cost));
+            self.said.iter_mut().for_each(|said| said.since += cost);
+        }
+        after
+    }
+
+    fn settle(&self, cost: u64) -> (u64, bool) {
+        let mut verdicts = Verdicts::new();
+        let charges = [charge(&self.rule, cost)];
+        let passes = self.fallback.settle(&charges, self.clock.now(), &mut verdicts);
+        assert_eq!(verdicts[0].allowed, passes);
+        (verdicts[0].remaining, passes)
+    }
+
+    /// What remains is what the store left and what was admitted here leaves, whichever is less.
+    fn check(&self, remaining: u64) {
+        let (store, rule) = &self.own;
+        let mut own = Verdicts::new();
+        store.settle_now(&[charge(rule, 0)], &mut own);
+        let now = self.clock.now();
+        let Some(said) = self.said.filter(|said| now < said.full_at) else {
+            return assert_eq!(remaining, own[0].remaining);
+        };
+        let used = said.used.div_ceil(self.fallback.nodes()) + said.since;
+        let strictest = own[0].remaining.min(rule.limit.capacity().saturating_sub(used));
+        // A bucket fills up meanwhile, and so does a sliding window.
+        let is_exact = match rule.limit {
+            Limit::FixedWindow(_) | Limit::SlidingLog(_) => true,
+            _ => said.at == now,
+        };
+        let most = if is_exact { strictest } else { own[0].remaining };
+        assert!((strictest..=most).contains(&remaining), "{strictest} {remaining} {most}");
+    }
+
+    /// The most that was admitted between two moments that are no further apart than a window.
+    fn most_in_a_window(&self) -> u64 {
+        let window = self.rule.limit.quota().window();
+        let phase = charge(&self.rule, 1).phase();
+        let number = |at: Timestamp| (at + phase).as_micros() / window.as_micros();
+        let is_aligned = matches!(self.rule.limit, Limit::FixedWindow(_));
+        let is_within = |from: Timestamp, at: Timestamp| match is_aligned {
+            true => number(from) == number(at),
+            false => from <= at && at < from + window,
+        };
+        let sum = |from: Timestamp| {
+            self.admitted.iter().filter(|(at, _)| is_within(from, *at)).map(|(_, cost)| cost).sum()
+        };
+        self.admitted.iter().map(|(from, _)| sum(*from)).max().unwrap_or(0)
+    }
+}
+
+fn charge(rule: &Rule, cost: u64) -> Charge<'_> {
+    Charge::new(Fingerprint::new(2_000_003, 2), Cost::new(cost).unwrap(), rule)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..700_u64).prop_map(Step::Wait),
+        (0..4_u64).prop_map(Step::Asked),
+        (0..4_u64).prop_map(Step::AskedElsewhere),
+        (0..4_u64).prop_map(Step::Failed),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_store_that_comes_and_goes_is_stood_in_for_from_where_it_was(
+        kind in prop::sample::select(AlgorithmKind::ALL),
+        limit in 1..20_u64,
+        nodes in 1..4_u32,
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let mut world = World::new(kind, &format!("{limit}/s"), nodes);
+        steps.into_iter().for_each(|step| world.take(step));
+        // Of each of the two, what the algorithm admits in a window.
+        let most = match kind {
+            AlgorithmKind::FixedWindow | AlgorithmKind::SlidingLog => 2 * limit,
+            _ => 4 * limit,
+        };
+        prop_assert!(world.most_in_a_window() <= most);
+    }
+}
+
+#[test]
+fn failures_now_and_then_do_not_add_up() {
+    for kind in AlgorithmKind::ALL {
+        let mut world = World::new(*kind, "100/day", 1);
+        world.take(Step::Asked(30));
+        for failure in 0..35 {
+            assert_eq!(world.fail(1), 69 - failure, "{kind}");
+            world.take(Step::Asked(1));
+        }
+    }
+}
+
+#[test]
+fn what_the_store_said_is_never_too_much_to_go_on_from() {
+    for kind in AlgorithmKind::ALL {
+        let mut world = World::new(*kind, "100/day", 1);
+        world.take(Step::Failed(51));
+        world.take(Step::AskedElsewhere(94));
+        world.take(Step::Asked(1));
+        assert_eq!(world.fail(0), 5, "{kind}");
+        assert_eq!(world.fail(5), 0, "{kind}");
+    }
+}

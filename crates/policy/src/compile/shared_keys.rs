@@ -1,0 +1,147 @@
+//! Whether two policies could have one key. Each would count the other's callers, and a caller could
+//! choose a name that is another's.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tidegate_core::{KeyTemplate, Placeholder, TemplatePart};
+
+use crate::file::PolicyFile;
+use crate::key_names::limit_name;
+use crate::planned::LimitSet;
+use crate::problem::Report;
+use crate::{Mode, PlannedPolicy};
+
+/// Reports each policy that could have a key of an earlier one.
+pub(super) fn check(policies: &[PlannedPolicy], files: &[PolicyFile], report: &mut Report<'_>) {
+    for (second, first) in shared(policies) {
+        let (Some(file), Some(other)) = (files.get(second), files.get(first)) else { continue };
+        // Two policies of one name are reported already.
+        if file.name.value == other.name.value {
+            continue;
+        }
+        let at = file.key_format.as_ref().map_or(&file.name.at, |format| &format.at);
+        let line = report.source().place(&other.name.at).line;
+        let problem = problem(policies, second, first, &format!(" on line {line}"));
+        report.add(at, problem.unwrap_or_default());
+    }
+}
+
+/// Why a policy cannot count beside the others.
+pub(crate) fn problem_of(policies: &[PlannedPolicy], number: usize) -> Option<String> {
+    let shared = shared(policies);
+    let (second, first) =
+        shared.iter().find(|(second, first)| number == **second || number == **first)?;
+    problem(policies, number, if number == *second { *first } else { *second }, "")
+}
+
+fn problem(policies: &[PlannedPolicy], number: usize, other: usize, place: &str) -> Option<String> {
+    let (policy, other) = (policies.get(number)?, policies.get(other)?);
+    let (template, others) = (policy.key_format()?, other.key_format()?);
+    let expected = match (template == others, template.has(Placeholder::Limit)) {
+        (true, true) => "another name, or a key_format that tells them apart",
+        (true, false) => "{limit} in it, or a key_format that tells them apart",
+        (false, _) => "one that tells them apart",
+    };
+    let (name, other) = (policy.name(), other.name());
+    Some(format!(
+        "key_format {:?} and {name:?}: a key could be one of {other:?}{place}, too: expected {expected}",
+        template.as_str()
+    ))
+}
+
+/// Policies that could have a key of another: by number, each with the one that comes before it.
+fn shared(policies: &[PlannedPolicy]) -> BTreeMap<usize, usize> {
+    let on = policies.iter().enumerate().filter(|(_, policy)| policy.mode() != Mode::Off);
+    let mut outlines: Vec<_> = on
+        .flat_map(|(number, policy)| outlines(policy).into_iter().map(move |it| (number, it)))
+        .collect();
+    // An outline finds those with a shorter tail, so they come first.
+    outlines.sort_by_key(|(_, outline)| outline.tail.len());
+    let (mut taken, mut shared) = (Taken::default(), BTreeMap::new());
+    for (number, outline) in outlines {
+        for other in taken.by_others(&outline, number) {
+            let first = number.min(other);
+            let known = shared.entry(number.max(other)).or_insert(first);
+            *known = first.min(*known);
+        }
+        taken.take(outline, number);
+    }
+    shared
+}
+
+/// What is fixed in the names of keys: the text on either side of the caller, whose name may be any
+/// text. So there is a name with both of two outlines if one head begins with the other, and one tail ends
+/// with the other.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Outline {
+    head: String,
+    /// Backwards.
+    tail: String,
+}
+
+/// Stands for the number of a window. No template has it, nor has a policy's name.
+const NUMBER: char = '\0';
+
+fn outlines(policy: &PlannedPolicy) -> BTreeSet<Outline> {
+    let Some(template) = policy.key_format() else { return BTreeSet::new() };
+    limit_names(policy).iter().map(|limit| Outline::new(template, limit)).collect()
+}
+
+/// What a policy's limits are called in names of keys, also those in tiers and overrides. One that does
+/// not suit the template has no such key.
+pub(crate) fn limit_names(policy: &PlannedPolicy) -> BTreeSet<String> {
+    let Some(template) = policy.key_format() else { return BTreeSet::new() };
+    let sets = policy.limit_sets().map(LimitSet::rules);
+    sets.flat_map(|rules| {
+        let kept = rules.iter().filter(|rule| template.check(&rule.limit).is_ok());
+        kept.map(|rule| limit_name(policy.name(), rules, rule))
+    })
+    .collect()
+}
+
+impl Outline {
+    fn new(template: &KeyTemplate, limit: &str) -> Self {
+        let (mut head, mut tail) = (String::new(), None);
+        for part in template.parts() {
+            let side = tail.as_mut().unwrap_or(&mut head);
+            match part {
+                TemplatePart::Text(text) => side.push_str(text),
+                TemplatePart::Placeholder(Placeholder::Limit) => side.push_str(limit),
+                TemplatePart::Placeholder(Placeholder::Window(_)) => side.push(NUMBER),
+                TemplatePart::Placeholder(Placeholder::Entity) => tail = Some(String::new()),
+            }
+        }
+        Self { head, tail: tail.unwrap_or_default().chars().rev().collect() }
+    }
+}
+
+/// The outlines of policies so far: heads and whose they are, by tails.
+#[derive(Debug, Default)]
+struct Taken(HashMap<String, BTreeMap<String, usize>>);
+
+impl Taken {
+    fn take(&mut self, outline: Outline, number: usize) {
+        self.0.entry(outline.tail).or_default().entry(outline.head).or_insert(number);
+    }
+
+    /// Other policies that could have a name with this outline.
+    fn by_others(&self, outline: &Outline, number: usize) -> BTreeSet<usize> {
+        let groups = beginnings(&outline.tail).filter_map(|tail| self.0.get(tail));
+        let whose = groups.flat_map(|heads| {
+            let from = heads.range(outline.head.clone()..);
+            let longer = from.take_while(|(head, _)| head.starts_with(&outline.head));
+            let shorter = beginnings(&outline.head).filter_map(|head| heads.get(head));
+            longer.map(|(_, whose)| whose).chain(shorter).copied()
+        });
+        whose.filter(|whose| *whose != number).take(MOST_OTHERS).collect()
+    }
+}
+
+/// In a file where all share with all, each needs to be told of some only.
+const MOST_OTHERS: usize = 100;
+
+/// All that a text begins with, from nothing to all of it.
+fn beginnings(text: &str) -> impl Iterator<Item = &str> {
+    let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    ends.filter_map(|end| text.get(..end))
+}
