@@ -10,7 +10,7 @@ use axum::http::Request;
 use axum::routing::get;
 use proptest::prelude::*;
 use support::{from, get_from, limiter, statuses};
-use tidegate_tower::{Key, Peer, RateLimitLayer};
+use tidegate_tower::{Key, Peer, RateLimitLayer, RequestHead};
 
 /// An app in which each caller has one request.
 fn once(key: Key) -> Router {
@@ -47,6 +47,17 @@ async fn every_notation_of_a_network_of_ipv6_is_one_key() {
     assert_eq!(statuses(&app, others).await, [200, 200]);
     let mapped = forwarded("10.0.0.1", "::ffff:203.0.113.9");
     assert_eq!(statuses(&app, [mapped]).await, [429]);
+}
+
+#[tokio::test]
+async fn an_address_that_a_function_finds_is_its_network() {
+    let app = once(Key::from_fn(|head| head.peer()));
+    let [one, same, other] = ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"].map(get_from);
+    assert_eq!(statuses(&app, [one, same, other]).await, [200, 429, 200]);
+    // A socket for both kinds says IPv4 as IPv6.
+    let [one, same] = ["203.0.113.9", "::ffff:203.0.113.9"].map(get_from);
+    assert_eq!(RequestHead::of(&same).peer(), RequestHead::of(&one).peer());
+    assert_eq!(statuses(&app, [one, same]).await, [200, 429]);
 }
 
 #[tokio::test]

@@ -151,7 +151,8 @@ impl Key {
         Self::from_fn(move |head: RequestHead<'_>| head.extensions().get().map(&key))
     }
 
-    /// Whatever a function finds.
+    /// Whatever a function finds. An `IpAddr` counts as a `tidegate::Address`: IPv6 by its first 64
+    /// bits. For the client's address, [`client_ip`](Key::client_ip) is better: it knows proxies.
     ///
     /// ```
     /// # use tidegate::tower::{Key, RequestHead};
