@@ -135,6 +135,50 @@ async fn what_is_missing_may_be_something_else() {
     assert_eq!(statuses(&once(Key::header("no name")), bare()).await, [200, 200, 429]);
 }
 
+/// Two clients behind one proxy, the first of them twice.
+fn behind_a_proxy() -> [Request<Body>; 3] {
+    ["1.1.1.1", "1.1.1.1", "2.2.2.2"].map(|field| forwarded("10.0.0.1", field))
+}
+
+#[tokio::test]
+async fn what_one_key_says_of_proxies_holds_for_those_joined_with_it() {
+    let (user, tenant) = (|| Key::header("x-user"), || Key::header("x-tenant"));
+    let trusting = || user().trust_hops(1);
+    for key in [
+        trusting().or(tenant()),
+        tenant().or(trusting()),
+        tenant().or(Key::header("x-other").or(trusting())),
+        Key::all([trusting(), tenant()]).or(Key::header("x-other")),
+        Key::header("x-other").or(Key::all([trusting(), tenant()])),
+        Key::all([tenant(), Key::all([trusting(), Key::header("x-other")])]),
+        Key::all([Key::all([trusting(), tenant()]), Key::header("x-other")]),
+    ] {
+        assert_eq!(
+            statuses(&once(key.clone()), behind_a_proxy()).await,
+            [200, 429, 200],
+            "{key:?}"
+        );
+    }
+    // What was said is not unsaid by others, and the last word about all of them holds.
+    let both = trusting().or(tenant().trust_hops(0));
+    assert_eq!(statuses(&once(both.clone()), behind_a_proxy()).await, [200, 429, 429]);
+    assert_eq!(statuses(&once(both.trust_hops(1)), behind_a_proxy()).await, [200, 429, 200]);
+}
+
+#[tokio::test]
+async fn what_one_key_says_of_networks_holds_for_those_joined_with_it() {
+    let requests = || ["2001:db8::1", "2001:db8:0:ff::1", "2001:db8:1::1"].map(get_from);
+    let wide = || Key::client_ip().ipv6_prefix(48);
+    for key in [
+        Key::header("x-user").or(wide()),
+        Key::header("x-user").ipv6_prefix(48).or(Key::client_ip()),
+        Key::all([wide(), Key::header("x-user")]),
+        Key::all([Key::all([wide(), Key::header("x-a")]), Key::header("x-b")]),
+    ] {
+        assert_eq!(statuses(&once(key.clone()), requests()).await, [200, 429, 200], "{key:?}");
+    }
+}
+
 #[tokio::test]
 async fn of_whom_nothing_is_known_share_a_counter() {
     let app = once(Key::client_ip());

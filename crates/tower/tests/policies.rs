@@ -126,8 +126,11 @@ async fn proxies_that_a_file_trusts_are_trusted() {
     let trusting =
         app(RateLimitLayer::limiter(planned(&format!("trusted_proxies: [10.0.0.0/8]\n{policy}"))));
     assert_eq!(statuses(&trusting, requests()).await, [200, 200, 429]);
-    let told = RateLimitLayer::limiter(planned(policy)).by(Key::client_ip().trust_hops(1));
-    assert_eq!(statuses(&app(told), requests()).await, [200, 200, 429]);
+    let by_address = || Key::client_ip().trust_hops(1);
+    for key in [by_address(), Key::all([by_address(), Key::header("x-user")])] {
+        let told = RateLimitLayer::limiter(planned(policy)).by(key);
+        assert_eq!(statuses(&app(told), requests()).await, [200, 200, 429]);
+    }
     let alone = app(RateLimitLayer::limiter(planned(policy)));
     assert_eq!(statuses(&alone, requests()).await, [200, 429, 429]);
 }

@@ -192,7 +192,8 @@ impl AddressOf {
     }
 
     fn counted(&self, ip: IpAddr) -> Address {
-        Address::from(ip).truncated(self.ipv6_prefix)
+        // A key keeps 64 bits at most: that is what an `Address` counts by.
+        Address::from(ip).truncated(self.ipv6_prefix.unwrap_or(64))
     }
 }
 
