@@ -24,9 +24,12 @@ pub(crate) trait Backend: Send + Sync {
     /// The decision, what the client hears of it, and the question back.
     fn decide(self: Arc<Self>, question: Question) -> Boxed<(Decision, Told, Question)>;
 
-    /// Gives back what a decision took.
+    /// Gives back what a decision took: the response does not count.
     fn undo(self: Arc<Self>, question: Question, decision: Decision) -> Boxed<()>;
 }
+
+    /// What there is to do if the response counts, where not all of them do.
+    fn confirm(self: Arc<Self>, question: Question, decision: Decision) -> Option<Boxed<()>>;
 
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -52,6 +55,8 @@ pub(crate) struct Question {
     /// Whether the client hears of what is allowed, too.
     tells: bool,
 }
+    /// Whether the response tells if the request counts.
+    is_counted_later: bool,
 
 #[derive(Debug)]
 enum Subject {
@@ -141,6 +146,10 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
         let plan = self.plan();
         let attributes = match attributes(&plan, head, config) {
             Ok(attributes) => attributes,
+
+    fn confirm(self: Arc<Self>, _: Question, _: Decision) -> Option<Boxed<()>> {
+        None
+    }
             Err(ambiguous) => return Glance::Refused(Box::new(ambiguous.refusal())),
         };
         let subject = Subject::Attributes(plan, attributes);
@@ -183,9 +192,25 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
 /// Each backend is asked its own questions only.
 impl Question {
     const fn new(subject: Subject, cost: Cost, config: &Config) -> Self {
-        Self { subject, cost, tells: config.tells() }
+        let (tells, is_counted_later) = (config.tells(), config.count_if.is_some());
+        Self { subject, cost, tells, is_counted_later }
     }
 
+
+    /// Blocks whoever has used up what a policy with `block_for` allows. A limit that took nothing has
+    /// nothing to say about that: to it there was no request.
+    fn confirm(self: Arc<Self>, question: Question, decision: Decision) -> Option<Boxed<()>> {
+        Some(Box::pin(async move {
+            let Some(owed) = question.owed() else { return };
+            let charges = owed.charges();
+            let is_paid = |index: &usize| {
+                let is_peek = charges.get(*index).is_none_or(|charge| charge.cost().is_peek());
+                !is_peek && decision.took(charges, *index)
+            };
+            let paid = owed.part((0..charges.len()).filter(is_paid));
+            self.block_if_used_up(&paid).await;
+        }))
+    }
     const fn key(&self) -> Option<&Fingerprint> {
         match &self.subject {
             Subject::Key(key) => Some(key),
@@ -195,7 +220,10 @@ impl Question {
 
     fn owed(&self) -> Option<Owed<'_>> {
         match &self.subject {
-            Subject::Attributes(plan, values) => Some(plan.charges(&values[..], self.cost)),
+            Subject::Attributes(plan, values) => {
+                let owed = plan.charges(&values[..], self.cost);
+                Some(if self.is_counted_later { owed.counted_later() } else { owed })
+            }
             Subject::Key(_) => None,
         }
     }

@@ -121,6 +121,20 @@
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 //!
+//! To lock out whoever fails too often, use a policy with `block_for`. The fifth failure within a
+//! minute blocks the address for a quarter of an hour:
+//!
+//! ```
+//! use tidegate::config::Source;
+//! use tidegate::{MemoryStore, PlanLimiter};
+//! use tidegate::tower::RateLimitLayer;
+//!
+//! let text = "policies: [{ name: login, key: [ip], limits: [5/minute], block_for: 15m }]";
+//! let limiter = PlanLimiter::load(&Source::new("limits.yaml", text)?, MemoryStore::new())?;
+//! let layer = RateLimitLayer::limiter(limiter).count_failures();
+//! # Ok::<(), tidegate::config::Problems>(())
+//! ```
+//!
 //! # Before it is enforced
 //!
 //! A shadow counts and denies nothing. Observe what it would have done:

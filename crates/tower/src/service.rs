@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use crate::backend::{Glance, Question, Told};
 use crate::config::Config;
-use crate::future::{Refund, ResponseFuture};
+use crate::future::{Open, ResponseFuture};
 use crate::{RequestHead, ResponseBody};
 
 /// A service whose requests are limited. Made by a [`RateLimitLayer`](crate::RateLimitLayer).
@@ -97,11 +97,11 @@ impl<S> RateLimit<S> {
     where
         S: Service<Request<B>>,
     {
-        let refund = Refund::armed(&decision, question, &self.config);
+        let open = Open::new(&decision, question, &self.config);
         match self.config.admit(decision, told, &mut request) {
             Ok(fields) => {
                 let future = self.inner.call(request);
-                ResponseFuture::calling(future, fields, refund)
+                ResponseFuture::calling(future, fields, open)
             }
             Err(denial) => ResponseFuture::denied(denial),
         }

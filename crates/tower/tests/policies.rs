@@ -11,8 +11,9 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use support::{from, get_from, statuses};
 use tidegate::config::Source;
-use tidegate::{MemoryStore, PlanLimiter};
+use tidegate::{Cost, MemoryStore, PlanLimiter, Reason};
 use tidegate_tower::{Key, RateLimitLayer};
+use tower::ServiceExt;
 
 fn planned(text: &str) -> Arc<PlanLimiter> {
     let source = Source::new("test", text).unwrap();
@@ -133,6 +134,60 @@ async fn proxies_that_a_file_trusts_are_trusted() {
     }
     let alone = app(RateLimitLayer::limiter(planned(policy)));
     assert_eq!(statuses(&alone, requests()).await, [200, 429, 429]);
+}
+
+/// A file for logins that blocks, with more fields of the policy or the file.
+fn logins(limit: &str, fields: &str) -> Arc<PlanLimiter> {
+    let policy = format!("name: login, key: [ip], limits: [{limit}], block_for: 1h{fields}");
+    planned(&format!("policies: [{{ {policy} }}]"))
+}
+
+#[tokio::test]
+async fn who_fails_too_often_is_blocked() {
+    for fields in ["", ", cost: { response_status: [401] }"] {
+        let app = app(RateLimitLayer::limiter(logins("2/minute", fields)).count_failures());
+        let fails = || from("::1", "/fails");
+        let requests = [get_from("::1"), fails(), get_from("::1"), get_from("::1"), fails()];
+        assert_eq!(statuses(&app, requests).await, [200, 401, 200, 200, 401]);
+        let blocked = app.clone().oneshot(get_from("::1")).await.unwrap();
+        assert_eq!(blocked.status(), 429);
+        let wait: u64 = blocked.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+        assert!(wait > 3_500, "{wait} {fields}");
+        assert_eq!(statuses(&app, [get_from("::2:0:0:0:1")]).await, [200]);
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_fail_is_not_blocked() {
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let login = async move || drop(gate.clone().wait_for(|is_open| *is_open).await);
+    let layer = RateLimitLayer::limiter(logins("5/day", "")).count_failures();
+    let app = Router::new().route("/", get(login)).layer(layer);
+    let mut logins = tokio::task::JoinSet::new();
+    for _ in 0..6 {
+        logins.spawn(app.clone().oneshot(get_from("::1")));
+    }
+    let mut next = async || logins.join_next().await.unwrap().unwrap().unwrap().status();
+    // While the others are under way, there is no room for the sixth.
+    assert_eq!(next().await, 429);
+    open.send(true).unwrap();
+    for _ in 0..5 {
+        assert_eq!(next().await, 200);
+    }
+    assert_eq!(statuses(&app, [get_from("::1")]).await, [200]);
+}
+
+#[tokio::test]
+async fn what_is_only_watched_or_looked_at_blocks_nobody() {
+    let limiter = logins("1/day", "");
+    let layer = || RateLimitLayer::limiter(Arc::clone(&limiter));
+    assert_eq!(statuses(&app(layer()), [get_from("::1")]).await, [200], "uses up all");
+    for layer in [layer().cost(|_| 0), layer().shadow()] {
+        let app = app(layer.count_failures());
+        assert_eq!(statuses(&app, [from("::1", "/fails")]).await, [401]);
+    }
+    let denied = limiter.check(&[("ip", "::1")], Cost::ONE).await;
+    assert_eq!(denied.reason(), Reason::LimitExceeded);
 }
 
 #[tokio::test]
