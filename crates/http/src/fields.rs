@@ -46,9 +46,19 @@ impl<'a> Told<'a> {
         let retry_after = decision.retry_after().map(retry_after_secs);
         let tightest = decision.tightest_index();
         let tightest = tightest.and_then(|index| Some((index, answer.said(index)?)));
-        let reset = tightest.map(|(_, said)| said.verdict.reset_after.as_secs_ceil());
+        let window = tightest.map(|(_, said)| effective_window(said).as_secs_ceil());
         // Whoever heeds `t` must not come back before `Retry-After`.
-        Self { retry_after, tightest, t: retry_after.or(reset).unwrap_or_default() }
+        Self { retry_after, tightest, t: retry_after.or(window).unwrap_or_default() }
+    }
+}
+
+/// For how long what remains is all there is. A sliding window is full again when nothing of the
+/// current one counts any more, a window after its end; but new quota is there as soon as it ends.
+fn effective_window(said: Said<'_>) -> Span {
+    let (reset, window) = (said.verdict.reset_after, said.rule.limit.quota().window());
+    match said.rule.limit {
+        Limit::SlidingWindow(_) if reset > window => reset.minus(window),
+        _ => reset,
     }
 }
 
@@ -216,7 +226,7 @@ const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy")
 mod tests {
     use super::*;
     use tidegate_limiter::config::Source;
-    use tidegate_limiter::{Cost, Decision, LocalStore, MemoryStore, Plan};
+    use tidegate_limiter::{Cost, Decision, LocalStore, ManualClock, MemoryStore, Plan, Timestamp};
 
     fn described(policy: &str, cost: u64) -> HeaderMap {
         let text = format!("policies: [{{ key: [], {policy} }}]");
@@ -224,7 +234,7 @@ mod tests {
         let owed = plan.charges::<[(&str, &str)]>(&[], Cost::new(cost).unwrap());
         let charges = owed.charges();
         let decision = Decision::of_charges(charges, tidegate_limiter::Source::Store, |out| {
-            MemoryStore::new().settle_now(charges, out)
+            store.settle_now(charges, out)
         });
         let (answer, mut headers) = (Answer::of_owed(&owed, &decision), HeaderMap::new());
         describe(&answer, &mut headers);
@@ -236,6 +246,10 @@ mod tests {
         let mut headers = HeaderMap::new();
         each_field(answer, |name, write| {
             let mut value = Vec::new();
+        described_by(&MemoryStore::new(), policy, cost)
+    }
+
+    fn described_by(store: &impl LocalStore, policy: &str, cost: u64) -> HeaderMap {
             write(&mut value);
             headers.insert(name, HeaderValue::from_bytes(&value).unwrap());
         });
@@ -281,6 +295,25 @@ mod tests {
         let month = fields("p", &["{ quota: 9, per: calendar-month, algorithm: fixed-window }"], 0);
         assert_eq!(month[0].as_deref(), Some(r#""p";q=9"#));
         assert_eq!(retry_after_secs(Span::ZERO), 1);
+    #[test]
+    fn a_sliding_window_is_told_to_its_end() {
+        let clock = ManualClock::at(Timestamp::from_secs(6_000));
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        let state = |cost| {
+            let headers = described_by(&store, "name: p, limits: [2/minute]", cost);
+            [RATELIMIT, RETRY_AFTER].map(|name| headers.get(name).cloned())
+        };
+        let told = |state: &str| Some(HeaderValue::from_str(state).unwrap());
+        assert_eq!(state(1), [told(r#""p";r=1;t=60"#), None]);
+        clock.advance(Span::from_millis(12_500));
+        assert_eq!(state(1), [told(r#""p";r=0;t=48"#), None]);
+        // Denied, and until it passes; nothing may be left when the window ends.
+        assert_eq!(state(1), [told(r#""p";r=0;t=78"#), told("78")]);
+        // Only the window before counts, and it does until this one ends.
+        clock.advance(Span::from_millis(67_500));
+        assert_eq!(state(0), [told(r#""p";r=0;t=40"#), None]);
+    }
+
         assert_eq!(retry_after_secs(Span::from_millis(1_001)), 2);
     }
 
