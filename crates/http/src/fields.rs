@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use tidegate_limiter::config::LegacyHeaders;
 use tidegate_limiter::{Calendar, Limit, Policy, Span};
 
+use crate::legacy::Legacy;
 use crate::{Answer, Said};
 
 /// Says when to try again, and how the tightest limit stands if any was asked.
@@ -68,6 +70,8 @@ pub struct Fields {
     retry_after: Option<u64>,
     policy: Option<HeaderValue>,
     state: Option<HeaderValue>,
+    /// Boxed, since few want them.
+    legacy: Option<Box<Legacy>>,
 }
 
 impl Fields {
@@ -81,7 +85,13 @@ impl Fields {
             Some(stencil) => stencil.fields(said.verdict.remaining, t),
             None => Stencil::new(said.policy, &said.rule.limit).fields(said.verdict.remaining, t),
         };
-        Self { retry_after, policy, state }
+        Self { retry_after, policy, state, legacy: None }
+    }
+
+    /// With `X-RateLimit-*` beside them; see [`describe_legacy`](crate::describe_legacy).
+    #[must_use]
+    pub fn with_legacy(self, answer: &Answer<'_, '_>, unit: LegacyHeaders) -> Self {
+        Self { legacy: Legacy::of(answer, unit).map(Box::new), ..self }
     }
 
     /// When to try again, and nothing else.
@@ -92,19 +102,26 @@ impl Fields {
 
     /// In place of what is there.
     pub fn insert_into(self, headers: &mut HeaderMap) {
-        let Self { retry_after, policy, state } = self;
+        let Self { retry_after, policy, state, legacy } = self;
         insert_retry_after(retry_after, headers);
         for (name, value) in [(RATELIMIT_POLICY, policy), (RATELIMIT, state)] {
             value.map(|value| headers.insert(name, value));
         }
+        if let Some(legacy) = legacy {
+            legacy.insert_into(headers);
+        }
     }
 
-    /// Beside what others have said of their limits: both fields are lists.
+    /// Beside what others have said of their limits: both fields are lists. The older ones are not, and
+    /// there the tightest limit speaks.
     pub fn append_to(self, headers: &mut HeaderMap) {
-        let Self { retry_after, policy, state } = self;
+        let Self { retry_after, policy, state, legacy } = self;
         insert_retry_after(retry_after, headers);
         for (name, value) in [(RATELIMIT_POLICY, policy), (RATELIMIT, state)] {
             value.map(|value| headers.append(name, value));
+        }
+        if let Some(legacy) = legacy {
+            legacy.insert_if_tighter(headers);
         }
     }
 }
@@ -229,6 +246,10 @@ mod tests {
     use tidegate_limiter::{Cost, Decision, LocalStore, ManualClock, MemoryStore, Plan, Timestamp};
 
     fn described(policy: &str, cost: u64) -> HeaderMap {
+        described_by(&MemoryStore::new(), policy, cost)
+    }
+
+    fn described_by(store: &impl LocalStore, policy: &str, cost: u64) -> HeaderMap {
         let text = format!("policies: [{{ key: [], {policy} }}]");
         let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
         let owed = plan.charges::<[(&str, &str)]>(&[], Cost::new(cost).unwrap());
@@ -246,10 +267,6 @@ mod tests {
         let mut headers = HeaderMap::new();
         each_field(answer, |name, write| {
             let mut value = Vec::new();
-        described_by(&MemoryStore::new(), policy, cost)
-    }
-
-    fn described_by(store: &impl LocalStore, policy: &str, cost: u64) -> HeaderMap {
             write(&mut value);
             headers.insert(name, HeaderValue::from_bytes(&value).unwrap());
         });
@@ -279,23 +296,6 @@ mod tests {
     }
 
     #[test]
-    fn names_are_quoted_whatever_they_hold() {
-        let [policy, ..] = fields(r#"'a"b\c x: é'"#, &["1/day"], 0);
-        assert_eq!(policy.unwrap(), r#""a\"b\\c x: %c3%a9";q=1;w=86400"#);
-        // A plan refuses such a name; were one to come from elsewhere, it splits no header.
-        let mut text = Vec::new();
-        write_quoted(&mut text, "a\r\nx");
-        assert_eq!(text, br#""a%0d%0ax""#);
-    }
-
-    #[test]
-    fn numbers_fit_their_fields() {
-        let [policy, ..] = fields("p", &["1000000000000000/1500ms"], 0);
-        assert_eq!(policy.unwrap(), r#""p";q=999999999999999"#);
-        let month = fields("p", &["{ quota: 9, per: calendar-month, algorithm: fixed-window }"], 0);
-        assert_eq!(month[0].as_deref(), Some(r#""p";q=9"#));
-        assert_eq!(retry_after_secs(Span::ZERO), 1);
-    #[test]
     fn a_sliding_window_is_told_to_its_end() {
         let clock = ManualClock::at(Timestamp::from_secs(6_000));
         let store = MemoryStore::builder().clock(clock.clone()).build();
@@ -314,6 +314,23 @@ mod tests {
         assert_eq!(state(0), [told(r#""p";r=0;t=40"#), None]);
     }
 
+    #[test]
+    fn names_are_quoted_whatever_they_hold() {
+        let [policy, ..] = fields(r#"'a"b\c x: é'"#, &["1/day"], 0);
+        assert_eq!(policy.unwrap(), r#""a\"b\\c x: %c3%a9";q=1;w=86400"#);
+        // A plan refuses such a name; were one to come from elsewhere, it splits no header.
+        let mut text = Vec::new();
+        write_quoted(&mut text, "a\r\nx");
+        assert_eq!(text, br#""a%0d%0ax""#);
+    }
+
+    #[test]
+    fn numbers_fit_their_fields() {
+        let [policy, ..] = fields("p", &["1000000000000000/1500ms"], 0);
+        assert_eq!(policy.unwrap(), r#""p";q=999999999999999"#);
+        let month = fields("p", &["{ quota: 9, per: calendar-month, algorithm: fixed-window }"], 0);
+        assert_eq!(month[0].as_deref(), Some(r#""p";q=9"#));
+        assert_eq!(retry_after_secs(Span::ZERO), 1);
         assert_eq!(retry_after_secs(Span::from_millis(1_001)), 2);
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use tidegate_http::{Answer, Fields, Stencil};
+use tidegate_limiter::config::LegacyHeaders;
 use tidegate_limiter::{
     Cost, Decision, Fingerprint, Limiter, Owed, Plan, PlanLimiter, Source, Store,
 };
@@ -26,11 +27,11 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Gives back what a decision took: the response does not count.
     fn undo(self: Arc<Self>, question: Question, decision: Decision) -> Boxed<()>;
-}
 
     /// What there is to do if the response counts, where not all of them do.
     fn confirm(self: Arc<Self>, question: Question, decision: Decision) -> Option<Boxed<()>>;
 
+}
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// How a request stands at first sight.
@@ -54,10 +55,10 @@ pub(crate) struct Question {
     cost: Cost,
     /// Whether the client hears of what is allowed, too.
     tells: bool,
-}
     /// Whether the response tells if the request counts.
     is_counted_later: bool,
 
+}
 #[derive(Debug)]
 enum Subject {
     Key(Fingerprint),
@@ -74,9 +75,15 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    fn of(answer: &Answer<'_, '_>, tells: bool) -> Self {
+    fn of(answer: &Answer<'_, '_>, question: &Question) -> Self {
         let is_denied = !answer.decision().is_allowed();
-        let fields = if tells || is_denied { Fields::of(answer) } else { Fields::default() };
+        let mut fields = Fields::default();
+        if question.tells || is_denied {
+            fields = Fields::of(answer);
+            if let Some(unit) = question.legacy_headers() {
+                fields = fields.with_legacy(answer, unit);
+            }
+        }
         let denial = is_denied.then(|| Box::new(tidegate_http::plain_denial(answer)));
         Self { fields, denial }
     }
@@ -94,9 +101,9 @@ impl<S: Store> Keyed<S> {
         Self { limiter, stencils }
     }
 
-    fn tell(&self, decision: &Decision, tells: bool) -> Told {
+    fn tell(&self, decision: &Decision, question: &Question) -> Told {
         let answer = Answer::of_policy(self.limiter.policy(), decision);
-        Told::of(&answer.with_stencils(&self.stencils), tells)
+        Told::of(&answer.with_stencils(&self.stencils), question)
     }
 }
 
@@ -112,8 +119,9 @@ impl<S: Store + 'static> Backend for Keyed<S> {
         match self.limiter.try_check_n(&key, cost) {
             Some(decision) if decision.is_allowed() && config.is_silent() => Glance::Passes,
             Some(decision) => {
-                let told = self.tell(&decision, config.tells());
-                Glance::Decided(decision, told, question())
+                let question = question();
+                let told = self.tell(&decision, &question);
+                Glance::Decided(decision, told, question)
             }
             None => Glance::Open(question()),
         }
@@ -125,7 +133,7 @@ impl<S: Store + 'static> Backend for Keyed<S> {
                 Some(key) => self.limiter.check_n(key, question.cost).await,
                 None => Decision::unsettled(true, Source::None),
             };
-            let told = self.tell(&decision, question.tells);
+            let told = self.tell(&decision, &question);
             (decision, told, question)
         })
     }
@@ -139,6 +147,10 @@ impl<S: Store + 'static> Backend for Keyed<S> {
         })
     }
 }
+
+    fn confirm(self: Arc<Self>, _: Question, _: Decision) -> Option<Boxed<()>> {
+        None
+    }
 
 /// By attributes.
 impl<S: Store + 'static> Backend for PlanLimiter<S> {
@@ -156,7 +168,7 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
         let question = Question::new(subject, config.cost_of(head), config);
         let decided = question.owed().and_then(|owed| {
             let decision = self.settle_at_once(&owed)?;
-            let told = Told::of(&Answer::of_owed(&owed, &decision), question.tells);
+            let told = Told::of(&Answer::of_owed(&owed, &decision), &question);
             Some((decision, told))
         });
         match decided {
@@ -171,7 +183,7 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
             let (decision, told) = match question.owed() {
                 Some(owed) => {
                     let decision = self.settle(&owed).await;
-                    let told = Told::of(&Answer::of_owed(&owed, &decision), question.tells);
+                    let told = Told::of(&Answer::of_owed(&owed, &decision), &question);
                     (decision, told)
                 }
                 None => (Decision::unsettled(true, Source::None), Told::default()),
@@ -187,15 +199,6 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
             }
         })
     }
-}
-
-/// Each backend is asked its own questions only.
-impl Question {
-    const fn new(subject: Subject, cost: Cost, config: &Config) -> Self {
-        let (tells, is_counted_later) = (config.tells(), config.count_if.is_some());
-        Self { subject, cost, tells, is_counted_later }
-    }
-
 
     /// Blocks whoever has used up what a policy with `block_for` allows. A limit that took nothing has
     /// nothing to say about that: to it there was no request.
@@ -208,6 +211,15 @@ impl Question {
                 !is_peek && decision.took(charges, *index)
             };
             let paid = owed.part((0..charges.len()).filter(is_paid));
+}
+
+/// Each backend is asked its own questions only.
+impl Question {
+    const fn new(subject: Subject, cost: Cost, config: &Config) -> Self {
+        let (tells, is_counted_later) = (config.tells(), config.count_if.is_some());
+        Self { subject, cost, tells, is_counted_later }
+    }
+
             self.block_if_used_up(&paid).await;
         }))
     }
@@ -215,6 +227,14 @@ impl Question {
         match &self.subject {
             Subject::Key(key) => Some(key),
             Subject::Attributes(..) => None,
+    /// The unit of `X-RateLimit-Reset`, if the plan wants such fields.
+    fn legacy_headers(&self) -> Option<LegacyHeaders> {
+        match &self.subject {
+            Subject::Attributes(plan, _) => plan.settings().legacy_headers(),
+            Subject::Key(_) => None,
+        }
+    }
+
         }
     }
 

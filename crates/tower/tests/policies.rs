@@ -191,6 +191,29 @@ async fn what_is_only_watched_or_looked_at_blocks_nobody() {
 }
 
 #[tokio::test]
+async fn older_fields_are_there_if_the_file_wants_them() {
+    let text = "{ http: { legacy_headers: seconds }, \
+                policies: [{ name: a, key: [ip], limits: [1/minute burst 1] }] }";
+    let fields = async |layer: RateLimitLayer| {
+        let app = app(layer);
+        let mut said = Vec::new();
+        for _ in 0..2 {
+            let response = app.clone().oneshot(get_from("::1")).await.unwrap();
+            let field =
+                |name| response.headers().get(name).map(|it| it.to_str().unwrap().to_owned());
+            let names = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
+            said.push((response.status().as_u16(), names.map(field)));
+        }
+        said
+    };
+    let told = ["1", "0", "60"].map(|it| Some(it.to_owned()));
+    let said = fields(RateLimitLayer::limiter(planned(text))).await;
+    assert_eq!(said, [(200, told.clone()), (429, told)]);
+    let said = fields(RateLimitLayer::limiter(planned(text)).without_fields()).await;
+    assert_eq!(said, [(200, [const { None }; 3]), (429, [const { None }; 3])]);
+}
+
+#[tokio::test]
 async fn a_plan_can_be_replaced_and_only_failures_counted() {
     let limiter = planned("policies: [{ name: a, key: [], limits: [1/day] }]");
     let layer = RateLimitLayer::limiter(Arc::clone(&limiter)).count_failures();
