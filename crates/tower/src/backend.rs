@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate_http::{Answer, Fields, Stencil};
+use tidegate_http::{Ambiguous, Answer, Fields, Stencil};
 use tidegate_limiter::config::LegacyHeaders;
 use tidegate_limiter::{
     Cost, Decision, Fingerprint, Limiter, Owed, Plan, PlanLimiter, Source, Store,
@@ -30,8 +30,8 @@ pub(crate) trait Backend: Send + Sync {
 
     /// What there is to do if the response counts, where not all of them do.
     fn confirm(self: Arc<Self>, question: Question, decision: Decision) -> Option<Boxed<()>>;
-
 }
+
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// How a request stands at first sight.
@@ -44,8 +44,8 @@ pub(crate) enum Glance {
     Decided(Decision, Told, Question),
     /// The decision takes a while.
     Open(Question),
-    /// It could be understood in two ways, and this is the answer.
-    Refused(Box<Response<Bytes>>),
+    /// It could be understood in two ways.
+    Refused(Ambiguous),
 }
 
 /// Who asks, and for how much.
@@ -57,8 +57,8 @@ pub(crate) struct Question {
     tells: bool,
     /// Whether the response tells if the request counts.
     is_counted_later: bool,
-
 }
+
 #[derive(Debug)]
 enum Subject {
     Key(Fingerprint),
@@ -112,7 +112,7 @@ impl<S: Store + 'static> Backend for Keyed<S> {
         let key = match config.key.print(config.look(head), self.limiter.policy()) {
             Ok(Some(key)) => key,
             Ok(None) => return Glance::Passes,
-            Err(ambiguous) => return Glance::Refused(Box::new(ambiguous.refusal())),
+            Err(ambiguous) => return Glance::Refused(ambiguous),
         };
         let cost = config.cost_of(head);
         let question = || Question::new(Subject::Key(key), cost, config);
@@ -146,11 +146,11 @@ impl<S: Store + 'static> Backend for Keyed<S> {
             }
         })
     }
-}
 
     fn confirm(self: Arc<Self>, _: Question, _: Decision) -> Option<Boxed<()>> {
         None
     }
+}
 
 /// By attributes.
 impl<S: Store + 'static> Backend for PlanLimiter<S> {
@@ -158,11 +158,7 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
         let plan = self.plan();
         let attributes = match attributes(&plan, head, config) {
             Ok(attributes) => attributes,
-
-    fn confirm(self: Arc<Self>, _: Question, _: Decision) -> Option<Boxed<()>> {
-        None
-    }
-            Err(ambiguous) => return Glance::Refused(Box::new(ambiguous.refusal())),
+            Err(ambiguous) => return Glance::Refused(ambiguous),
         };
         let subject = Subject::Attributes(plan, attributes);
         let question = Question::new(subject, config.cost_of(head), config);
@@ -211,6 +207,9 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
                 !is_peek && decision.took(charges, *index)
             };
             let paid = owed.part((0..charges.len()).filter(is_paid));
+            self.block_if_used_up(&paid).await;
+        }))
+    }
 }
 
 /// Each backend is asked its own questions only.
@@ -220,21 +219,18 @@ impl Question {
         Self { subject, cost, tells, is_counted_later }
     }
 
-            self.block_if_used_up(&paid).await;
-        }))
-    }
     const fn key(&self) -> Option<&Fingerprint> {
         match &self.subject {
             Subject::Key(key) => Some(key),
             Subject::Attributes(..) => None,
+        }
+    }
+
     /// The unit of `X-RateLimit-Reset`, if the plan wants such fields.
     fn legacy_headers(&self) -> Option<LegacyHeaders> {
         match &self.subject {
             Subject::Attributes(plan, _) => plan.settings().legacy_headers(),
             Subject::Key(_) => None,
-        }
-    }
-
         }
     }
 

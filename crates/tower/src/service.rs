@@ -13,7 +13,7 @@ use tower_service::Service;
 use crate::backend::{Glance, Question, Told};
 use crate::config::Config;
 use crate::future::{Open, ResponseFuture};
-use crate::{RequestHead, ResponseBody};
+use crate::{RequestHead, ResponseBody, denial};
 
 /// A service whose requests are limited. Made by a [`RateLimitLayer`](crate::RateLimitLayer).
 ///
@@ -71,7 +71,10 @@ where
                 self.answer(decision, told, question, request)
             }
             Glance::Open(question) => self.ask(question, request),
-            Glance::Refused(refusal) => ResponseFuture::denied(refusal),
+            // Nothing was decided, so there is nothing to observe.
+            Glance::Refused(ambiguous) => {
+                ResponseFuture::denied(Box::new(denial::refusal(head, &ambiguous)))
+            }
         }
     }
 }

@@ -7,7 +7,8 @@ mod support;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::body::{Body, HttpBody};
+use axum::http::{Request, StatusCode};
 use axum::routing::get;
 use support::{from, get_from, statuses};
 use tidegate::config::Source;
@@ -211,6 +212,26 @@ async fn older_fields_are_there_if_the_file_wants_them() {
     assert_eq!(said, [(200, told.clone()), (429, told)]);
     let said = fields(RateLimitLayer::limiter(planned(text)).without_fields()).await;
     assert_eq!(said, [(200, [const { None }; 3]), (429, [const { None }; 3])]);
+}
+
+#[tokio::test]
+async fn a_call_that_says_something_twice_is_told_so_as_grpc() {
+    let text = "policies: [{ name: a, key: ['header:x-user'], limits: [1/day] }]";
+    let by_policies = RateLimitLayer::limiter(planned(text));
+    let by_key = RateLimitLayer::new("1/day").unwrap().by(Key::header("x-user"));
+    for layer in [by_policies, by_key] {
+        let call = Request::post("/")
+            .header("content-type", "application/grpc+proto")
+            .header("x-user", "a")
+            .header("x-user", "b");
+        let answer = app(layer).oneshot(call.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["content-type"], "application/grpc+proto");
+        assert_eq!(answer.headers()["grpc-status"], "3");
+        let message = "header:x-user is there twice: expected it once";
+        assert_eq!(answer.headers()["grpc-message"], message);
+        assert!(answer.into_body().is_end_stream());
+    }
 }
 
 #[tokio::test]
