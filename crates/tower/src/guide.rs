@@ -53,8 +53,8 @@
 //! ```
 //!
 //! For addresses, serve with `into_make_service_with_connect_info::<SocketAddr>()` and turn on the
-//! feature `axum`. With tonic, the feature `tonic` is enough; over TLS, and anywhere else, put a
-//! [`Peer`](crate::Peer) into the extensions.
+//! feature `axum`. With tonic, the feature `tonic` is enough, also with tonic's TLS. Anywhere else, put
+//! a [`Peer`](crate::Peer) into the extensions.
 //!
 //! # Several limits, another algorithm, Redis
 //!
