@@ -131,6 +131,16 @@ async fn what_is_missing_may_be_something_else() {
     let tenant = || with(get_from("10.0.0.3"), &[("x-tenant", "t")]);
     assert_eq!(statuses(&app, [tenant(), tenant()]).await, [200, 429]);
     assert_eq!(statuses(&app, bare()).await, [200, 200, 429]);
+    let either = Key::header("x-user").or(Key::header("x-tenant")).or(Key::header("x-other"));
+    let app = once(either.clone());
+    let other = || with(get_from("10.0.0.3"), &[("x-other", "t")]);
+    // Of one text, and not one caller.
+    assert_eq!(statuses(&app, [tenant(), other(), other()]).await, [200, 200, 429]);
+    assert_eq!(statuses(&app, [tenant()]).await, [429]);
+    assert_eq!(statuses(&app, bare()).await, [200, 200, 429]);
+    let app = once(either.or_unlimited());
+    assert_eq!(statuses(&app, [tenant(), tenant(), other(), other()]).await, [200, 429, 200, 429]);
+    assert_eq!(statuses(&app, bare()).await, [200; 3]);
     // No request has a header whose name is none.
     assert_eq!(statuses(&once(Key::header("no name")), bare()).await, [200, 200, 429]);
 }

@@ -113,6 +113,10 @@ impl Key {
             Absent::Unlimited => return Ok(Found::Unlimited),
             Absent::Other(other) => {
                 let found = other.find(look, key)?;
+                if found == Found::Substitute {
+                    // What stands in for a substitute is not what it stands for.
+                    key.push(SUBSTITUTE);
+                }
                 return Ok(if found == Found::Key { Found::Substitute } else { found });
             }
             Absent::Shared => key.push(&NOBODY),

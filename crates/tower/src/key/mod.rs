@@ -223,24 +223,33 @@ impl Key {
         self
     }
 
-    /// Counts a request that lacks this key by another one. What one of them says about proxies and
-    /// networks holds for the other, if that says nothing.
+    /// Counts a request that lacks this key by another one; of `a.or(b).or(c)`, by the first that it
+    /// has. What one of them says about proxies and networks holds for the other, if that says nothing.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let (mine, its) = (self.address.clone(), other.address.clone());
-        Self { absent: Absent::Other(Box::new(other.told(&mine))), ..self.told(&its) }
+        self.told(&its).otherwise(Absent::Other(Box::new(other.told(&mine))))
     }
 
     /// One counter for all requests that lack this key.
     #[must_use]
     pub fn or_shared(self) -> Self {
-        Self { absent: Absent::Shared, ..self }
+        self.otherwise(Absent::Shared)
     }
 
     /// Requests that lack this key are not limited.
     #[must_use]
     pub fn or_unlimited(self) -> Self {
-        Self { absent: Absent::Unlimited, ..self }
+        self.otherwise(Absent::Unlimited)
+    }
+
+    /// Behind what may stand in already.
+    fn otherwise(mut self, absent: Absent) -> Self {
+        self.absent = match self.absent {
+            Absent::Other(other) => Absent::Other(Box::new(other.otherwise(absent))),
+            _ => absent,
+        };
+        self
     }
 
     /// With this where nothing else was said.
