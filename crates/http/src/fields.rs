@@ -54,8 +54,8 @@ impl<'a> Told<'a> {
     }
 }
 
-/// For how long what remains is all there is. A sliding window is full again when nothing of the
-/// current one counts any more, a window after its end; but new quota is there as soon as it ends.
+/// The window that what remains is for. Of a sliding window, that is the current one; it is full again
+/// only a window later, when nothing of the current one counts any more.
 fn effective_window(said: Said<'_>) -> Span {
     let (reset, window) = (said.verdict.reset_after, said.rule.limit.quota().window());
     match said.rule.limit {
