@@ -1,10 +1,12 @@
 //! The `RateLimit` fields of draft-ietf-httpapi-ratelimit-headers-11, and `Retry-After`.
 
-use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use tidegate_limiter::{Calendar, Limit, Policy, Span};
+use tidegate_limiter::config::LegacyHeaders;
+use tidegate_limiter::{Limit, Span};
 
-use crate::{Answer, Said};
+use crate::legacy::Legacy;
+use crate::stencil::{Digits, write_quota, write_quoted, write_state};
+use crate::{Answer, Said, Stencil};
 
 /// Says when to try again, and how the tightest limit stands if any was asked.
 pub fn describe(answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
@@ -46,9 +48,19 @@ impl<'a> Told<'a> {
         let retry_after = decision.retry_after().map(retry_after_secs);
         let tightest = decision.tightest_index();
         let tightest = tightest.and_then(|index| Some((index, answer.said(index)?)));
-        let reset = tightest.map(|(_, said)| said.verdict.reset_after.as_secs_ceil());
+        let window = tightest.map(|(_, said)| effective_window(said).as_secs_ceil());
         // Whoever heeds `t` must not come back before `Retry-After`.
-        Self { retry_after, tightest, t: retry_after.or(reset).unwrap_or_default() }
+        Self { retry_after, tightest, t: retry_after.or(window).unwrap_or_default() }
+    }
+}
+
+/// The window that what remains is for. Of a sliding window, that is the current one; it is full again
+/// only a window later, when nothing of the current one counts any more.
+fn effective_window(said: Said<'_>) -> Span {
+    let (reset, window) = (said.verdict.reset_after, said.rule.limit.quota().window());
+    match said.rule.limit {
+        Limit::SlidingWindow(_) if reset > window => reset.minus(window),
+        _ => reset,
     }
 }
 
@@ -58,6 +70,8 @@ pub struct Fields {
     retry_after: Option<u64>,
     policy: Option<HeaderValue>,
     state: Option<HeaderValue>,
+    /// Boxed, since few want them.
+    legacy: Option<Box<Legacy>>,
 }
 
 impl Fields {
@@ -71,7 +85,13 @@ impl Fields {
             Some(stencil) => stencil.fields(said.verdict.remaining, t),
             None => Stencil::new(said.policy, &said.rule.limit).fields(said.verdict.remaining, t),
         };
-        Self { retry_after, policy, state }
+        Self { retry_after, policy, state, legacy: None }
+    }
+
+    /// With `X-RateLimit-*` beside them; see [`describe_legacy`](crate::describe_legacy).
+    #[must_use]
+    pub fn with_legacy(self, answer: &Answer<'_, '_>, unit: LegacyHeaders) -> Self {
+        Self { legacy: Legacy::of(answer, unit).map(Box::new), ..self }
     }
 
     /// When to try again, and nothing else.
@@ -82,19 +102,26 @@ impl Fields {
 
     /// In place of what is there.
     pub fn insert_into(self, headers: &mut HeaderMap) {
-        let Self { retry_after, policy, state } = self;
+        let Self { retry_after, policy, state, legacy } = self;
         insert_retry_after(retry_after, headers);
         for (name, value) in [(RATELIMIT_POLICY, policy), (RATELIMIT, state)] {
             value.map(|value| headers.insert(name, value));
         }
+        if let Some(legacy) = legacy {
+            legacy.insert_into(headers);
+        }
     }
 
-    /// Beside what others have said of their limits: both fields are lists.
+    /// Beside what others have said of their limits: both fields are lists. The older ones are not, and
+    /// there the tightest limit speaks.
     pub fn append_to(self, headers: &mut HeaderMap) {
-        let Self { retry_after, policy, state } = self;
+        let Self { retry_after, policy, state, legacy } = self;
         insert_retry_after(retry_after, headers);
         for (name, value) in [(RATELIMIT_POLICY, policy), (RATELIMIT, state)] {
             value.map(|value| headers.append(name, value));
+        }
+        if let Some(legacy) = legacy {
+            legacy.insert_if_tighter(headers);
         }
     }
 }
@@ -110,105 +137,6 @@ fn retry_after_secs(span: Span) -> u64 {
     span.as_secs_ceil().max(1)
 }
 
-/// What the fields say of a limit, whatever is decided: written once where a policy decides often.
-#[derive(Clone, Debug)]
-pub struct Stencil {
-    /// `"name";q=5;w=60`. Quoting leaves only printable ASCII, so that it is always there.
-    quota: Option<HeaderValue>,
-    /// How much of it is the name.
-    name: usize,
-}
-
-impl Stencil {
-    /// For each limit of a policy.
-    pub fn each_of(policy: &Policy) -> Vec<Self> {
-        policy.rules().iter().map(|rule| Self::new(policy.name(), &rule.limit)).collect()
-    }
-
-    fn new(policy: &str, limit: &Limit) -> Self {
-        let mut text = Vec::with_capacity(policy.len() + QUOTES_AND_NUMBERS);
-        let name = write_quota(&mut text, policy, limit);
-        Self { quota: HeaderValue::from_maybe_shared(Bytes::from(text)).ok(), name }
-    }
-
-    /// `RateLimit-Policy` and `RateLimit`.
-    fn fields(&self, remaining: u64, t: u64) -> (Option<HeaderValue>, Option<HeaderValue>) {
-        let quota = self.quota.as_ref().map(HeaderValue::as_bytes);
-        let name = quota.and_then(|quota| quota.get(..self.name)).unwrap_or_default();
-        // To the byte: what is longer than its text would be copied once more.
-        let numbers = Digits::length(remaining) + Digits::length(t);
-        let mut state = Vec::with_capacity(name.len() + 6 + numbers);
-        state.extend_from_slice(name);
-        write_state(&mut state, remaining, t);
-        (self.quota.clone(), HeaderValue::from_maybe_shared(Bytes::from(state)).ok())
-    }
-}
-
-/// Writes what a limit is, and says how long the name in it is. `w` is in whole seconds; a window that
-/// is not, or is a month, gets none rather than a wrong one.
-fn write_quota(text: &mut Vec<u8>, policy: &str, limit: &Limit) -> usize {
-    let before = text.len();
-    let quota = limit.quota();
-    let is_month = limit.calendar() == Some(Calendar::Month);
-    let secs = quota.window().as_secs_ceil();
-    write_quoted(text, policy);
-    let name = text.len() - before;
-    write(text, ";q=", Digits::new().of(quota.limit()));
-    if Span::from_secs(secs) == quota.window() && !is_month {
-        write(text, ";w=", Digits::new().of(secs));
-    }
-    name
-}
-
-/// Writes how a limit stands.
-fn write_state(text: &mut Vec<u8>, remaining: u64, t: u64) {
-    write(text, ";r=", Digits::new().of(remaining));
-    write(text, ";t=", Digits::new().of(t));
-}
-
-/// A string of RFC 9651. It can hold printable ASCII only; other bytes are percent-encoded.
-fn write_quoted(text: &mut Vec<u8>, name: &str) {
-    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    text.push(b'"');
-    if name.bytes().all(is_plain) {
-        text.extend_from_slice(name.as_bytes());
-    } else {
-        for byte in name.bytes() {
-            match byte {
-                b'"' | b'\\' => text.extend_from_slice(&[b'\\', byte]),
-                b' '..=b'~' => text.push(byte),
-                _ => text.extend_from_slice(format!("%{byte:02x}").as_bytes()),
-            }
-        }
-    }
-    text.push(b'"');
-}
-
-fn write(text: &mut Vec<u8>, name: &str, value: &str) {
-    text.extend_from_slice(name.as_bytes());
-    text.extend_from_slice(value.as_bytes());
-}
-
-/// An integer of RFC 9651, which has at most fifteen digits.
-struct Digits(itoa::Buffer);
-
-impl Digits {
-    fn new() -> Self {
-        Self(itoa::Buffer::new())
-    }
-
-    fn of(&mut self, value: u64) -> &str {
-        self.0.format(value.min(LARGEST))
-    }
-
-    fn length(value: u64) -> usize {
-        value.min(LARGEST).checked_ilog10().map_or(1, |log| log as usize + 1)
-    }
-}
-
-const LARGEST: u64 = 999_999_999_999_999;
-/// What stands around a name: `"";q=100;w=86400`, with some room.
-const QUOTES_AND_NUMBERS: usize = 48;
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
@@ -216,15 +144,19 @@ const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy")
 mod tests {
     use super::*;
     use tidegate_limiter::config::Source;
-    use tidegate_limiter::{Cost, Decision, LocalStore, MemoryStore, Plan};
+    use tidegate_limiter::{Cost, Decision, LocalStore, ManualClock, MemoryStore, Plan, Timestamp};
 
     fn described(policy: &str, cost: u64) -> HeaderMap {
+        described_by(&MemoryStore::new(), policy, cost)
+    }
+
+    fn described_by(store: &impl LocalStore, policy: &str, cost: u64) -> HeaderMap {
         let text = format!("policies: [{{ key: [], {policy} }}]");
         let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
         let owed = plan.charges::<[(&str, &str)]>(&[], Cost::new(cost).unwrap());
         let charges = owed.charges();
         let decision = Decision::of_charges(charges, tidegate_limiter::Source::Store, |out| {
-            MemoryStore::new().settle_now(charges, out)
+            store.settle_now(charges, out)
         });
         let (answer, mut headers) = (Answer::of_owed(&owed, &decision), HeaderMap::new());
         describe(&answer, &mut headers);
@@ -240,13 +172,6 @@ mod tests {
             headers.insert(name, HeaderValue::from_bytes(&value).unwrap());
         });
         headers
-    }
-
-    #[test]
-    fn digits_are_as_many_as_are_written() {
-        for value in [0, 1, 9, 10, 99, 100, LARGEST, u64::MAX] {
-            assert_eq!(Digits::length(value), Digits::new().of(value).len(), "{value}");
-        }
     }
 
     fn fields(name: &str, limits: &[&str], cost: u64) -> [Option<String>; 3] {
@@ -265,13 +190,28 @@ mod tests {
     }
 
     #[test]
+    fn a_sliding_window_is_told_to_its_end() {
+        let clock = ManualClock::at(Timestamp::from_secs(6_000));
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        let state = |cost| {
+            let headers = described_by(&store, "name: p, limits: [2/minute]", cost);
+            [RATELIMIT, RETRY_AFTER].map(|name| headers.get(name).cloned())
+        };
+        let told = |state: &str| Some(HeaderValue::from_str(state).unwrap());
+        assert_eq!(state(1), [told(r#""p";r=1;t=60"#), None]);
+        clock.advance(Span::from_millis(12_500));
+        assert_eq!(state(1), [told(r#""p";r=0;t=48"#), None]);
+        // Denied, and until it passes; nothing may be left when the window ends.
+        assert_eq!(state(1), [told(r#""p";r=0;t=78"#), told("78")]);
+        // Only the window before counts, and it does until this one ends.
+        clock.advance(Span::from_millis(67_500));
+        assert_eq!(state(0), [told(r#""p";r=0;t=40"#), None]);
+    }
+
+    #[test]
     fn names_are_quoted_whatever_they_hold() {
         let [policy, ..] = fields(r#"'a"b\c x: é'"#, &["1/day"], 0);
         assert_eq!(policy.unwrap(), r#""a\"b\\c x: %c3%a9";q=1;w=86400"#);
-        // A plan refuses such a name; were one to come from elsewhere, it splits no header.
-        let mut text = Vec::new();
-        write_quoted(&mut text, "a\r\nx");
-        assert_eq!(text, br#""a%0d%0ax""#);
     }
 
     #[test]

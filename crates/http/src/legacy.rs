@@ -10,30 +10,53 @@ use crate::Answer;
 /// Adds `X-RateLimit-Limit`, `-Remaining` and `-Reset` of the tightest limit, if any was asked. The
 /// last is when to come back, in this unit.
 pub fn describe_legacy(answer: &Answer<'_, '_>, unit: LegacyHeaders, headers: &mut HeaderMap) {
-    let now = match unit {
-        LegacyHeaders::EpochSeconds => SystemClock::new().now(),
-        _ => Timestamp::ZERO,
-    };
-    describe_at(answer, unit, now, headers);
+    if let Some(legacy) = Legacy::of(answer, unit) {
+        legacy.insert_into(headers);
+    }
 }
 
-fn describe_at(
-    answer: &Answer<'_, '_>,
-    unit: LegacyHeaders,
-    now: Timestamp,
-    headers: &mut HeaderMap,
-) {
-    let Some(said) = answer.tightest() else { return };
-    let wait = answer.decision().retry_after().unwrap_or(said.verdict.reset_after);
-    let reset = match unit {
-        LegacyHeaders::Milliseconds => wait.as_millis_ceil(),
-        LegacyHeaders::EpochSeconds => (now + wait).as_micros().div_ceil(1_000_000),
-        // Seconds, and whatever else may come to be counted from now.
-        _ => wait.as_secs_ceil(),
-    };
-    headers.insert(LIMIT, said.verdict.limit.into());
-    headers.insert(REMAINING, said.verdict.remaining.into());
-    headers.insert(RESET, reset.into());
+/// What these fields say.
+#[derive(Clone, Debug)]
+pub(crate) struct Legacy {
+    limit: u64,
+    remaining: u64,
+    reset: u64,
+}
+
+impl Legacy {
+    pub(crate) fn of(answer: &Answer<'_, '_>, unit: LegacyHeaders) -> Option<Self> {
+        let now = match unit {
+            LegacyHeaders::EpochSeconds => SystemClock::new().now(),
+            _ => Timestamp::ZERO,
+        };
+        Self::at(now, answer, unit)
+    }
+
+    fn at(now: Timestamp, answer: &Answer<'_, '_>, unit: LegacyHeaders) -> Option<Self> {
+        let said = answer.tightest()?;
+        let wait = answer.decision().retry_after().unwrap_or(said.verdict.reset_after);
+        let reset = match unit {
+            LegacyHeaders::Milliseconds => wait.as_millis_ceil(),
+            LegacyHeaders::EpochSeconds => (now + wait).as_micros().div_ceil(1_000_000),
+            // Seconds, and whatever else may come to be counted from now.
+            _ => wait.as_secs_ceil(),
+        };
+        Some(Self { limit: said.verdict.limit, remaining: said.verdict.remaining, reset })
+    }
+
+    pub(crate) fn insert_into(&self, headers: &mut HeaderMap) {
+        headers.insert(LIMIT, self.limit.into());
+        headers.insert(REMAINING, self.remaining.into());
+        headers.insert(RESET, self.reset.into());
+    }
+
+    /// The same, unless another limit is there that has less left: these fields are no lists.
+    pub(crate) fn insert_if_tighter(&self, headers: &mut HeaderMap) {
+        let other = headers.get(REMAINING).and_then(|it| it.to_str().ok()?.parse::<u64>().ok());
+        if other.is_none_or(|other| self.remaining <= other) {
+            self.insert_into(headers);
+        }
+    }
 }
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -54,7 +77,8 @@ mod tests {
         let decision = limiter.check_now("alice");
         let mut headers = HeaderMap::new();
         let answer = Answer::of_policy(limiter.policy(), &decision);
-        describe_at(&answer, unit, now + Span::from_millis(500), &mut headers);
+        let legacy = Legacy::at(now + Span::from_millis(500), &answer, unit).unwrap();
+        legacy.insert_into(&mut headers);
         [LIMIT, REMAINING, RESET].map(|name| headers[name].to_str().unwrap().to_owned())
     }
 
@@ -63,6 +87,15 @@ mod tests {
         assert_eq!(fields(LegacyHeaders::Seconds), ["2", "1", "1800"]);
         assert_eq!(fields(LegacyHeaders::Milliseconds), ["2", "1", "1800000"]);
         assert_eq!(fields(LegacyHeaders::EpochSeconds), ["2", "1", "1000001801"]);
+    }
+
+    #[test]
+    fn of_two_limits_the_one_with_less_left_is_told() {
+        let mut headers = HeaderMap::new();
+        for (remaining, told) in [(5, "5"), (9, "5"), (3, "3")] {
+            Legacy { limit: 10, remaining, reset: 1 }.insert_if_tighter(&mut headers);
+            assert_eq!(headers[REMAINING], told);
+        }
     }
 
     #[test]

@@ -29,17 +29,19 @@ mod host;
 mod legacy;
 mod query;
 mod request;
+mod stencil;
 
 pub use ambiguous::Ambiguous;
 pub use answer::{Answer, Said};
 pub use client_ip::ClientIp;
 pub use cookie::cookie_values;
 pub use denial::{allowance, body, denial, json, plain_denial, write_denial};
-pub use fields::{Fields, Stencil, describe, each_field};
+pub use fields::{Fields, describe, each_field};
 pub use host::host_name;
 pub use legacy::describe_legacy;
 pub use query::{query_value, query_values};
 pub use request::HttpRequest;
+pub use stencil::Stencil;
 
 /// The media type of answers.
 pub const JSON: &str = "application/json";

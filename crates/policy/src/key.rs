@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use tidegate_core::Fingerprint;
 
+use crate::Address;
+
 /// One or more parts that together identify a caller.
 ///
 /// Parts are kept apart: `("a", "bc")` and `("ab", "c")` are different keys, and so is `"abc"`.
-/// Text and its bytes are the same key. Nothing is normalised, copied or stored.
+/// Text and its bytes are the same key. Nothing is normalised but addresses, and nothing is copied or
+/// stored. An IP address counts as an [`Address`] does: by the first 64 bits of IPv6, since whoever
+/// has one of those addresses has all of them.
 ///
 /// ```
 /// use tidegate::{Key, Policy};
@@ -109,41 +113,24 @@ macro_rules! tuple_keys {
 
 tuple_keys! { A; A B; A B C; A B C D; }
 
-impl Key for Ipv4Addr {
-    #[inline]
-    fn each_part(&self, mut part: impl FnMut(&[u8])) {
-        part(&self.octets());
-    }
+macro_rules! address_keys {
+    ($($type:ty),*) => {$(
+        /// The same key as its [`Address`]: IPv6 counts by its first 64 bits, and IPv4 within IPv6 as
+        /// IPv4. To count by all bits, use the `octets()` of it.
+        impl Key for $type {
+            #[inline]
+            fn each_part(&self, part: impl FnMut(&[u8])) {
+                Key::each_part(&Address::from(IpAddr::from(*self)), part);
+            }
 
-    fn text(&self) -> Option<String> {
-        Some(self.to_string())
-    }
-}
-
-impl Key for Ipv6Addr {
-    #[inline]
-    fn each_part(&self, mut part: impl FnMut(&[u8])) {
-        part(&self.octets());
-    }
-
-    fn text(&self) -> Option<String> {
-        Some(self.to_string())
-    }
-}
-
-impl Key for IpAddr {
-    #[inline]
-    fn each_part(&self, part: impl FnMut(&[u8])) {
-        match self {
-            Self::V4(address) => address.each_part(part),
-            Self::V6(address) => address.each_part(part),
+            fn text(&self) -> Option<String> {
+                Address::from(IpAddr::from(*self)).text()
+            }
         }
-    }
-
-    fn text(&self) -> Option<String> {
-        Some(self.to_string())
-    }
+    )*};
 }
+
+address_keys!(Ipv4Addr, Ipv6Addr, IpAddr);
 
 impl<const N: usize> Key for [u8; N] {
     #[inline]

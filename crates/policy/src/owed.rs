@@ -25,6 +25,7 @@ pub struct Owed<'p> {
     unlimited: Option<u32>,
     /// Boxed, since hardly any request has one.
     cost_fault: Option<Box<CostFault>>,
+    is_counted_later: bool,
 }
 
 /// What a charge is called where others read it.
@@ -46,6 +47,7 @@ impl<'p> Owed<'p> {
             entities: None,
             unlimited: None,
             cost_fault: None,
+            is_counted_later: false,
         }
     }
 
@@ -74,7 +76,8 @@ impl<'p> Owed<'p> {
     /// A part of it: the charges with these numbers.
     #[must_use]
     pub fn part(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
-        let mut part = Self { is_crowded: self.is_crowded, ..Self::new(self.policies) };
+        let Self { is_crowded, is_counted_later, .. } = *self;
+        let mut part = Self { is_crowded, is_counted_later, ..Self::new(self.policies) };
         for number in numbers {
             let (charge, owner) = (self.charges.get(number), self.owners.get(number));
             let (Some(charge), Some(owner)) = (charge, owner) else { continue };
@@ -90,6 +93,19 @@ impl<'p> Owed<'p> {
     pub fn costing(mut self, cost: Cost) -> Self {
         self.charges.iter_mut().for_each(|charge| *charge = charge.with_cost(cost));
         self
+    }
+
+    /// The same, where only the outcome tells whether the request counts: it pays before, and gets back
+    /// what it paid if it does not count. So a denial may be due to requests that will not count, and
+    /// is no reason to block anybody (`block_for`); once one has been counted, there may be.
+    #[must_use]
+    pub fn counted_later(self) -> Self {
+        Self { is_counted_later: true, ..self }
+    }
+
+    /// Whether only the outcome tells if the request counts.
+    pub const fn is_counted_later(&self) -> bool {
+        self.is_counted_later
     }
 
     /// The caller, as text, if the plan [shows it](Plan::showing_keys).

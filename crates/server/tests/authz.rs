@@ -29,7 +29,7 @@ async fn a_request_passes_until_its_limit_is_reached() {
     let reply = client.ask("GET", "/v1/authz", LOGIN).await;
     assert_eq!((reply.status, &reply.body[..]), (200, ""));
     assert_eq!(reply.header("ratelimit-policy"), Some(r#""login";q=1;w=60"#));
-    assert_eq!(reply.header("ratelimit"), Some(r#""login";r=0;t=120"#));
+    assert_eq!(reply.header("ratelimit"), Some(r#""login";r=0;t=60"#));
     let reply = client.ask("GET", "/v1/authz", LOGIN).await;
     assert_eq!(reply.status, 429);
     assert_eq!(reply.header("content-type"), Some("application/problem+json"));

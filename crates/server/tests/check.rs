@@ -18,7 +18,7 @@ async fn an_allowed_request_is_told_everything() {
     assert_eq!(reply.status, 200);
     assert_eq!(reply.header("content-type"), Some("application/json"));
     assert_eq!(reply.header("ratelimit-policy"), Some(r#""demo";q=10;w=60"#));
-    assert_eq!(reply.header("ratelimit"), Some(r#""demo";r=9;t=120"#));
+    assert_eq!(reply.header("ratelimit"), Some(r#""demo";r=9;t=60"#));
     assert_eq!(reply.header("retry-after"), None);
     // A unit counts until it has faded completely, at the end of the next window.
     assert_eq!(

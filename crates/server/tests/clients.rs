@@ -22,7 +22,7 @@ async fn curl_as_in_the_readme() {
     let check = r#"{"policy": "demo", "key": "alice", "cost": 10}"#;
     let answer = ask("/v1/check", check);
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    assert!(answer.contains("ratelimit: \"demo\";r=0;t=120\r\n"), "{answer}");
+    assert!(answer.contains("ratelimit: \"demo\";r=0;t=60\r\n"), "{answer}");
     let answer = ask("/v1/check", check);
     assert!(answer.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{answer}");
     assert!(answer.contains("retry-after: 120\r\n"), "{answer}");

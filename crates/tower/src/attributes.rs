@@ -1,6 +1,7 @@
 //! What a plan may ask about a request.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use http::HeaderValue;
 use http::header::HOST;
@@ -9,6 +10,7 @@ use tidegate_limiter::Plan;
 
 use crate::RequestHead;
 use crate::config::Config;
+use crate::key::Look;
 
 /// A name, and the value that a request has of it.
 pub(crate) type Attribute = (Box<str>, Vec<u8>);
@@ -41,20 +43,55 @@ pub(crate) fn attributes(
 
 fn as_policies_see_it<'a>(plan: &Plan, head: RequestHead<'a>, config: &Config) -> HttpRequest<'a> {
     let (uri, headers) = (head.uri(), head.headers());
-    let look = config.look(head);
-    let client = match plan.settings().trusted_proxies() {
-        [] => config.key.client(look),
-        proxies => look.client_behind(&ClientIp::behind_proxies(proxies.iter().copied())),
-    };
-    // Without an address a policy by address would be about nobody.
-    let client = plan.attributes().any(|name| name == "ip").then(|| look.or_nobody(client));
+    let is_named = || config.attributes.iter().any(|(name, _)| &**name == "ip");
+    // Only if it is wanted: whoever looks for a client may be told that a proxy is in between.
+    let wants_client = plan.attributes().any(|name| name == "ip") && !is_named();
     let host = headers.get(HOST).map(HeaderValue::as_bytes);
     HttpRequest {
         method: Some(head.method().as_str().as_bytes()),
         scheme: uri.scheme_str().map(str::as_bytes),
         host: host.or_else(|| uri.authority().map(|it| it.as_str().as_bytes())),
         target: uri.path_and_query().map(|target| target.as_str().as_bytes()),
-        client,
+        client: wants_client.then(|| client(plan, config.look(head), config)),
         headers,
+    }
+}
+
+/// Never nobody: a policy by address would not be about a request without one.
+fn client(plan: &Plan, look: Look<'_>, config: &Config) -> IpAddr {
+    look.or_nobody(match plan.settings().trusted_proxies() {
+        [] => config.key.client(look),
+        proxies => look.client_behind(&ClientIp::behind_proxies(proxies.iter().copied())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use tidegate_limiter::config::Source;
+    use tidegate_limiter::{MemoryStore, PlanLimiter};
+
+    use super::*;
+    use crate::Key;
+    use crate::backend::sealed::IntoBackend;
+
+    /// Whether a request that came through a proxy makes us say that nobody spoke of one.
+    fn warns(key: &str, attribute: Option<&str>) -> bool {
+        let text = format!("policies: [{{ name: a, key: [{key}], limits: [1/day] }}]");
+        let source = Source::new("test", text).unwrap();
+        let limiter = PlanLimiter::load(&source, MemoryStore::new()).unwrap();
+        let plan = limiter.plan();
+        let mut config = Config::new(limiter.into_backend());
+        config.attributes.extend(attribute.map(|name| (name.into(), Key::header("x-real-ip"))));
+        let request = Request::get("/").header("x-forwarded-for", "203.0.113.9").body(()).unwrap();
+        attributes(&plan, RequestHead::of(&request), &config).unwrap();
+        config.warnings.has_missed_a_proxy()
+    }
+
+    #[test]
+    fn a_proxy_is_missed_only_where_an_address_is_wanted() {
+        assert!(warns("ip", None));
+        assert!(!warns("method", None));
+        assert!(!warns("ip", Some("ip")));
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate_http::{Answer, Fields, Stencil};
+use tidegate_http::{Ambiguous, Answer, Fields, Stencil};
+use tidegate_limiter::config::LegacyHeaders;
 use tidegate_limiter::{
     Cost, Decision, Fingerprint, Limiter, Owed, Plan, PlanLimiter, Source, Store,
 };
@@ -24,8 +25,11 @@ pub(crate) trait Backend: Send + Sync {
     /// The decision, what the client hears of it, and the question back.
     fn decide(self: Arc<Self>, question: Question) -> Boxed<(Decision, Told, Question)>;
 
-    /// Gives back what a decision took.
+    /// Gives back what a decision took: the response does not count.
     fn undo(self: Arc<Self>, question: Question, decision: Decision) -> Boxed<()>;
+
+    /// What there is to do if the response counts, where not all of them do.
+    fn confirm(self: Arc<Self>, question: Question, decision: Decision) -> Option<Boxed<()>>;
 }
 
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -40,8 +44,8 @@ pub(crate) enum Glance {
     Decided(Decision, Told, Question),
     /// The decision takes a while.
     Open(Question),
-    /// It could be understood in two ways, and this is the answer.
-    Refused(Box<Response<Bytes>>),
+    /// It could be understood in two ways.
+    Refused(Ambiguous),
 }
 
 /// Who asks, and for how much.
@@ -51,6 +55,8 @@ pub(crate) struct Question {
     cost: Cost,
     /// Whether the client hears of what is allowed, too.
     tells: bool,
+    /// Whether the response tells if the request counts.
+    is_counted_later: bool,
 }
 
 #[derive(Debug)]
@@ -69,9 +75,15 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    fn of(answer: &Answer<'_, '_>, tells: bool) -> Self {
+    fn of(answer: &Answer<'_, '_>, question: &Question) -> Self {
         let is_denied = !answer.decision().is_allowed();
-        let fields = if tells || is_denied { Fields::of(answer) } else { Fields::default() };
+        let mut fields = Fields::default();
+        if question.tells || is_denied {
+            fields = Fields::of(answer);
+            if let Some(unit) = question.legacy_headers() {
+                fields = fields.with_legacy(answer, unit);
+            }
+        }
         let denial = is_denied.then(|| Box::new(tidegate_http::plain_denial(answer)));
         Self { fields, denial }
     }
@@ -89,9 +101,9 @@ impl<S: Store> Keyed<S> {
         Self { limiter, stencils }
     }
 
-    fn tell(&self, decision: &Decision, tells: bool) -> Told {
+    fn tell(&self, decision: &Decision, question: &Question) -> Told {
         let answer = Answer::of_policy(self.limiter.policy(), decision);
-        Told::of(&answer.with_stencils(&self.stencils), tells)
+        Told::of(&answer.with_stencils(&self.stencils), question)
     }
 }
 
@@ -100,15 +112,16 @@ impl<S: Store + 'static> Backend for Keyed<S> {
         let key = match config.key.print(config.look(head), self.limiter.policy()) {
             Ok(Some(key)) => key,
             Ok(None) => return Glance::Passes,
-            Err(ambiguous) => return Glance::Refused(Box::new(ambiguous.refusal())),
+            Err(ambiguous) => return Glance::Refused(ambiguous),
         };
         let cost = config.cost_of(head);
         let question = || Question::new(Subject::Key(key), cost, config);
         match self.limiter.try_check_n(&key, cost) {
             Some(decision) if decision.is_allowed() && config.is_silent() => Glance::Passes,
             Some(decision) => {
-                let told = self.tell(&decision, config.tells());
-                Glance::Decided(decision, told, question())
+                let question = question();
+                let told = self.tell(&decision, &question);
+                Glance::Decided(decision, told, question)
             }
             None => Glance::Open(question()),
         }
@@ -120,7 +133,7 @@ impl<S: Store + 'static> Backend for Keyed<S> {
                 Some(key) => self.limiter.check_n(key, question.cost).await,
                 None => Decision::unsettled(true, Source::None),
             };
-            let told = self.tell(&decision, question.tells);
+            let told = self.tell(&decision, &question);
             (decision, told, question)
         })
     }
@@ -133,6 +146,10 @@ impl<S: Store + 'static> Backend for Keyed<S> {
             }
         })
     }
+
+    fn confirm(self: Arc<Self>, _: Question, _: Decision) -> Option<Boxed<()>> {
+        None
+    }
 }
 
 /// By attributes.
@@ -141,13 +158,13 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
         let plan = self.plan();
         let attributes = match attributes(&plan, head, config) {
             Ok(attributes) => attributes,
-            Err(ambiguous) => return Glance::Refused(Box::new(ambiguous.refusal())),
+            Err(ambiguous) => return Glance::Refused(ambiguous),
         };
         let subject = Subject::Attributes(plan, attributes);
         let question = Question::new(subject, config.cost_of(head), config);
         let decided = question.owed().and_then(|owed| {
             let decision = self.settle_at_once(&owed)?;
-            let told = Told::of(&Answer::of_owed(&owed, &decision), question.tells);
+            let told = Told::of(&Answer::of_owed(&owed, &decision), &question);
             Some((decision, told))
         });
         match decided {
@@ -162,7 +179,7 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
             let (decision, told) = match question.owed() {
                 Some(owed) => {
                     let decision = self.settle(&owed).await;
-                    let told = Told::of(&Answer::of_owed(&owed, &decision), question.tells);
+                    let told = Told::of(&Answer::of_owed(&owed, &decision), &question);
                     (decision, told)
                 }
                 None => (Decision::unsettled(true, Source::None), Told::default()),
@@ -178,12 +195,28 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
             }
         })
     }
+
+    /// Blocks whoever has used up what a policy with `block_for` allows. A limit that took nothing has
+    /// nothing to say about that: to it there was no request.
+    fn confirm(self: Arc<Self>, question: Question, decision: Decision) -> Option<Boxed<()>> {
+        Some(Box::pin(async move {
+            let Some(owed) = question.owed() else { return };
+            let charges = owed.charges();
+            let is_paid = |index: &usize| {
+                let is_peek = charges.get(*index).is_none_or(|charge| charge.cost().is_peek());
+                !is_peek && decision.took(charges, *index)
+            };
+            let paid = owed.part((0..charges.len()).filter(is_paid));
+            self.block_if_used_up(&paid).await;
+        }))
+    }
 }
 
 /// Each backend is asked its own questions only.
 impl Question {
     const fn new(subject: Subject, cost: Cost, config: &Config) -> Self {
-        Self { subject, cost, tells: config.tells() }
+        let (tells, is_counted_later) = (config.tells(), config.count_if.is_some());
+        Self { subject, cost, tells, is_counted_later }
     }
 
     const fn key(&self) -> Option<&Fingerprint> {
@@ -193,9 +226,20 @@ impl Question {
         }
     }
 
+    /// The unit of `X-RateLimit-Reset`, if the plan wants such fields.
+    fn legacy_headers(&self) -> Option<LegacyHeaders> {
+        match &self.subject {
+            Subject::Attributes(plan, _) => plan.settings().legacy_headers(),
+            Subject::Key(_) => None,
+        }
+    }
+
     fn owed(&self) -> Option<Owed<'_>> {
         match &self.subject {
-            Subject::Attributes(plan, values) => Some(plan.charges(&values[..], self.cost)),
+            Subject::Attributes(plan, values) => {
+                let owed = plan.charges(&values[..], self.cost);
+                Some(if self.is_counted_later { owed.counted_later() } else { owed })
+            }
             Subject::Key(_) => None,
         }
     }

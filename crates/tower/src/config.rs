@@ -130,9 +130,9 @@ impl Config {
         response
     }
 
-    /// Whether what a request took is to be given back, now that its response is there.
-    pub(crate) fn gives_back(&self, response: ResponseHead<'_>) -> bool {
-        self.count_if.as_ref().is_some_and(|counts| !counts(response))
+    /// Whether a request counts, now that its response is there.
+    pub(crate) fn counts(&self, response: ResponseHead<'_>) -> bool {
+        self.count_if.as_ref().is_none_or(|counts| counts(response))
     }
 }
 

@@ -38,8 +38,8 @@ pin_project! {
         Passing { #[pin] future: F },
         /// The inner service is at work, and something is left to do when it has answered.
         Calling { #[pin] future: F, ticket: Ticket },
-        /// What the request took is being given back.
-        Refunding { refund: Boxed<()>, response: Option<R>, fields: Option<Fields> },
+        /// The response told whether the request counts, and the limiter is being told so.
+        Settling { settling: Boxed<()>, response: Option<R>, fields: Option<Fields> },
         /// It may not happen.
         Denied { denial: Option<Box<Response<Bytes>>> },
     }
@@ -56,18 +56,19 @@ struct Asking<S, B> {
 /// What is left to do when the inner service has answered.
 struct Ticket {
     fields: Option<Fields>,
-    refund: Option<Box<Refund>>,
+    open: Option<Box<Open>>,
 }
 
-/// What to give back for a response that does not count, where only some do.
-pub(crate) struct Refund {
+/// A request of which only the response tells whether it counts.
+pub(crate) struct Open {
     question: Question,
     decision: Decision,
     config: Arc<Config>,
 }
 
-impl Refund {
-    pub(crate) fn armed(
+impl Open {
+    /// `None` where every request counts.
+    pub(crate) fn new(
         decision: &Decision,
         question: Question,
         config: &Arc<Config>,
@@ -79,11 +80,15 @@ impl Refund {
 }
 
 impl Ticket {
-    /// Gives back what does not count.
-    fn refund<R>(&mut self, response: &Response<R>) -> Option<Boxed<()>> {
-        let Refund { question, decision, config } = *self.refund.take()?;
-        let gives_back = config.gives_back(ResponseHead::of(response));
-        gives_back.then(|| Arc::clone(&config.backend).undo(question, decision))
+    /// Tells the limiter whether the request counts, if there is something to do about it.
+    fn settle<R>(&mut self, response: &Response<R>) -> Option<Boxed<()>> {
+        let Open { question, decision, config } = *self.open.take()?;
+        let backend = Arc::clone(&config.backend);
+        if config.counts(ResponseHead::of(response)) {
+            backend.confirm(question, decision)
+        } else {
+            Some(backend.undo(question, decision))
+        }
     }
 }
 
@@ -103,9 +108,9 @@ where
     pub(crate) fn calling(
         future: S::Future,
         fields: Option<Fields>,
-        refund: Option<Box<Refund>>,
+        open: Option<Box<Open>>,
     ) -> Self {
-        Self::new(State::Calling { future, ticket: Ticket { fields, refund } })
+        Self::new(State::Calling { future, ticket: Ticket { fields, open } })
     }
 
     pub(crate) const fn denied(denial: Box<Response<Bytes>>) -> Self {
@@ -132,10 +137,10 @@ impl<S, B> Asking<S, B> {
     {
         let (decision, told, question) = ready!(self.deciding.as_mut().poll(context));
         let Some((mut inner, mut request)) = self.next.take() else { return Poll::Ready(None) };
-        let refund = Refund::armed(&decision, question, &self.config);
+        let open = Open::new(&decision, question, &self.config);
         Poll::Ready(Some(match self.config.admit(decision, told, &mut request) {
             Ok(fields) => {
-                State::Calling { future: inner.call(request), ticket: Ticket { fields, refund } }
+                State::Calling { future: inner.call(request), ticket: Ticket { fields, open } }
             }
             Err(denial) => State::Denied { denial: Some(denial) },
         }))
@@ -160,17 +165,17 @@ where
                 }
                 StateProjection::Calling { future, ticket } => {
                     let response = ready!(future.poll(context))?;
-                    let refund = ticket.refund(&response);
+                    let settling = ticket.settle(&response);
                     let fields = ticket.fields.take();
-                    match refund {
+                    match settling {
                         None => return Poll::Ready(Ok(described(response, fields))),
-                        Some(refund) => {
-                            Some(State::Refunding { refund, response: Some(response), fields })
+                        Some(settling) => {
+                            Some(State::Settling { settling, response: Some(response), fields })
                         }
                     }
                 }
-                StateProjection::Refunding { refund, response, fields } => {
-                    ready!(refund.as_mut().poll(context));
+                StateProjection::Settling { settling, response, fields } => {
+                    ready!(settling.as_mut().poll(context));
                     match response.take() {
                         Some(response) => {
                             return Poll::Ready(Ok(described(response, fields.take())));

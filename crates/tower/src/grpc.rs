@@ -1,10 +1,11 @@
-//! Denials that gRPC clients understand: trailers only, RESOURCE_EXHAUSTED, with a `RetryInfo`.
+//! Answers that gRPC clients understand: trailers only. A denial is RESOURCE_EXHAUSTED, with a `RetryInfo`.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response};
+use tidegate_http::Ambiguous;
 use tidegate_limiter::Decision;
 
 /// The denial of a call. `kind` is the call's content type, which its answer shares.
@@ -14,18 +15,40 @@ pub(crate) fn denial(decision: &Decision, kind: Option<&HeaderValue>) -> Respons
         Some(wait) => format!("{}: try again in {}", decision.reason(), wait.roughly()),
         None => decision.reason().to_string(),
     };
+    let mut response = trailers(RESOURCE_EXHAUSTED, &message, kind);
+    let details = base64(&status(&message, wait));
+    insert(response.headers_mut(), GRPC_STATUS_DETAILS, &details);
+    response
+}
+
+/// The answer to a call that says something twice.
+pub(crate) fn refusal(ambiguous: &Ambiguous, kind: Option<&HeaderValue>) -> Response<Bytes> {
+    trailers(INVALID_ARGUMENT, &ambiguous.to_string(), kind)
+}
+
+fn trailers(code: u16, message: &str, kind: Option<&HeaderValue>) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     let plain = || HeaderValue::from_static("application/grpc");
     headers.insert(CONTENT_TYPE, kind.cloned().unwrap_or_else(plain));
-    headers.insert(GRPC_STATUS, HeaderValue::from(RESOURCE_EXHAUSTED));
-    let details = base64(&status(&message, wait));
-    insert(headers, GRPC_STATUS_DETAILS, &details);
-    insert(headers, GRPC_MESSAGE, &message);
+    headers.insert(GRPC_STATUS, HeaderValue::from(code));
+    insert(headers, GRPC_MESSAGE, &percent_encoded(message));
     response
 }
 
-/// What we write here is ASCII, and nothing that `grpc-message` wants percent-encoded.
+/// As gRPC wants its messages: printable ASCII, and all else by its bytes.
+fn percent_encoded(message: &str) -> String {
+    let mut text = String::with_capacity(message.len());
+    for byte in message.bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'%' => text.push(char::from(byte)),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+/// What we write here is printable ASCII.
 fn insert(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
@@ -92,6 +115,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
+const INVALID_ARGUMENT: u16 = 3;
 const RESOURCE_EXHAUSTED: u16 = 8;
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -110,6 +134,11 @@ mod tests {
             assert_eq!(base64(plain.as_bytes()), coded);
         }
         assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
+    }
+
+    #[test]
+    fn messages_are_printable() {
+        assert_eq!(percent_encoded("query:100%\n\u{e9} twice"), "query:100%25%0A%C3%A9 twice");
     }
 
     #[test]

@@ -53,8 +53,8 @@
 //! ```
 //!
 //! For addresses, serve with `into_make_service_with_connect_info::<SocketAddr>()` and turn on the
-//! feature `axum`. With tonic, the feature `tonic` is enough; over TLS, and anywhere else, put a
-//! [`Peer`](crate::Peer) into the extensions.
+//! feature `axum`. With tonic, the feature `tonic` is enough, also with tonic's TLS. Anywhere else, put
+//! a [`Peer`](crate::Peer) into the extensions.
 //!
 //! # Several limits, another algorithm, Redis
 //!
@@ -119,6 +119,20 @@
 //!
 //! let layer = RateLimitLayer::new("5/minute")?.count_failures();
 //! # Ok::<(), tidegate::BuildError>(())
+//! ```
+//!
+//! To lock out whoever fails too often, use a policy with `block_for`. The fifth failure within a
+//! minute blocks the address for a quarter of an hour:
+//!
+//! ```
+//! use tidegate::config::Source;
+//! use tidegate::{MemoryStore, PlanLimiter};
+//! use tidegate::tower::RateLimitLayer;
+//!
+//! let text = "policies: [{ name: login, key: [ip], limits: [5/minute], block_for: 15m }]";
+//! let limiter = PlanLimiter::load(&Source::new("limits.yaml", text)?, MemoryStore::new())?;
+//! let layer = RateLimitLayer::limiter(limiter).count_failures();
+//! # Ok::<(), tidegate::config::Problems>(())
 //! ```
 //!
 //! # Before it is enforced

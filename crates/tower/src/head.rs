@@ -52,7 +52,10 @@ impl<'a> RequestHead<'a> {
 
     /// The peer that connected, if the server says so: a [`Peer`], `axum::extract::ConnectInfo`
     /// (feature `axum`), tonic's `TcpConnectInfo` (feature `tonic`), or a bare [`SocketAddr`] in
-    /// the extensions. It may be a proxy.
+    /// the extensions. It may be a proxy. IPv4 within IPv6, which a socket for both says, is IPv4.
+    ///
+    /// [`Key::client_ip`](crate::Key::client_ip) finds the client behind proxies too. As a key of
+    /// your own, an address counts by its network, as `tidegate::Address` does.
     pub fn peer(&self) -> Option<IpAddr> {
         let extensions = self.extensions;
         let peer = extensions.get().map(|Peer(ip)| *ip);
@@ -66,7 +69,8 @@ impl<'a> RequestHead<'a> {
             let info: &tonic::transport::server::TcpConnectInfo = extensions.get()?;
             Some(info.remote_addr()?.ip())
         });
-        peer.or_else(|| extensions.get().map(SocketAddr::ip))
+        let peer = peer.or_else(|| extensions.get().map(SocketAddr::ip));
+        peer.map(|ip| ip.to_canonical())
     }
 
     /// For what only the fields tell.

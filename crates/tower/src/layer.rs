@@ -133,6 +133,9 @@ impl RateLimitLayer {
     /// Every request pays before it happens and gets its cost back if it does not count: otherwise
     /// someone who guesses a thousand passwords at once would get a thousand tries. A request whose
     /// client leaves before the response counts.
+    ///
+    /// With a policy's `block_for`, a response that counts and leaves nothing of the quota blocks its
+    /// caller. A denial does not: it may be due to requests under way that will not count.
     pub fn count_if(
         self,
         counts: impl Fn(ResponseHead<'_>) -> bool + Send + Sync + 'static,

@@ -12,8 +12,8 @@ use tower_service::Service;
 
 use crate::backend::{Glance, Question, Told};
 use crate::config::Config;
-use crate::future::{Refund, ResponseFuture};
-use crate::{RequestHead, ResponseBody};
+use crate::future::{Open, ResponseFuture};
+use crate::{RequestHead, ResponseBody, denial};
 
 /// A service whose requests are limited. Made by a [`RateLimitLayer`](crate::RateLimitLayer).
 ///
@@ -71,7 +71,10 @@ where
                 self.answer(decision, told, question, request)
             }
             Glance::Open(question) => self.ask(question, request),
-            Glance::Refused(refusal) => ResponseFuture::denied(refusal),
+            // Nothing was decided, so there is nothing to observe.
+            Glance::Refused(ambiguous) => {
+                ResponseFuture::denied(Box::new(denial::refusal(head, &ambiguous)))
+            }
         }
     }
 }
@@ -97,11 +100,11 @@ impl<S> RateLimit<S> {
     where
         S: Service<Request<B>>,
     {
-        let refund = Refund::armed(&decision, question, &self.config);
+        let open = Open::new(&decision, question, &self.config);
         match self.config.admit(decision, told, &mut request) {
             Ok(fields) => {
                 let future = self.inner.call(request);
-                ResponseFuture::calling(future, fields, refund)
+                ResponseFuture::calling(future, fields, open)
             }
             Err(denial) => ResponseFuture::denied(denial),
         }

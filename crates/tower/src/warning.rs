@@ -25,6 +25,11 @@ impl Warnings {
     pub(crate) fn no_address(&self) {
         say_once(&self.no_address, NO_ADDRESS);
     }
+
+    #[cfg(test)]
+    pub(crate) fn has_missed_a_proxy(&self) -> bool {
+        self.forwarded.load(Ordering::Relaxed)
+    }
 }
 
 /// Says which policies of a plan have fields that only the gateway obeys.
@@ -91,9 +96,9 @@ mod tests {
         let warnings = Warnings::default();
         let mut headers = HeaderMap::new();
         warnings.if_forwarded(&headers);
-        assert!(!warnings.forwarded.load(Ordering::Relaxed));
+        assert!(!warnings.has_missed_a_proxy());
         headers.insert("x-forwarded-for", "203.0.113.9".parse().unwrap());
         warnings.if_forwarded(&headers);
-        assert!(warnings.forwarded.load(Ordering::Relaxed));
+        assert!(warnings.has_missed_a_proxy());
     }
 }

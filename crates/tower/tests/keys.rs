@@ -10,7 +10,7 @@ use axum::http::Request;
 use axum::routing::get;
 use proptest::prelude::*;
 use support::{from, get_from, limiter, statuses};
-use tidegate_tower::{Key, Peer, RateLimitLayer};
+use tidegate_tower::{Key, Peer, RateLimitLayer, RequestHead};
 
 /// An app in which each caller has one request.
 fn once(key: Key) -> Router {
@@ -47,6 +47,17 @@ async fn every_notation_of_a_network_of_ipv6_is_one_key() {
     assert_eq!(statuses(&app, others).await, [200, 200]);
     let mapped = forwarded("10.0.0.1", "::ffff:203.0.113.9");
     assert_eq!(statuses(&app, [mapped]).await, [429]);
+}
+
+#[tokio::test]
+async fn an_address_that_a_function_finds_is_its_network() {
+    let app = once(Key::from_fn(|head| head.peer()));
+    let [one, same, other] = ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"].map(get_from);
+    assert_eq!(statuses(&app, [one, same, other]).await, [200, 429, 200]);
+    // A socket for both kinds says IPv4 as IPv6.
+    let [one, same] = ["203.0.113.9", "::ffff:203.0.113.9"].map(get_from);
+    assert_eq!(RequestHead::of(&same).peer(), RequestHead::of(&one).peer());
+    assert_eq!(statuses(&app, [one, same]).await, [200, 429]);
 }
 
 #[tokio::test]
@@ -120,8 +131,62 @@ async fn what_is_missing_may_be_something_else() {
     let tenant = || with(get_from("10.0.0.3"), &[("x-tenant", "t")]);
     assert_eq!(statuses(&app, [tenant(), tenant()]).await, [200, 429]);
     assert_eq!(statuses(&app, bare()).await, [200, 200, 429]);
+    let either = Key::header("x-user").or(Key::header("x-tenant")).or(Key::header("x-other"));
+    let app = once(either.clone());
+    let other = || with(get_from("10.0.0.3"), &[("x-other", "t")]);
+    // Of one text, and not one caller.
+    assert_eq!(statuses(&app, [tenant(), other(), other()]).await, [200, 200, 429]);
+    assert_eq!(statuses(&app, [tenant()]).await, [429]);
+    assert_eq!(statuses(&app, bare()).await, [200, 200, 429]);
+    let app = once(either.or_unlimited());
+    assert_eq!(statuses(&app, [tenant(), tenant(), other(), other()]).await, [200, 429, 200, 429]);
+    assert_eq!(statuses(&app, bare()).await, [200; 3]);
     // No request has a header whose name is none.
     assert_eq!(statuses(&once(Key::header("no name")), bare()).await, [200, 200, 429]);
+}
+
+/// Two clients behind one proxy, the first of them twice.
+fn behind_a_proxy() -> [Request<Body>; 3] {
+    ["1.1.1.1", "1.1.1.1", "2.2.2.2"].map(|field| forwarded("10.0.0.1", field))
+}
+
+#[tokio::test]
+async fn what_one_key_says_of_proxies_holds_for_those_joined_with_it() {
+    let (user, tenant) = (|| Key::header("x-user"), || Key::header("x-tenant"));
+    let trusting = || user().trust_hops(1);
+    for key in [
+        trusting().or(tenant()),
+        tenant().or(trusting()),
+        tenant().or(Key::header("x-other").or(trusting())),
+        Key::all([trusting(), tenant()]).or(Key::header("x-other")),
+        Key::header("x-other").or(Key::all([trusting(), tenant()])),
+        Key::all([tenant(), Key::all([trusting(), Key::header("x-other")])]),
+        Key::all([Key::all([trusting(), tenant()]), Key::header("x-other")]),
+    ] {
+        assert_eq!(
+            statuses(&once(key.clone()), behind_a_proxy()).await,
+            [200, 429, 200],
+            "{key:?}"
+        );
+    }
+    // What was said is not unsaid by others, and the last word about all of them holds.
+    let both = trusting().or(tenant().trust_hops(0));
+    assert_eq!(statuses(&once(both.clone()), behind_a_proxy()).await, [200, 429, 429]);
+    assert_eq!(statuses(&once(both.trust_hops(1)), behind_a_proxy()).await, [200, 429, 200]);
+}
+
+#[tokio::test]
+async fn what_one_key_says_of_networks_holds_for_those_joined_with_it() {
+    let requests = || ["2001:db8::1", "2001:db8:0:ff::1", "2001:db8:1::1"].map(get_from);
+    let wide = || Key::client_ip().ipv6_prefix(48);
+    for key in [
+        Key::header("x-user").or(wide()),
+        Key::header("x-user").ipv6_prefix(48).or(Key::client_ip()),
+        Key::all([wide(), Key::header("x-user")]),
+        Key::all([Key::all([wide(), Key::header("x-a")]), Key::header("x-b")]),
+    ] {
+        assert_eq!(statuses(&once(key.clone()), requests()).await, [200, 429, 200], "{key:?}");
+    }
 }
 
 #[tokio::test]

@@ -7,12 +7,14 @@ mod support;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::body::{Body, HttpBody};
+use axum::http::{Request, StatusCode};
 use axum::routing::get;
 use support::{from, get_from, statuses};
 use tidegate::config::Source;
-use tidegate::{MemoryStore, PlanLimiter};
+use tidegate::{Cost, MemoryStore, PlanLimiter, Reason};
 use tidegate_tower::{Key, RateLimitLayer};
+use tower::ServiceExt;
 
 fn planned(text: &str) -> Arc<PlanLimiter> {
     let source = Source::new("test", text).unwrap();
@@ -126,10 +128,110 @@ async fn proxies_that_a_file_trusts_are_trusted() {
     let trusting =
         app(RateLimitLayer::limiter(planned(&format!("trusted_proxies: [10.0.0.0/8]\n{policy}"))));
     assert_eq!(statuses(&trusting, requests()).await, [200, 200, 429]);
-    let told = RateLimitLayer::limiter(planned(policy)).by(Key::client_ip().trust_hops(1));
-    assert_eq!(statuses(&app(told), requests()).await, [200, 200, 429]);
+    let by_address = || Key::client_ip().trust_hops(1);
+    for key in [by_address(), Key::all([by_address(), Key::header("x-user")])] {
+        let told = RateLimitLayer::limiter(planned(policy)).by(key);
+        assert_eq!(statuses(&app(told), requests()).await, [200, 200, 429]);
+    }
     let alone = app(RateLimitLayer::limiter(planned(policy)));
     assert_eq!(statuses(&alone, requests()).await, [200, 429, 429]);
+}
+
+/// A file for logins that blocks, with more fields of the policy or the file.
+fn logins(limit: &str, fields: &str) -> Arc<PlanLimiter> {
+    let policy = format!("name: login, key: [ip], limits: [{limit}], block_for: 1h{fields}");
+    planned(&format!("policies: [{{ {policy} }}]"))
+}
+
+#[tokio::test]
+async fn who_fails_too_often_is_blocked() {
+    for fields in ["", ", cost: { response_status: [401] }"] {
+        let app = app(RateLimitLayer::limiter(logins("2/minute", fields)).count_failures());
+        let fails = || from("::1", "/fails");
+        let requests = [get_from("::1"), fails(), get_from("::1"), get_from("::1"), fails()];
+        assert_eq!(statuses(&app, requests).await, [200, 401, 200, 200, 401]);
+        let blocked = app.clone().oneshot(get_from("::1")).await.unwrap();
+        assert_eq!(blocked.status(), 429);
+        let wait: u64 = blocked.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+        assert!(wait > 3_500, "{wait} {fields}");
+        assert_eq!(statuses(&app, [get_from("::2:0:0:0:1")]).await, [200]);
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_fail_is_not_blocked() {
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let login = async move || drop(gate.clone().wait_for(|is_open| *is_open).await);
+    let layer = RateLimitLayer::limiter(logins("5/day", "")).count_failures();
+    let app = Router::new().route("/", get(login)).layer(layer);
+    let mut logins = tokio::task::JoinSet::new();
+    for _ in 0..6 {
+        logins.spawn(app.clone().oneshot(get_from("::1")));
+    }
+    let mut next = async || logins.join_next().await.unwrap().unwrap().unwrap().status();
+    // While the others are under way, there is no room for the sixth.
+    assert_eq!(next().await, 429);
+    open.send(true).unwrap();
+    for _ in 0..5 {
+        assert_eq!(next().await, 200);
+    }
+    assert_eq!(statuses(&app, [get_from("::1")]).await, [200]);
+}
+
+#[tokio::test]
+async fn what_is_only_watched_or_looked_at_blocks_nobody() {
+    let limiter = logins("1/day", "");
+    let layer = || RateLimitLayer::limiter(Arc::clone(&limiter));
+    assert_eq!(statuses(&app(layer()), [get_from("::1")]).await, [200], "uses up all");
+    for layer in [layer().cost(|_| 0), layer().shadow()] {
+        let app = app(layer.count_failures());
+        assert_eq!(statuses(&app, [from("::1", "/fails")]).await, [401]);
+    }
+    let denied = limiter.check(&[("ip", "::1")], Cost::ONE).await;
+    assert_eq!(denied.reason(), Reason::LimitExceeded);
+}
+
+#[tokio::test]
+async fn older_fields_are_there_if_the_file_wants_them() {
+    let text = "{ http: { legacy_headers: seconds }, \
+                policies: [{ name: a, key: [ip], limits: [1/minute burst 1] }] }";
+    let fields = async |layer: RateLimitLayer| {
+        let app = app(layer);
+        let mut said = Vec::new();
+        for _ in 0..2 {
+            let response = app.clone().oneshot(get_from("::1")).await.unwrap();
+            let field =
+                |name| response.headers().get(name).map(|it| it.to_str().unwrap().to_owned());
+            let names = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
+            said.push((response.status().as_u16(), names.map(field)));
+        }
+        said
+    };
+    let told = ["1", "0", "60"].map(|it| Some(it.to_owned()));
+    let said = fields(RateLimitLayer::limiter(planned(text))).await;
+    assert_eq!(said, [(200, told.clone()), (429, told)]);
+    let said = fields(RateLimitLayer::limiter(planned(text)).without_fields()).await;
+    assert_eq!(said, [(200, [const { None }; 3]), (429, [const { None }; 3])]);
+}
+
+#[tokio::test]
+async fn a_call_that_says_something_twice_is_told_so_as_grpc() {
+    let text = "policies: [{ name: a, key: ['header:x-user'], limits: [1/day] }]";
+    let by_policies = RateLimitLayer::limiter(planned(text));
+    let by_key = RateLimitLayer::new("1/day").unwrap().by(Key::header("x-user"));
+    for layer in [by_policies, by_key] {
+        let call = Request::post("/")
+            .header("content-type", "application/grpc+proto")
+            .header("x-user", "a")
+            .header("x-user", "b");
+        let answer = app(layer).oneshot(call.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["content-type"], "application/grpc+proto");
+        assert_eq!(answer.headers()["grpc-status"], "3");
+        let message = "header:x-user is there twice: expected it once";
+        assert_eq!(answer.headers()["grpc-message"], message);
+        assert!(answer.into_body().is_end_stream());
+    }
 }
 
 #[tokio::test]

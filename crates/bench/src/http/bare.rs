@@ -33,7 +33,7 @@ fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     fields.insert("ratelimit-policy", HeaderValue::from_static(r#""wide";q=100000000;w=60"#));
-    fields.insert("ratelimit", HeaderValue::from_static(r#""wide";r=99999999;t=120"#));
+    fields.insert("ratelimit", HeaderValue::from_static(r#""wide";r=99999999;t=60"#));
     if is_denied {
         fields.insert(RETRY_AFTER, HeaderValue::from_static("86400"));
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use tidegate_policy::{Key, OwnedKey};
+use tidegate_policy::{Address, Key, OwnedKey};
 
 use super::AlreadyInUse;
 use crate::KeyResolver;
@@ -33,6 +33,10 @@ pub struct Call {
 /// A resolver that finds nobody (`None`) exempts the call. As long as there is no resolver, all
 /// calls share one counter: forgetting it closes a door rather than opening one.
 ///
+/// With `scope = ip`, an address counts as an [`Address`], be it an `IpAddr` or its text: every
+/// address of an IPv6 network of 64 bits is one caller. A resolver that knows both users and
+/// addresses returns an [`OwnedKey`] of either.
+///
 /// ```
 /// use tidegate::attribute::{self, Call, Scope};
 /// use tidegate::{Denied, rate_limit};
@@ -60,7 +64,10 @@ pub struct Call {
 /// # }
 /// ```
 pub fn resolve_with<R: KeyResolver<Call> + 'static>(resolver: R) -> Result<(), AlreadyInUse> {
-    let erased: Resolver = Box::new(move |call| Some(OwnedKey::of(&resolver.resolve(call)?)));
+    let erased: Resolver = Box::new(move |call| {
+        let key = OwnedKey::of(&resolver.resolve(call)?);
+        Some(if call.scope == Scope::Ip { by_address(key) } else { key })
+    });
     RESOLVER.set(erased).map_err(|_| AlreadyInUse)
 }
 
@@ -73,6 +80,34 @@ pub fn resolve(scope: Scope, name: &'static str) -> Option<impl Key + Send + Syn
     }
 }
 
+/// A key that is an address as text counts as that address: whoever has one text of it has many.
+fn by_address(key: OwnedKey) -> OwnedKey {
+    let mut parts = 0;
+    key.each_part(|_| parts += 1);
+    let address = if parts == 1 { Address::read(key.as_bytes()) } else { None };
+    address.map_or(key, |address| OwnedKey::of(&address))
+}
+
 type Resolver = Box<dyn Fn(&Call) -> Option<OwnedKey> + Send + Sync>;
 
 static RESOLVER: OnceLock<Resolver> = OnceLock::new();
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn an_address_is_one_key_in_whatever_form_it_comes() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let network = OwnedKey::of(&ip("2001:db8::1"));
+        assert_eq!(by_address(OwnedKey::of(&ip("2001:db8::2"))), network);
+        assert_eq!(by_address(OwnedKey::of("2001:db8::3")), network);
+        assert_eq!(by_address(OwnedKey::of("::ffff:1.2.3.4")), OwnedKey::of(&ip("1.2.3.4")));
+        // Neither of these is an address, and no two of them are one key.
+        for other in [OwnedKey::of("a tunnel"), OwnedKey::of(&("1", ".2.3.4"))] {
+            assert_eq!(by_address(other.clone()), other);
+        }
+    }
+}

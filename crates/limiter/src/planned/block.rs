@@ -59,7 +59,7 @@ pub(super) fn blocks_of<'p>(owed: &Owed<'p>) -> SmallVec<[Blocking<'p>; 1]> {
             blocks.push(Blocking {
                 name: Some(policy.name()),
                 mode: policy.on_store_error(),
-                is_decided_later: policy.after_cost().is_some(),
+                is_decided_later: owed.is_counted_later() || policy.after_cost().is_some(),
                 first,
                 subject: charge.subject(),
                 rule: &block.rule,
@@ -157,8 +157,9 @@ impl<S: Store> PlanLimiter<S> {
         decision
     }
 
-    /// Blocks the callers of policies whose quota is used up by now: for costs that only the response
-    /// tells, when one has been counted. What others have under way is part of what is used.
+    /// Blocks the callers of policies whose quota is used up by now: where only the response tells what
+    /// a request costs, or whether it [counts](Owed::counted_later), when one has been counted. What
+    /// others have under way is part of what is used.
     pub async fn block_if_used_up(&self, owed: &Owed<'_>) {
         let blocks = blocks_of(owed);
         if blocks.is_empty() {

@@ -77,6 +77,10 @@ impl Key for Address {
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         Self::each_part(*self, super::DEFAULT_PREFIX, &mut part);
     }
+
+    fn text(&self) -> Option<String> {
+        Some(self.0.to_string())
+    }
 }
 
 fn plain(text: &str) -> Option<IpAddr> {
@@ -204,6 +208,25 @@ mod tests {
         for text in ["", "alice", "1.2.3", "1.2.3.4.5", "1.2.3.4:x", "::1:99999999", "\u{ff}"] {
             assert_eq!(Address::read(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[test]
+    fn an_ip_address_is_the_same_key_as_its_address() {
+        let hasher = crate::KeyHasher::random();
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let print = |text: &str| hasher.fingerprint(&ip(text));
+        assert_eq!(print("2001:db8::1"), print("2001:db8::2"));
+        assert_ne!(print("2001:db8::1"), print("2001:db8:0:1::1"));
+        assert_eq!(print("::ffff:203.0.113.9"), print("203.0.113.9"));
+        assert_eq!(print("203.0.113.9"), hasher.fingerprint(&Address::from(ip("203.0.113.9"))));
+        assert_eq!(print("203.0.113.9"), hasher.fingerprint(&Ipv4Addr::new(203, 0, 113, 9)));
+        // A text of the same bytes is another key, and so are all bits of an address.
+        assert_ne!(print("97.98.99.100"), hasher.fingerprint("abcd"));
+        let whole = |last| hasher.fingerprint(&Ipv6Addr::from_bits(last).octets());
+        assert_ne!(whole(1), whole(2));
+        // As an attribute it is all of the address: the policy says how much of it counts.
+        assert_eq!(ip("2001:db8::1").text().as_deref(), Some("2001:db8::1"));
+        assert_eq!(ip("::ffff:1.2.3.4").text().as_deref(), Some("1.2.3.4"));
     }
 
     #[test]

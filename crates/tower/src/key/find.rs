@@ -62,7 +62,7 @@ impl Key {
             }
             _ => {
                 let mut key = OwnedKey::default();
-                let is_there = self.find(look, &mut key)? == Found::Key;
+                let is_there = self.has(look, &mut key)?;
                 Ok(is_there.then(|| key.as_bytes().to_vec()))
             }
         }
@@ -74,9 +74,24 @@ impl Key {
     }
 
     fn find(&self, look: Look<'_>, key: &mut OwnedKey) -> Result<Found, Ambiguous> {
-        let is_there = match &self.source {
+        if let Source::All(keys) = &self.source {
+            return all(keys, look, key);
+        }
+        if self.has(look, key)? { Ok(Found::Key) } else { self.substitute(look, key) }
+    }
+
+    /// Whether the request has this key itself.
+    fn has(&self, look: Look<'_>, key: &mut OwnedKey) -> Result<bool, Ambiguous> {
+        Ok(match &self.source {
             Source::Everybody => true,
-            Source::All(keys) => return all(keys, look, key),
+            Source::All(keys) => {
+                for one in keys {
+                    if !one.has(look, key)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
             Source::ClientIp => {
                 push(key, self.address.find(look).map(|ip| self.address.counted(ip)))
             }
@@ -90,8 +105,7 @@ impl Key {
             #[cfg(feature = "axum")]
             Source::PathTemplate => push(key, look.head.route()),
             Source::Function(function) => push(key, function(look.head, Form::Parts)),
-        };
-        if is_there { Ok(Found::Key) } else { self.substitute(look, key) }
+        })
     }
 
     fn substitute(&self, look: Look<'_>, key: &mut OwnedKey) -> Result<Found, Ambiguous> {
@@ -99,6 +113,10 @@ impl Key {
             Absent::Unlimited => return Ok(Found::Unlimited),
             Absent::Other(other) => {
                 let found = other.find(look, key)?;
+                if found == Found::Substitute {
+                    // What stands in for a substitute is not what it stands for.
+                    key.push(SUBSTITUTE);
+                }
                 return Ok(if found == Found::Key { Found::Substitute } else { found });
             }
             Absent::Shared => key.push(&NOBODY),
@@ -192,7 +210,8 @@ impl AddressOf {
     }
 
     fn counted(&self, ip: IpAddr) -> Address {
-        Address::from(ip).truncated(self.ipv6_prefix)
+        // A key keeps 64 bits at most: that is what an `Address` counts by.
+        Address::from(ip).truncated(self.ipv6_prefix.unwrap_or(64))
     }
 }
 

@@ -81,12 +81,20 @@ impl Form {
     }
 }
 
-/// How the client's address is found, and how much of it counts.
-#[derive(Clone, Debug)]
+/// How the client's address is found, and how much of it counts. `None` until somebody says so.
+#[derive(Clone, Debug, Default)]
 struct AddressOf {
-    /// `None` until somebody says who is trusted, if anybody.
+    /// Who is trusted, if anybody.
     client: Option<ClientIp>,
-    ipv6_prefix: u8,
+    ipv6_prefix: Option<u8>,
+}
+
+impl AddressOf {
+    /// Takes over what it was not told itself.
+    fn fill_from(&mut self, other: &Self) {
+        self.client = self.client.take().or_else(|| other.client.clone());
+        self.ipv6_prefix = self.ipv6_prefix.or(other.ipv6_prefix);
+    }
 }
 
 /// What a request without the key is counted by.
@@ -151,7 +159,8 @@ impl Key {
         Self::from_fn(move |head: RequestHead<'_>| head.extensions().get().map(&key))
     }
 
-    /// Whatever a function finds.
+    /// Whatever a function finds. An `IpAddr` counts as a `tidegate::Address`: IPv6 by its first 64
+    /// bits. For the client's address, [`client_ip`](Key::client_ip) is better: it knows proxies.
     ///
     /// ```
     /// # use tidegate::tower::{Key, RequestHead};
@@ -171,20 +180,16 @@ impl Key {
     }
 
     /// All of these together, as one key: each combination has its own counter. What one of them
-    /// says about proxies holds for those that say nothing.
+    /// says about proxies and networks holds for those that say nothing.
     pub fn all(keys: impl IntoIterator<Item = Self>) -> Self {
-        let mut keys: Vec<Self> = keys.into_iter().collect();
-        let said = keys.iter().find_map(|key| key.address.client.clone());
-        for key in &mut keys {
-            key.each_address(&mut |address| {
-                address.client = address.client.take().or_else(|| said.clone());
-            });
-        }
-        Self::new(Source::All(keys))
+        let keys: Vec<Self> = keys.into_iter().collect();
+        let mut said = AddressOf::default();
+        keys.iter().for_each(|key| said.fill_from(&key.address));
+        Self::new(Source::All(keys)).told(&said)
     }
 
     const fn new(source: Source) -> Self {
-        let address = AddressOf { client: None, ipv6_prefix: 64 };
+        let address = AddressOf { client: None, ipv6_prefix: None };
         Self { source, address, absent: Absent::Address }
     }
 
@@ -214,26 +219,43 @@ impl Key {
     /// How many bits of an IPv6 address count. Defaults to 64, which is also the maximum.
     #[must_use]
     pub fn ipv6_prefix(mut self, bits: u8) -> Self {
-        self.each_address(&mut |address| address.ipv6_prefix = bits);
+        self.each_address(&mut |address| address.ipv6_prefix = Some(bits));
         self
     }
 
-    /// Counts a request that lacks this key by another one.
+    /// Counts a request that lacks this key by another one; of `a.or(b).or(c)`, by the first that it
+    /// has. What one of them says about proxies and networks holds for the other, if that says nothing.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        Self { absent: Absent::Other(Box::new(other)), ..self }
+        let (mine, its) = (self.address.clone(), other.address.clone());
+        self.told(&its).otherwise(Absent::Other(Box::new(other.told(&mine))))
     }
 
     /// One counter for all requests that lack this key.
     #[must_use]
     pub fn or_shared(self) -> Self {
-        Self { absent: Absent::Shared, ..self }
+        self.otherwise(Absent::Shared)
     }
 
     /// Requests that lack this key are not limited.
     #[must_use]
     pub fn or_unlimited(self) -> Self {
-        Self { absent: Absent::Unlimited, ..self }
+        self.otherwise(Absent::Unlimited)
+    }
+
+    /// Behind what may stand in already.
+    fn otherwise(mut self, absent: Absent) -> Self {
+        self.absent = match self.absent {
+            Absent::Other(other) => Absent::Other(Box::new(other.otherwise(absent))),
+            _ => absent,
+        };
+        self
+    }
+
+    /// With this where nothing else was said.
+    fn told(mut self, said: &AddressOf) -> Self {
+        self.each_address(&mut |address| address.fill_from(said));
+        self
     }
 
     fn each_address(&mut self, change: &mut impl FnMut(&mut AddressOf)) {
