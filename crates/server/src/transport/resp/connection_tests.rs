@@ -4,9 +4,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tidegate::MemoryStore;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter, DuplexStream, ReadBuf, duplex};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::{App, Config};
@@ -141,4 +141,16 @@ async fn answers_that_grow_large_are_written_on_the_way() {
     assert!(output.len() > 400_000, "{}", output.len());
     // None of them is much larger than what may wait.
     assert!(count >= output.len() / (80 << 10), "{count}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stream_holds_back_is_sent() {
+    let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
+    let door = Arc::new(Door::new(app, Config::default()));
+    let ((mut client, server), (_open, closing)) = (duplex(1 << 20), watch::channel(false));
+    tokio::spawn(serve(BufWriter::with_capacity(1 << 20, server), door, closing));
+    client.write_all(b"PING\r\n").await.unwrap();
+    let mut answer = [0; 7];
+    timeout(Duration::from_secs(1), client.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(&answer, PONG);
 }
