@@ -43,7 +43,7 @@ struct Told<'a> {
 impl<'a> Told<'a> {
     fn by(answer: &Answer<'a, '_>) -> Self {
         let decision = answer.decision();
-        let retry_after = decision.retry_after().map(retry_after_secs);
+        let retry_after = answer.retry_after().map(retry_after_secs);
         let tightest = decision.tightest_index();
         let tightest = tightest.and_then(|index| Some((index, answer.said(index)?)));
         let reset = tightest.map(|(_, said)| said.verdict.reset_after.as_secs_ceil());
