@@ -27,18 +27,13 @@ impl GatewayFlags {
         Ok(demo.transpose()?)
     }
 
-    /// Opens the gateway's listeners, if there is a gateway, and says where they are.
-    pub(crate) fn open<S: Store + 'static>(
-        &self,
-        plan: Arc<Plan>,
-        server: &mut Server<S>,
-        tls: Option<&Arc<Tls>>,
-    ) -> anyhow::Result<Vec<Place>> {
+    /// Makes the gateway ready, if there is to be one.
+    pub(crate) fn prepare(&self, plan: Arc<Plan>) -> anyhow::Result<Option<Prepared>> {
         let fallback = match (&self.upstream, plan.gateway()) {
             (Some(_), Some(_)) => {
                 bail!("--upstream and a gateway in the configuration: expected one of them")
             }
-            (None, None) => return Ok(Vec::new()),
+            (None, None) => return Ok(None),
             (None, Some(_)) => None,
             (Some(url), None) => {
                 let to = gateway::Gateway::to(url);
@@ -47,9 +42,33 @@ impl GatewayFlags {
         };
         let gateway = Arc::new(Gateway::new(plan, fallback)?);
         let addresses = self.gateway.clone().map_or_else(|| gateway.listen(), |it| vec![it]);
-        let mut places = Vec::with_capacity(addresses.len());
-        for address in addresses {
-            let guest = Arc::new(Passage(Arc::clone(&gateway)));
+        Ok(Some(Prepared { gateway, addresses }))
+    }
+}
+
+/// A gateway that does not listen yet.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    gateway: Arc<Gateway>,
+    addresses: Vec<String>,
+}
+
+impl Prepared {
+    /// How many files a client may need at each of its listeners together: one for itself, and one
+    /// for the service that it is passed on to.
+    pub(crate) fn files(&self) -> usize {
+        self.addresses.len().saturating_mul(2)
+    }
+
+    /// Opens its listeners, and says where they are.
+    pub(crate) fn open<S: Store + 'static>(
+        self,
+        server: &mut Server<S>,
+        tls: Option<&Arc<Tls>>,
+    ) -> anyhow::Result<Vec<Place>> {
+        let mut places = Vec::with_capacity(self.addresses.len());
+        for address in &self.addresses {
+            let guest = Arc::new(Passage(Arc::clone(&self.gateway)));
             places.push(server.open_for(guest, &address.parse()?, tls.cloned())?);
         }
         Ok(places)

@@ -41,6 +41,11 @@ impl Operate {
         self.show_keys
     }
 
+    /// The most connections of operators.
+    pub(crate) fn max_connections(&self) -> usize {
+        if self.admin.as_deref() == Some("off") { 0 } else { MAX_CONNECTIONS }
+    }
+
     /// Opens the admin listener, if there is to be one, and says where.
     pub(crate) async fn open<S: Store + Board + 'static>(
         &self,

@@ -127,6 +127,30 @@ fn it_survives_running_out_of_file_descriptors() {
 }
 
 #[test]
+fn listeners_share_the_file_descriptors() {
+    let Some(prlimit) = peer("prlimit") else { return };
+    // 48 are kept for ourselves with one worker. A gateway needs two for each client.
+    for (limit, flags, most) in [
+        ("--nofile=64:348", &["--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0"][..], 100),
+        ("--nofile=64:347", &["--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0"], 99),
+        ("--nofile=64:348", &["--upstream", "http://127.0.0.1:9", "--gateway", "127.0.0.1:0"], 100),
+        ("--nofile=64:2000", &["--grpc", "127.0.0.1:0"], 200),
+        ("--nofile=64:348", &[], 200),
+    ] {
+        let mut command = Command::new(&prlimit);
+        let binary = env!("CARGO_BIN_EXE_tidegate");
+        command.args([limit, binary, "serve", "--http", "127.0.0.1:0", "--workers", "1"]);
+        command.args(["--max-connections", "200"]);
+        for name in ["TIDEGATE_RESP", "TIDEGATE_GRPC", "TIDEGATE_ADMIN"] {
+            command.env(name, "off");
+        }
+        let server = Server::start(command.args(flags));
+        let said = format!("at most {most} connections a listener");
+        assert!(server.said("tidegate ").ends_with(&said), "{limit}: {:?}", server.greeting);
+    }
+}
+
+#[test]
 fn a_log_that_nobody_reads_stops_nothing() {
     let file = std::env::temp_dir().join(format!("tidegate-log-{}.yaml", std::process::id()));
     std::fs::write(&file, "policies: [{ name: demo, key: [key], limits: [10/m] }]").unwrap();

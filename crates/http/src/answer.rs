@@ -1,7 +1,7 @@
 //! A decision, together with the limits that it is about.
 
 use tidegate_limiter::config::PlannedPolicy;
-use tidegate_limiter::{Charge, Decision, Owed, Policy, Reason, Rule, Verdict};
+use tidegate_limiter::{Charge, Decision, Owed, Policy, Reason, Rule, Span, Verdict};
 
 use crate::Stencil;
 
@@ -12,6 +12,8 @@ pub struct Answer<'a, 'p> {
     decision: &'a Decision,
     /// Of each limit, if they were written before.
     stencils: &'a [Stencil],
+    /// Whether it says when to come back, if the decision is a denial.
+    has_wait: bool,
 }
 
 /// Who was asked.
@@ -35,18 +37,30 @@ pub struct Said<'a> {
 impl<'a, 'p> Answer<'a, 'p> {
     /// By the policies of a plan that a request was about.
     pub const fn of_owed(owed: &'a Owed<'p>, decision: &'a Decision) -> Self {
-        Self { asked: Asked::Owed(owed), decision, stencils: &[] }
+        Self { asked: Asked::Owed(owed), decision, stencils: &[], has_wait: true }
     }
 
     /// By the one policy of a limiter.
     pub const fn of_policy(policy: &'a Policy, decision: &'a Decision) -> Self {
-        Self { asked: Asked::Policy(policy), decision, stencils: &[] }
+        Self { asked: Asked::Policy(policy), decision, stencils: &[], has_wait: true }
     }
 
     /// With the [stencils](Stencil::each_of) of the policy that was asked.
     #[must_use]
     pub const fn with_stencils(self, stencils: &'a [Stencil]) -> Self {
         Self { stencils, ..self }
+    }
+
+    /// For what is never refused, such as a refund: how the limits stand afterwards, even if nothing is
+    /// left, and not when to come back.
+    #[must_use]
+    pub const fn without_wait(self) -> Self {
+        Self { has_wait: false, ..self }
+    }
+
+    /// When to come back.
+    pub(crate) fn retry_after(&self) -> Option<Span> {
+        self.decision.retry_after().filter(|_| self.has_wait)
     }
 
     /// The decision.

@@ -45,7 +45,7 @@ struct Told<'a> {
 impl<'a> Told<'a> {
     fn by(answer: &Answer<'a, '_>) -> Self {
         let decision = answer.decision();
-        let retry_after = decision.retry_after().map(retry_after_secs);
+        let retry_after = answer.retry_after().map(retry_after_secs);
         let tightest = decision.tightest_index();
         let tightest = tightest.and_then(|index| Some((index, answer.said(index)?)));
         let window = tightest.map(|(_, said)| effective_window(said).as_secs_ceil());

@@ -117,6 +117,22 @@ async fn a_contradiction_is_refused() {
 }
 
 #[tokio::test]
+async fn a_client_cannot_take_away_the_method_that_its_proxy_sends() {
+    let (_server, mut client) = client(POLICIES).await;
+    let nginx = "x-original-method: POST\r\nx-original-uri: /login\r\n";
+    for added in [
+        "x-forwarded-uri: /login\r\n",
+        "x-forwarded-uri: /login\r\nx-forwarded-method: GET\r\n",
+        "x-original-url: https://elsewhere.example/login\r\n",
+    ] {
+        let detail = client.ask("GET", "/v1/authz", &format!("{nginx}{added}")).await.problem(400);
+        assert!(detail.contains("contradict themselves"), "{added}: {detail}");
+    }
+    assert_eq!(client.ask("GET", "/v1/authz", nginx).await.status, 200);
+    assert_eq!(client.ask("GET", "/v1/authz", nginx).await.status, 429);
+}
+
+#[tokio::test]
 async fn what_is_there_twice_is_refused_if_a_policy_asks_for_it() {
     let (_server, mut client) = client(POLICIES).await;
     for (path, fields, name) in [

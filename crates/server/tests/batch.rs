@@ -45,7 +45,8 @@ async fn a_check_that_makes_no_sense_is_the_only_one_refused() {
         7,
         {"policy": "demo", "key": "alice", "cost": -1},
         {"attributes": {"a": "1", "a": "2"}},
-        {"policy": "demo", "key": "alice"}]}"#;
+        {"policy": "demo", "key": "alice"},
+        ["demo", "alice", null, 1]]}"#;
     let results = results(&server, body).await;
     assert_eq!((&results[0]["remaining"], &results[5]["remaining"]), (&json!(9), &json!(8)));
     let problem = |index: usize| {
@@ -56,6 +57,7 @@ async fn a_check_that_makes_no_sense_is_the_only_one_refused() {
     assert_eq!(problem(2), (400, "checks[2]"));
     assert_eq!(problem(3), (400, "checks[3].cost"));
     assert_eq!(problem(4), (400, "checks[4].attributes.a"));
+    assert_eq!(problem(6), (400, "checks[6]"));
     assert!(results[3]["detail"].as_str().unwrap().contains("expected a whole number"));
 }
 
@@ -73,6 +75,7 @@ async fn a_batch_is_bounded() {
     assert_eq!(reply.problem(400), "`checks` has 257 items: expected at most 256");
     for (body, member, said) in [
         ("[]", json!(null), "the body is []"),
+        ("[[]]", json!(null), "the body is [[]]"),
         ("{}", json!("checks"), "`checks` is missing"),
         (r#"{"checks": null}"#, json!("checks"), "`checks` is null: expected a list"),
         (r#"{"checks": {}}"#, json!("checks"), "`checks` is {}: expected a list"),

@@ -80,6 +80,32 @@ async fn a_body_that_could_end_in_two_places_is_refused_and_nothing_follows() {
 }
 
 #[tokio::test]
+async fn a_body_that_breaks_off_is_refused_and_counts_for_nobody() {
+    let server = Server::start().await;
+    let (length, chunk) = (ALICE.len(), format!("{:x}\r\n{ALICE}", ALICE.len()));
+    let batch = format!(r#"{{"checks": [{ALICE}]}}"#);
+    for (path, rest) in [
+        // What there is of it could be a whole body.
+        ("/v1/check", format!("content-length: {}\r\n\r\n{ALICE}", length + 50)),
+        ("/v1/check", format!("connection: close\r\ncontent-length: 999\r\n\r\n{ALICE}")),
+        ("/v1/check", format!("transfer-encoding: chunked\r\n\r\n{chunk}\r\n")),
+        ("/v1/check", format!("transfer-encoding: chunked\r\n\r\n{chunk}")),
+        ("/v1/check", format!("transfer-encoding: chunked\r\n\r\n{chunk}XXGET / HTTP/1.1\r\n\r\n")),
+        ("/v1/check", format!("transfer-encoding: chunked\r\n\r\n{chunk}\r\nx\r\n")),
+        ("/v1/check/batch", format!("content-length: 999\r\n\r\n{batch}")),
+        ("/v1/refund", format!("content-length: 999\r\n\r\n{ALICE}")),
+    ] {
+        let mut client = server.connect().await;
+        client.send(&format!("POST {path} HTTP/1.1\r\nhost: test\r\n{rest}")).await;
+        client.finish().await;
+        let reply = client.reply().await;
+        assert_eq!(reply.status, 400, "{path} {rest}");
+        assert!(client.is_closed().await, "{path} {rest}");
+    }
+    assert_eq!(server.check(ALICE).await.json()["remaining"], 9);
+}
+
+#[tokio::test]
 async fn requests_of_all_kinds_follow_each_other_on_a_connection() {
     let server = Server::start().await;
     let length = ALICE.len();

@@ -46,6 +46,13 @@ async fn a_refund_that_makes_no_sense_is_refused() {
     }
 }
 
+#[tokio::test]
+async fn a_list_is_no_refund() {
+    let server = Server::start().await;
+    let detail = server.connect().await.post(PATH, r#"["demo", "alice", null, 1]"#).await;
+    assert!(detail.problem(400).starts_with("the body is ["), "{detail:?}");
+}
+
 /// A store that never answers.
 struct Broken;
 

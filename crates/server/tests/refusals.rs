@@ -16,6 +16,7 @@ async fn a_body_that_makes_no_sense_is_refused_with_the_reason() {
         ("", None, vec!["not JSON", "expected {"]),
         ("{", None, vec!["not JSON", "line 1 column 1"]),
         ("[1]", None, vec!["the body is [1]", "expected {"]),
+        (r#"["demo", "a", null, 1]"#, None, vec![r#"the body is ["demo","a",null,1]"#]),
         ("null", None, vec!["the body is null", "expected {"]),
         ("{}", None, vec!["expected policy and key, or attributes"]),
         (r#"{"cost": 1}"#, None, vec!["expected policy and key, or attributes"]),

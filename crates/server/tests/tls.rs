@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use support::{Client, soon};
 use tidegate::MemoryStore;
-use tidegate_server::{App, Config, Listener, Tls, TlsFiles, TlsReloaded, serve};
+use tidegate_server::{App, Config, Listener, Tls, TlsFiles, TlsReloaded, resp, serve};
 use tidegate_testkit::peer;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
@@ -96,6 +98,14 @@ async fn connect(
     authority: &Authority,
     identity: Option<Identity>,
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    shake_hands(TcpStream::connect(address).await.unwrap(), authority, identity).await
+}
+
+async fn shake_hands(
+    stream: TcpStream,
+    authority: &Authority,
+    identity: Option<Identity>,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(authority.certificate.der().clone()).unwrap();
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -106,7 +116,6 @@ async fn connect(
         None => builder.with_no_client_auth(),
         Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
     };
-    let stream = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     soon(TlsConnector::from(Arc::new(config)).connect(name, stream)).await
 }
@@ -123,6 +132,40 @@ async fn requests_are_answered_over_tls() {
     for remaining in [9, 8] {
         assert_eq!(client.check(ALICE).await.json()["remaining"], remaining);
     }
+}
+
+/// Small buffers on both sides, so that TLS has to keep some of the answers.
+#[tokio::test]
+async fn a_redis_client_that_reads_slowly_gets_every_answer() {
+    const COMMANDS: usize = 2_000;
+    let authority = Authority::new();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_send_buffer_size(8 << 10).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let socket = socket.listen(8).unwrap();
+    let address = socket.local_addr().unwrap();
+    let listener =
+        Listener::from(socket).with_tls(Arc::new(Tls::load(authority.issue("one")).unwrap()));
+    let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
+    tokio::spawn(resp::serve(listener, app, Config::default(), std::future::pending()));
+
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(8 << 10).unwrap();
+    let stream = shake_hands(socket.connect(address).await.unwrap(), &authority, None).await;
+    let (mut reader, mut writer) = tokio::io::split(stream.unwrap());
+    let echo = format!("ECHO {}\r\n", "x".repeat(300));
+    let sent = tokio::spawn(async move {
+        writer.write_all(echo.repeat(COMMANDS).as_bytes()).await.unwrap();
+        writer.flush().await.unwrap();
+        writer
+    });
+    let (mut left, mut piece) = (COMMANDS * "$300\r\n\r\n".len() + COMMANDS * 300, [0; 8 << 10]);
+    while left > 0 {
+        left -= soon(reader.read(&mut piece)).await.unwrap();
+        // The server is always ahead, and never finds room for all that it has.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    sent.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -98,7 +98,7 @@ pub(crate) fn one_form_or_the_other(schema: &mut Schema) {
         {
             "title": "By attributes",
             "required": ["attributes"],
-            "properties": { "attributes": { "type": "object" }, "policy": nothing, "key": nothing },
+            "properties": { "attributes": { "type": "object" }, "key": nothing },
         },
     ]);
     schema.insert("oneOf".to_owned(), forms);

@@ -1,8 +1,77 @@
 //! The checked-in document is the one that the types describe.
 
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use serde_json::{Value, json};
+
 #[test]
 fn the_document_is_fresh() {
     let checked_in = include_str!("../../../schema/openapi.json");
     let hint = "run `cargo run -p xtask -- openapi`";
     assert!(checked_in == tidegate_wire::openapi(), "{hint}");
+}
+
+/// The bodies that people copy from the README are bodies that the document allows.
+#[test]
+fn the_document_allows_what_the_readme_shows() {
+    let readme = include_str!("../../../README.md");
+    let document: Value = serde_json::from_str(&tidegate_wire::openapi()).unwrap();
+    let mut seen = 0;
+    for line in readme.lines().filter(|line| line.contains("/v1/")) {
+        let Some(body) = line.split('\'').nth(1).filter(|body| body.starts_with('{')) else {
+            continue;
+        };
+        let body: Value = serde_json::from_str(body).unwrap();
+        let (bodies, name) = match body["checks"].as_array() {
+            Some(checks) => (checks.clone(), "CheckRequest"),
+            None if line.contains("/v1/refund") => (vec![body], "RefundRequest"),
+            None => (vec![body], "CheckRequest"),
+        };
+        for body in bodies {
+            assert_eq!(forms(&document["components"]["schemas"][name], &body), 1, "{line}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 5, "{seen}");
+}
+
+#[test]
+fn who_is_meant_is_said_in_one_form() {
+    let document: Value = serde_json::from_str(&tidegate_wire::openapi()).unwrap();
+    for name in ["CheckRequest", "RefundRequest"] {
+        let schema = &document["components"]["schemas"][name];
+        for (body, expected) in [
+            (json!({ "policy": "two", "attributes": { "user": "a" } }), 1),
+            (json!({ "policy": null, "key": null, "attributes": {} }), 1),
+            (json!({ "policy": "p", "key": "k", "attributes": null }), 1),
+            (json!({ "policy": "p", "key": "k", "attributes": {} }), 0),
+            (json!({ "key": "k" }), 0),
+            (json!({ "policy": "p" }), 0),
+            (json!({}), 0),
+        ] {
+            assert_eq!(forms(schema, &body), expected, "{name} {body}");
+        }
+    }
+}
+
+/// How many of the forms of a schema a body has, one of which it should have. Knows as much of JSON
+/// Schema as the forms use.
+fn forms(schema: &Value, body: &Value) -> usize {
+    let has = |form: &Value| {
+        let mut required = form["required"].as_array().unwrap().iter();
+        let mut properties = form["properties"].as_object().unwrap().iter();
+        required.all(|name| body.get(name.as_str().unwrap()).is_some())
+            && properties
+                .all(|(name, one)| body.get(name).is_none_or(|value| one["type"] == kind(value)))
+    };
+    schema["oneOf"].as_array().unwrap().iter().filter(|form| has(form)).count()
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::String(_) => "string",
+        Value::Object(_) => "object",
+        _ => "something else",
+    }
 }

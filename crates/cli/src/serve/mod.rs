@@ -26,6 +26,7 @@ pub(crate) use self::signals::Stop;
 use self::signals::reload_on_hangup;
 use self::store::{Chosen, doubts_of};
 use crate::ERROR;
+use crate::gateway::Prepared;
 use crate::output::print;
 use crate::validate::wrong;
 
@@ -87,14 +88,22 @@ impl Serve {
         };
         let app = Arc::new(app);
         let (workers, mut config) = (self.workers(), self.config()?);
-        config.max_connections = files::connections(config.max_connections, workers.get());
+        let (addresses, gateway) = (self.doors()?, self.gateway.prepare(app.limiter().plan())?);
+        let needs = files::Needs {
+            connections: config.max_connections,
+            listeners: addresses.len() + gateway.as_ref().map_or(0, Prepared::files),
+            operators: self.operate.max_connections(),
+            workers: workers.get(),
+        };
+        config.max_connections = needs.allowed();
         let tls = self.tls.load()?.map(Arc::new);
         let mut server = Server::new(Arc::clone(&app), config.clone(), workers);
         let mut doors = Vec::new();
-        for (transport, address) in self.doors()? {
+        for (transport, address) in addresses {
             doors.push((transport, server.open(transport, &address, tls.clone())?));
         }
-        let gateways = self.gateway.open(app.limiter().plan(), &mut server, tls.as_ref())?;
+        let gateways = gateway.map(|it| it.open(&mut server, tls.as_ref())).transpose()?;
+        let gateways = gateways.unwrap_or_default();
         if doors.is_empty() && gateways.is_empty() {
             bail!("every listener is off: expected an address for one of them, or --upstream");
         }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::transport::http::diagnose::{a_count, members, unknown, unnamed, wrong};
 use crate::transport::http::problem::{Refusal, brief};
+use crate::transport::http::request::object;
 
 /// What can be read from a body.
 pub(super) trait Body: DeserializeOwned {
@@ -39,7 +40,7 @@ pub(super) const fn optional(name: &'static str, kind: Kind) -> Member {
 
 /// A body, or what is wrong with it.
 pub(super) fn read<T: Body>(body: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body).map_err(|error| diagnose(T::MEMBERS, body, &error))
+    object(body).map_err(|error| diagnose(T::MEMBERS, body, &error))
 }
 
 /// `unlimited` or `5/minute` alone, or a list, as in a file.

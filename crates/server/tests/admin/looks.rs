@@ -34,6 +34,9 @@ async fn peeks_take_nothing_resets_and_refunds_give_back() {
     }
     let pair = json!({ "policy": "pair", "attributes": { "tenant": "t", "user": "u" } });
     assert_eq!(desk.post("/reset", pair).await["counters"], 1);
+    let list = json!(["api", "alice", {}, 1]);
+    let said = desk.ask("POST", "/reset", &list).await.problem(400);
+    assert!(said.starts_with("the body is [") && said.contains("expected an object"), "{said}");
     let nothing = json!({ "policy": "api", "key": "alice", "amount": 0 });
     desk.ask("POST", "/refund", &nothing).await.problem(400);
 }

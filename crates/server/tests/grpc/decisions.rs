@@ -162,6 +162,21 @@ async fn negative_hits_give_back() {
 }
 
 #[tokio::test]
+async fn who_gives_back_is_not_told_to_wait() {
+    // Nothing is left after the refund either: whoever was denied is blocked for a while.
+    let limits = "policies: [{ name: a, key: [user], limits: [1/minute], \
+                  algorithm: fixed-window, block_for: 10m }]";
+    let server = Server::start(limits).await;
+    let user = || request([entry("user", "alice")]);
+    server.ask(&user()).await;
+    assert_eq!(header(&server.ask(&user()).await, "retry-after"), Some("600"));
+    let response = server.ask(&request([refund(entry("user", "alice"), 1)])).await;
+    assert_eq!(brief(&response), (true, vec![(true, 0)]));
+    assert_eq!(header(&response, "retry-after"), None);
+    assert_eq!(header(&response, "ratelimit"), Some(r#""a";r=0;t=600"#));
+}
+
+#[tokio::test]
 async fn a_descriptor_may_bring_its_own_limit() {
     let limited = |user: &str, requests_per_unit, unit: RateLimitUnit| RateLimitDescriptor {
         limit: Some(RateLimitOverride { requests_per_unit, unit: unit.into() }),

@@ -79,6 +79,12 @@ fn policies_are_checked_peeked_refunded_and_reset() {
     assert_eq!(ask("RL.PEEK demo alice").0[2], 4);
     assert!(server.call("RL.RESET demo alice").is_ok());
     assert_eq!(ask("RL.PEEK demo alice").0[2], 10);
+    // Who is called like an attribute with its value is still somebody else.
+    assert_eq!(ask("RL.CHECK demo key=alice 10").0[2], 0);
+    assert!(server.call("RL.REFUND demo key=bob 1").is_ok());
+    assert!(server.call("RL.RESET demo key=bob").is_ok());
+    assert_eq!(ask("RL.CHECK demo alice").0[2], 9);
+    assert_eq!(ask("RL.PEEK demo key=alice plan=pro").0[2], 9);
     assert_eq!(ask("RL.CHECK login user=alice ip=203.0.113.9 COST 5").0[..3], [1, 5, 0]);
     assert_eq!(ask("RL.CHECK login ip=203.0.113.9 user=alice").0[0], 0);
 }

@@ -9,5 +9,6 @@ mod connection;
 #[path = "../support/elsewhere.rs"]
 mod elsewhere;
 mod hostile;
+mod inline;
 mod pipelines;
 mod support;

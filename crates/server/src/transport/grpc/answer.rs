@@ -69,7 +69,9 @@ fn standing(said: Said<'_>) -> DescriptorStatus {
 /// The same headers that an answer over HTTP has.
 fn headers(bill: &Bill<'_>) -> Vec<HeaderValue> {
     let mut headers = Vec::with_capacity(3);
-    each_field(&Answer::of_owed(&bill.owed, &bill.decision), |name, write| {
+    let answer = Answer::of_owed(&bill.owed, &bill.decision);
+    let answer = if bill.is_denied() { answer } else { answer.without_wait() };
+    each_field(&answer, |name, write| {
         let mut value = Vec::with_capacity(VALUE);
         write(&mut value);
         headers.push(HeaderValue {

@@ -12,18 +12,19 @@ pub(super) async fn read<M: Message + Default>(
     body: &mut Incoming,
     most: usize,
 ) -> Result<M, Refusal> {
-    let bytes = collect(body, most.saturating_add(PREFIX)).await;
-    decode(bytes.ok_or_else(|| too_large(most))?, most)
+    decode(collect(body, most).await?, most)
 }
 
-/// `None` if it is too large.
-async fn collect(body: &mut Incoming, most: usize) -> Option<Bytes> {
+/// A body that is neither too large nor cut. If it is cut, the stream may be gone, and with it anyone
+/// to tell; but nobody is charged for a call that was given up.
+async fn collect(body: &mut Incoming, most: usize) -> Result<Bytes, Refusal> {
     let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
-    // A body that breaks off ends here; the stream is gone, and with it anyone to tell.
-    while let Some(Ok(frame)) = body.frame().await {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Refusal::new(Code::Internal, CUT))?;
         let Ok(data) = frame.into_data() else { continue };
-        if first.len().max(rest.len()).saturating_add(data.len()) > most {
-            return None;
+        let length = first.len().max(rest.len()).saturating_add(data.len());
+        if length > most.saturating_add(PREFIX) {
+            return Err(too_large(most));
         } else if first.is_empty() {
             // Nearly every message arrives in one piece, and is not copied.
             first = data;
@@ -34,7 +35,7 @@ async fn collect(body: &mut Incoming, most: usize) -> Option<Bytes> {
             rest.extend_from_slice(&data);
         }
     }
-    Some(if rest.is_empty() { first } else { rest.freeze() })
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
 }
 
 /// Decodes a message that has arrived as a whole.
@@ -80,6 +81,7 @@ fn too_large(most: usize) -> Refusal {
 }
 
 const PREFIX: usize = 5;
+const CUT: &str = "the message is not complete: expected all of it";
 const COMPRESSED: &str = "the message is compressed: expected identity";
 
 #[cfg(test)]

@@ -12,22 +12,30 @@ use crate::Config;
 pub(crate) async fn read(mut body: Incoming, config: &Config) -> Result<Bytes, Refusal> {
     let is_large = body.size_hint().lower() > config.max_body as u64;
     match timeout(config.body_timeout, collect(&mut body, config.max_body)).await {
-        Ok(Some(bytes)) => Ok(bytes),
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(Unread::Cut)) if !is_large => Err(Refusal::bad(None, CUT)),
         Err(_) if !is_large => Err(Refusal::timeout(config.body_timeout)),
-        Ok(None) | Err(_) => Err(Refusal::too_large(config.max_body)),
+        Ok(Err(_)) | Err(_) => Err(Refusal::too_large(config.max_body)),
     }
 }
 
-/// `None` when it is too large. The rest is then read and dropped, within reason: a client that
-/// is still writing when the connection closes never sees the answer.
-async fn collect(body: &mut Incoming, most: usize) -> Option<Bytes> {
+/// Why there is no body.
+enum Unread {
+    TooLarge,
+    /// It ended before it was complete, or nobody can tell where it ends. Part of a body may read
+    /// like a whole one, so none of it counts.
+    Cut,
+}
+
+/// Of a body that is too large, the rest is read and dropped, within reason: a client that is still
+/// writing when the connection closes never sees the answer.
+async fn collect(body: &mut Incoming, most: usize) -> Result<Bytes, Unread> {
     let (mut first, mut rest, mut size) = (Bytes::new(), BytesMut::new(), 0_usize);
-    // A body that breaks off ends here; the connection is gone, and so is who would be told.
-    while let Some(Ok(frame)) = body.frame().await {
-        let Ok(data) = frame.into_data() else { continue };
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| Unread::Cut)?.into_data() else { continue };
         size = size.saturating_add(data.len());
         if size > most.saturating_add(DISCARD) {
-            return None;
+            return Err(Unread::TooLarge);
         } else if size > most {
             rest.clear();
         } else if first.is_empty() {
@@ -41,10 +49,11 @@ async fn collect(body: &mut Incoming, most: usize) -> Option<Bytes> {
         }
     }
     match size {
-        _ if size > most => None,
-        _ if rest.is_empty() => Some(first),
-        _ => Some(rest.freeze()),
+        _ if size > most => Err(Unread::TooLarge),
+        _ if rest.is_empty() => Ok(first),
+        _ => Ok(rest.freeze()),
     }
 }
 
+const CUT: &str = "the body is not complete: expected all of it, framed as the head says";
 const DISCARD: usize = 1 << 20;

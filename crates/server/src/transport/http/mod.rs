@@ -11,7 +11,7 @@ mod express;
 mod original;
 pub(crate) mod problem;
 mod refund;
-mod request;
+pub(crate) mod request;
 mod rlaas;
 pub(crate) mod route;
 mod subject;

@@ -21,39 +21,59 @@ pub(super) fn below(path: &str) -> Option<&str> {
 /// (nginx), or by asking with the request itself, at its own path below ours (Envoy).
 ///
 /// Most pass on whatever else the client has sent. So a client may send the fields of another
-/// proxy's way beside those of its own proxy: where two ways contradict each other, nobody can tell
-/// which is the proxy's, and the request is refused.
+/// proxy's way beside those of its own proxy: where two ways differ in anything, nobody can tell
+/// which is the proxy's, and the request is refused. A way that leaves something out differs from
+/// one that says it: otherwise a client could take away the method that a policy asks for.
 pub(super) fn original(head: &Parts, client: Option<IpAddr>) -> Result<HttpRequest<'_>, Refusal> {
     let headers = &head.headers;
     if below(head.uri.path()).is_some_and(|path| !path.is_empty()) {
         return Ok(itself(head, client));
     }
-    let at = |name| Ok(one(headers, name)?.map(Url::read));
-    let forwarded = at("x-forwarded-uri")?;
-    let (uri, url) = (at("x-original-uri")?, at("x-original-url")?);
-    let mut targets = [forwarded, uri, url].into_iter().flatten().map(|said| said.target);
-    let first = targets.next();
-    if targets.any(|target| Some(target) != first) {
-        return Err(contradiction("X-Forwarded-Uri, X-Original-URI and X-Original-URL"));
+    let ways = [
+        forwarded(headers)?,
+        originally(headers, "x-original-uri")?,
+        originally(headers, "x-original-url")?,
+    ];
+    let mut ways = ways.into_iter().flatten();
+    // Of whoever asks without any of them nothing is known but the address and the fields.
+    let said = ways.next().unwrap_or_default();
+    if ways.any(|other| other != said) {
+        return Err(contradiction(
+            "X-Forwarded-Uri, X-Original-URI and X-Original-URL, with the methods, hosts and \
+             schemes that go with them,",
+        ));
     }
-    let nothing =
-        HttpRequest { method: None, scheme: None, host: None, target: first, client, headers };
-    Ok(match (forwarded, url.or(uri)) {
-        (Some(said), _) => HttpRequest {
-            method: one(headers, "x-forwarded-method")?,
-            scheme: one(headers, "x-forwarded-proto")?.or(said.scheme),
-            host: one(headers, "x-forwarded-host")?.or(said.host),
-            ..nothing
-        },
-        (None, Some(said)) => HttpRequest {
-            method: one(headers, "x-original-method")?,
-            scheme: said.scheme,
-            host: said.host.or_else(|| headers.get(HOST).map(HeaderValue::as_bytes)),
-            ..nothing
-        },
-        // Of whoever asks nothing is known but the address and the fields.
-        (None, None) => nothing,
-    })
+    let Said { method, scheme, host, target } = said;
+    Ok(HttpRequest { method, scheme, host, target, client, headers })
+}
+
+/// All that one way says about a request.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Said<'h> {
+    method: Option<&'h [u8]>,
+    scheme: Option<&'h [u8]>,
+    host: Option<&'h [u8]>,
+    target: Option<&'h [u8]>,
+}
+
+fn forwarded(headers: &HeaderMap) -> Result<Option<Said<'_>>, Refusal> {
+    let Some(url) = one(headers, "x-forwarded-uri")?.map(Url::read) else { return Ok(None) };
+    Ok(Some(Said {
+        method: one(headers, "x-forwarded-method")?,
+        scheme: one(headers, "x-forwarded-proto")?.or(url.scheme),
+        host: one(headers, "x-forwarded-host")?.or(url.host),
+        target: Some(url.target),
+    }))
+}
+
+fn originally<'h>(headers: &'h HeaderMap, name: &'static str) -> Result<Option<Said<'h>>, Refusal> {
+    let Some(url) = one(headers, name)?.map(Url::read) else { return Ok(None) };
+    Ok(Some(Said {
+        method: one(headers, "x-original-method")?,
+        scheme: url.scheme,
+        host: url.host.or_else(|| headers.get(HOST).map(HeaderValue::as_bytes)),
+        target: Some(url.target),
+    }))
 }
 
 /// The request that we got is the request that is asked about, but for the path.
@@ -158,8 +178,42 @@ mod tests {
         // The method goes with the path, or it is nobody's.
         let spoofed = [("x-original-uri", "/a"), ("x-forwarded-method", "GET")];
         assert_eq!(seen("/v1/authz", &spoofed), expected(["", "", "/a"]));
+    }
+
+    #[test]
+    fn two_ways_may_say_the_same() {
         let agreed = [("x-original-uri", "/a"), ("x-forwarded-uri", "/a")];
         assert_eq!(seen("/v1/authz", &agreed), expected(["", "", "/a"]));
+        let agreed = [
+            ("x-original-method", "POST"),
+            ("x-original-url", "https://x/a"),
+            ("x-forwarded-method", "POST"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "x"),
+            ("x-forwarded-uri", "/a"),
+        ];
+        assert_eq!(seen("/v1/authz", &agreed), expected(["POST", "x", "/a"]));
+    }
+
+    #[test]
+    fn whoever_adds_another_way_takes_nothing_away() {
+        // What nginx says in our example, and what a client adds with the same target.
+        let nginx = [("host", "x"), ("x-original-method", "POST"), ("x-original-uri", "/a")];
+        for added in [
+            &[("x-forwarded-uri", "/a")][..],
+            &[("x-forwarded-uri", "/a"), ("x-forwarded-method", "GET"), ("x-forwarded-host", "x")],
+            &[("x-forwarded-uri", "/a"), ("x-forwarded-method", "POST")],
+            &[
+                ("x-forwarded-uri", "/a"),
+                ("x-forwarded-method", "POST"),
+                ("x-forwarded-host", "x"),
+                ("x-forwarded-proto", "http"),
+            ],
+            &[("x-original-url", "https://y/a")],
+            &[("x-original-url", "https://x/a")],
+        ] {
+            is_refused(&[&nginx, added].concat());
+        }
     }
 
     #[test]
@@ -170,10 +224,14 @@ mod tests {
             [("x-original-uri", "/a"), ("x-original-url", "https://x/b")],
             [("x-forwarded-uri", "/a"), ("x-forwarded-uri", "/b")],
         ] {
-            let head = head("/v1/authz", &fields);
-            let refusal = original(&head, None).unwrap_err().to_string();
-            assert!(refusal.contains("contradict themselves"), "{fields:?}: {refusal}");
+            is_refused(&fields);
         }
+    }
+
+    fn is_refused(fields: &[(&'static str, &str)]) {
+        let head = head("/v1/authz", fields);
+        let refusal = original(&head, None).unwrap_err().to_string();
+        assert!(refusal.contains("contradict themselves"), "{fields:?}: {refusal}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! From a body to a valid question, or to a refusal that says why not.
 
+use serde::Deserialize;
+use serde::de::Error;
 use serde_json::value::RawValue;
 use tidegate::{Cost, Owed, Plan};
 use tidegate_wire::{BatchRequest, CheckRequest, RefundRequest};
@@ -18,7 +20,7 @@ pub(super) struct Question<'a> {
 impl<'a> Question<'a> {
     pub(super) fn check(body: &'a [u8]) -> Result<Self, Refusal> {
         let request: CheckRequest<'a> =
-            serde_json::from_slice(body).map_err(|error| diagnose(body, "cost", &error))?;
+            object(body).map_err(|error| diagnose(body, "cost", &error))?;
         let units = units("cost", request.cost)?;
         let subject = Subject::new(request.policy, request.key, request.attributes)?;
         Ok(Self { subject, units })
@@ -26,7 +28,7 @@ impl<'a> Question<'a> {
 
     pub(super) fn refund(body: &'a [u8]) -> Result<Self, Refusal> {
         let request: RefundRequest<'a> =
-            serde_json::from_slice(body).map_err(|error| diagnose(body, "amount", &error))?;
+            object(body).map_err(|error| diagnose(body, "amount", &error))?;
         let units = units("amount", request.amount)?;
         let subject = Subject::new(request.policy, request.key, request.attributes)?;
         Ok(Self { subject, units })
@@ -37,10 +39,18 @@ impl<'a> Question<'a> {
     }
 }
 
+/// Reads an object. What is derived for a struct would also take a list of its members' values, in an
+/// order that nobody was told.
+pub(crate) fn object<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, serde_json::Error> {
+    if body.trim_ascii_start().starts_with(b"[") {
+        return Err(serde_json::Error::custom("a list"));
+    }
+    serde_json::from_slice(body)
+}
+
 /// The checks of a batch, unread.
 pub(super) fn checks(body: &[u8]) -> Result<Vec<&RawValue>, Refusal> {
-    let batch: BatchRequest<'_> =
-        serde_json::from_slice(body).map_err(|error| diagnose_batch(body, &error))?;
+    let batch: BatchRequest<'_> = object(body).map_err(|error| diagnose_batch(body, &error))?;
     match batch.checks.len() {
         0..=BatchRequest::MAX => Ok(batch.checks),
         length => {
@@ -69,6 +79,19 @@ mod tests {
         let refund = Question::refund(br#"{"policy": "p", "key": "k", "amount": 3}"#).unwrap();
         assert_eq!(refund.units.get(), 3);
         assert!(Question::refund(br#"{"policy": "p", "key": "k", "cost": 3}"#).is_err());
+    }
+
+    #[test]
+    fn a_list_of_values_is_no_question() {
+        let lists = [r#"["p", "k", null, 1]"#, " \n\t[\"p\", \"k\", null, 1]", "[]", "[[]]"];
+        for list in lists {
+            let list = list.as_bytes();
+            for refusal in [Question::check(list).unwrap_err(), Question::refund(list).unwrap_err()]
+            {
+                assert!(refusal.to_string().starts_with("the body is ["), "{refusal}");
+            }
+            assert!(checks(list).unwrap_err().to_string().starts_with("the body is ["));
+        }
     }
 
     #[test]

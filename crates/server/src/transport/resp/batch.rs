@@ -19,6 +19,8 @@ use crate::App;
 pub(super) enum Flow {
     Stay,
     Leave,
+    /// Some of the answers could not be written: nothing more may be.
+    Lost,
 }
 
 /// Answers all complete commands of `input`, and returns how many bytes they were.
@@ -84,10 +86,12 @@ where
         }
         // A client that sends a lot and reads little waits here, and we hold no more for it.
         if line.is_full() && !line.flush().await {
-            break Flow::Leave;
+            break Flow::Lost;
         }
     };
-    finish(&mut under_way, line.replies()).await;
+    if flow != Flow::Lost {
+        finish(&mut under_way, line.replies()).await;
+    }
     door.app.redis_clients().count(commands);
     (decoder.taken(), flow)
 }

@@ -29,7 +29,7 @@ where
         }
         let (taken, flow) = batch::answer(&door, &mut session, &mut line, inbox.bytes()).await;
         inbox.take(taken);
-        if !line.flush().await {
+        if flow == Flow::Lost || !line.flush().await {
             return;
         }
         if flow == Flow::Leave || line.is_closing() && inbox.is_empty() {

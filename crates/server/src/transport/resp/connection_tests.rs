@@ -3,10 +3,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidegate::MemoryStore;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tidegate::{Charge, LocalStore, MemoryStore, StoreError, Verdicts};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter, DuplexStream, ReadBuf, duplex};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::{App, Config};
@@ -141,4 +141,65 @@ async fn answers_that_grow_large_are_written_on_the_way() {
     assert!(output.len() > 400_000, "{}", output.len());
     // None of them is much larger than what may wait.
     assert!(count >= output.len() / (80 << 10), "{count}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stream_holds_back_is_sent() {
+    let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
+    let door = Arc::new(Door::new(app, Config::default()));
+    let ((mut client, server), (_open, closing)) = (duplex(1 << 20), watch::channel(false));
+    tokio::spawn(serve(BufWriter::with_capacity(1 << 20, server), door, closing));
+    client.write_all(b"PING\r\n").await.unwrap();
+    let mut answer = [0; 7];
+    timeout(Duration::from_secs(1), client.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(&answer, PONG);
+}
+
+/// A store whose decisions are under way together.
+struct Remote(MemoryStore);
+
+impl Store for Remote {
+    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
+        Ok(self.0.settle_now(charges, out))
+    }
+
+    async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.0.refund(charge).await
+    }
+
+    async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.0.reset(charge).await
+    }
+
+    fn shared_secret(&self) -> Option<[u8; 16]> {
+        Some([7; 16])
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_follows_an_answer_that_was_cut() {
+    const ROOM: usize = 1_000;
+    let app = Arc::new(App::demo(Remote(MemoryStore::new())).unwrap());
+    let door = Arc::new(Door::new(app, Config::default()));
+    let ((client, server), (_open, closing)) = (duplex(ROOM), watch::channel(false));
+    let serving = tokio::spawn(serve(server, door, closing));
+    let (mut reader, mut writer) = tokio::io::split(client);
+    // More answers than are held for a client, and decisions under way behind them.
+    let sent = tokio::spawn(async move {
+        for key in 0..10_000 {
+            let command = format!("CL.THROTTLE {key} {key} 1 60\r\n");
+            if writer.write_all(command.as_bytes()).await.is_err() {
+                break;
+            }
+        }
+    });
+    // It reads when it is too late: exactly what had left by then, and the end.
+    serving.await.unwrap();
+    let mut taken = Vec::new();
+    reader.read_to_end(&mut taken).await.unwrap();
+    sent.await.unwrap();
+    let answers =
+        (0..100).map(|key| format!("*5\r\n:0\r\n:{}\r\n:{key}\r\n:-1\r\n:60\r\n", key + 1));
+    let answers: String = answers.collect();
+    assert_eq!(String::from_utf8(taken).unwrap(), answers[..ROOM]);
 }

@@ -1,78 +1,54 @@
 //! Commands that people type, into netcat or telnet: a line instead of a list.
 
+use memchr::memchr2;
+
 use super::decode::{Command, Malformed, Words};
 
-/// The command in a line. Quotes hold together what contains spaces; a backslash is an escape only
-/// inside them.
+/// The command in a line, as Redis reads it (`sdssplitargs`). Quotes hold together what contains
+/// spaces, and may open within a word; a backslash is an escape only inside them.
 pub(super) fn read(line: &[u8]) -> Result<Command<'_>, Malformed> {
-    match split(line)? {
-        Some(words) => Ok(Command::Plain(words)),
-        None => unescaped(line).map(Command::Escaped),
+    match memchr2(b'"', b'\'', line) {
+        None => Ok(Command::Plain(split(line))),
+        Some(_) => unquoted(line).map(Command::Escaped),
     }
 }
 
-/// The words, if each lies in the line as it is: `None` if there is an escape.
-fn split(line: &[u8]) -> Result<Option<Words<'_>>, Malformed> {
+/// The words of a line without quotes, which lie in it as they are.
+fn split(line: &[u8]) -> Words<'_> {
     let mut words = Words::new();
-    let mut rest = line.trim_ascii_start();
-    while let Some(first) = rest.first() {
-        let (word, after) = match first {
-            b'"' | b'\'' => {
-                let text = rest.get(1..).unwrap_or_default();
-                let Some(found) = quoted(*first, text)? else { return Ok(None) };
-                found
-            }
-            _ => {
-                let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
-                rest.split_at(end)
-            }
-        };
+    let mut rest = past_spaces(line);
+    while !rest.is_empty() {
+        let (word, after) = rest.split_at(length(rest));
         words.push(word);
-        rest = after.trim_ascii_start();
+        rest = past_spaces(after);
     }
-    Ok(Some(words))
+    words
 }
 
-/// What lies before the closing quote, and what comes after it; `None` if there is an escape.
-fn quoted(quote: u8, text: &[u8]) -> Result<Option<Parts<'_>>, Malformed> {
-    let end = text.iter().position(|byte| *byte == quote).ok_or(Malformed::Quotes)?;
-    let (word, after) = (text.get(..end), text.get(end + 1..));
-    let (word, after) = (word.unwrap_or_default(), after.unwrap_or_default());
-    if word.contains(&b'\\') {
-        return Ok(None);
-    }
-    match after.first() {
-        Some(byte) if !byte.is_ascii_whitespace() => Err(Malformed::Quotes),
-        _ => Ok(Some((word, after))),
-    }
-}
-
-type Parts<'a> = (&'a [u8], &'a [u8]);
-
-/// The same with escapes, as Redis reads them: `\\xff`, `\\n`, `\\r`, `\\t`, `\\b`, `\\a` and any other
-/// character as it is in double quotes; in single quotes only `\\'`.
 #[cold]
-fn unescaped(line: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
+fn unquoted(line: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
     let mut words = Vec::new();
-    let mut rest = line.trim_ascii_start();
-    while let Some(first) = rest.first() {
-        let (word, after) = match first {
-            b'"' | b'\'' => unquoted(*first, rest.get(1..).unwrap_or_default())?,
-            _ => {
-                let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
-                let (word, after) = rest.split_at(end);
-                (word.to_vec(), after)
-            }
+    let mut rest = past_spaces(line);
+    while !rest.is_empty() {
+        let quote = memchr2(b'"', b'\'', rest).unwrap_or(rest.len());
+        let (plain, after) = rest.split_at(length(rest).min(quote));
+        let mut word = plain.to_vec();
+        rest = match after {
+            // A closing quote is the end of a word.
+            [quote @ (b'"' | b'\''), text @ ..] => add_quoted(*quote, text, &mut word)?,
+            _ => after,
         };
         words.push(word);
-        rest = after.trim_ascii_start();
+        rest = past_spaces(rest);
     }
     Ok(words)
 }
 
-/// What stands for the text before the closing quote, and what comes after it.
-fn unquoted(quote: u8, text: &[u8]) -> Result<(Vec<u8>, &[u8]), Malformed> {
-    let (mut word, mut rest) = (Vec::new(), text);
+/// Adds what stands for the text before the closing quote, and returns what comes after it. Escapes
+/// are Redis's: `\\xff`, `\\n`, `\\r`, `\\t`, `\\b`, `\\a` and any other character as it is in double
+/// quotes; in single quotes only `\\'`.
+fn add_quoted<'t>(quote: u8, text: &'t [u8], word: &mut Vec<u8>) -> Result<&'t [u8], Malformed> {
+    let mut rest = text;
     loop {
         rest = match rest {
             [] => return Err(Malformed::Quotes),
@@ -88,8 +64,8 @@ fn unquoted(quote: u8, text: &[u8]) -> Result<(Vec<u8>, &[u8]), Malformed> {
             }
             [byte, after @ ..] if *byte == quote => {
                 return match after.first() {
-                    Some(next) if !next.is_ascii_whitespace() => Err(Malformed::Quotes),
-                    _ => Ok((word, after)),
+                    Some(next) if !is_space(*next) => Err(Malformed::Quotes),
+                    _ => Ok(after),
                 };
             }
             [byte, after @ ..] => {
@@ -98,6 +74,23 @@ fn unquoted(quote: u8, text: &[u8]) -> Result<(Vec<u8>, &[u8]), Malformed> {
             }
         };
     }
+}
+
+fn past_spaces(text: &[u8]) -> &[u8] {
+    let start = text.iter().position(|byte| !is_space(*byte)).unwrap_or(text.len());
+    text.get(start..).unwrap_or_default()
+}
+
+/// As in C.
+const fn is_space(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == b'\x0b'
+}
+
+/// How long a word is that begins here. A vertical tab or a form feed does not end it, although
+/// neither begins one.
+fn length(text: &[u8]) -> usize {
+    let ends = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    text.iter().position(ends).unwrap_or(text.len())
 }
 
 fn digit(byte: u8) -> u8 {
@@ -128,7 +121,8 @@ mod tests {
     fn words_are_apart_by_any_space() {
         assert_eq!(words("  PING \t hello\r"), ["PING", "hello"]);
         assert_eq!(words(" \t\r"), [""; 0]);
-        assert_eq!(words(r"a\b it's"), [r"a\b", "it's"]);
+        assert_eq!(words(r"a\b"), [r"a\b"]);
+        assert_eq!(words("\x0b\x0cPING \x0ba\x0bb\x0cc \x0b"), ["PING", "a\x0bb\x0cc"]);
     }
 
     #[test]
@@ -140,8 +134,14 @@ mod tests {
     }
 
     #[test]
+    fn quotes_open_within_a_word_and_end_it() {
+        assert_eq!(words(r#"a key="al ice" ax4"" x'y z'"#), ["a", "key=al ice", "ax4", "xy z"]);
+        assert_eq!(words("\"a\"\x0b'b'"), ["a", "b"]);
+    }
+
+    #[test]
     fn quotes_that_make_no_sense_are_refused() {
-        let whole = [r#"ECHO "x"#, r#"ECHO "x"y"#, "ECHO '"];
+        let whole = [r#"ECHO "x"#, r#"ECHO "x"y"#, "ECHO '", "ECHO it's", r#"ECHO "a"'b'"#];
         let escaped = [r#"ECHO "x\"#, r#"ECHO "x\""#, r#"ECHO "\n"y"#, r"ECHO 'it\'"];
         for line in whole.iter().chain(&escaped) {
             assert_eq!(read(line.as_bytes()).err(), Some(Malformed::Quotes), "{line}");

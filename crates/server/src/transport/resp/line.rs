@@ -162,13 +162,18 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
         self.replies.bytes().len() >= MOST_WAITING
     }
 
-    /// Writes all answers at once. Returns whether that worked: a client that does not read is
-    /// dropped.
+    /// Writes all answers at once. Returns whether that worked: if not, part of an answer may have
+    /// left, so nothing may follow it, and the client is dropped.
     pub(super) async fn flush(&mut self) -> bool {
         if self.replies.bytes().is_empty() {
             return true;
         }
-        let mut write = pin!(self.io.write_all(self.replies.bytes()));
+        let (io, bytes) = (&mut self.io, self.replies.bytes());
+        let mut write = pin!(async {
+            io.write_all(bytes).await?;
+            // TLS keeps what the socket has no room for, and sends it only when it is told to.
+            io.flush().await
+        });
         // Most clients have room for it, and then there is no need to look at the clock.
         let written = match poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx))).await {
             Poll::Ready(written) => Ok(written),

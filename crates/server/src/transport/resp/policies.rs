@@ -1,11 +1,12 @@
 //! `RL.CHECK`, `RL.PEEK`, `RL.REFUND` and `RL.RESET`: what the policies say.
 //!
-//! A policy whose key is one attribute is asked by the attribute's value, `RL.CHECK demo alice`, or
-//! with its name, `RL.CHECK demo key=alice`; a number after that is the cost. Every other policy is
-//! asked by names and values, `RL.CHECK login ip=203.0.113.9 user=alice COST 2`. Both may be
-//! followed by more names and values, for tiers.
+//! A policy whose key is one attribute is asked by the attribute's value, `RL.CHECK demo alice`; a
+//! number after that is the cost. Nothing in that word is a name: callers who may call themselves
+//! `key=bob` would pay with bob's quota. Several words are names and values, for every policy:
+//! `RL.CHECK login ip=203.0.113.9 user=alice COST 2`, or with more of them, for tiers,
+//! `RL.CHECK demo key=alice plan=pro`.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tidegate::config::PlannedPolicy;
 use tidegate::{Cost, Decision, MAX_COUNT, Owed, Plan, Span};
 use tidegate_http::Answer;
@@ -53,33 +54,36 @@ impl<'a> Asked<'a> {
         words: &[&'a [u8]],
         called: Option<&str>,
     ) -> Result<Option<Self>, String> {
-        let (mut asked, mut words) = (Self::default(), words);
         let mut key = policy.key();
-        if let (Some(attribute), None) = (key.next(), key.next()) {
-            let [word, rest @ ..] = words else { return Ok(None) };
-            let value = named(attribute, word).unwrap_or(word);
+        if let (Some(attribute), None, Some((value, number))) =
+            (key.next(), key.next(), alone(words))
+        {
             bounded("key", value)?;
-            asked.attributes.push((attribute, value));
-            words = rest;
-            if let [number, rest @ ..] = words
-                && !number.contains(&b'=')
-                && !number.eq_ignore_ascii_case(COST)
-            {
-                let Some(called) = called else { return Ok(None) };
-                asked.cost = Some(cost(called, number)?);
-                words = rest;
-            }
+            let attributes = smallvec![(attribute, value)];
+            return match (number, called) {
+                (None, _) => Ok(Some(Self { attributes, cost: None })),
+                (Some(number), Some(called)) => {
+                    Ok(Some(Self { attributes, cost: Some(cost(called, number)?) }))
+                }
+                (Some(_), None) => Ok(None),
+            };
         }
+        Self::named(words)
+    }
+
+    /// Names and values, with the cost anywhere among them.
+    fn named(mut words: &[&'a [u8]]) -> Result<Option<Self>, String> {
+        let mut asked = Self::default();
         while let [word, rest @ ..] = words {
-            if word.eq_ignore_ascii_case(COST) {
+            words = if word.eq_ignore_ascii_case(COST) {
                 let ([number, rest @ ..], None) = (rest, asked.cost) else { return Ok(None) };
                 asked.cost = Some(cost("cost", number)?);
-                words = rest;
+                rest
             } else {
                 let Some((name, value)) = attribute(word) else { return Ok(None) };
                 asked.add(name, value)?;
-                words = rest;
-            }
+                rest
+            };
         }
         Ok(Some(asked))
     }
@@ -100,9 +104,15 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The value of a word that names this very attribute. Any other word may be a plain value.
-fn named<'a>(name: &str, word: &'a [u8]) -> Option<&'a [u8]> {
-    word.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
+/// A key that stands alone, whatever it looks like, and the number after it.
+fn alone<'a, 'w>(words: &'w [&'a [u8]]) -> Option<(&'a [u8], Option<&'w [u8]>)> {
+    let is_cost = |word: &[u8]| word.eq_ignore_ascii_case(COST);
+    match words {
+        [key] => Some((key, None)),
+        [key, number] if !number.contains(&b'=') && !is_cost(number) => Some((key, Some(number))),
+        [key, word, number] if is_cost(word) => Some((key, Some(number))),
+        _ => None,
+    }
 }
 
 fn attribute(word: &[u8]) -> Option<(&str, &[u8])> {
@@ -141,20 +151,22 @@ fn unknown(words: &[&[u8]], plan: &Plan) -> String {
 fn expected(spec: &Spec, policy: &PlannedPolicy) -> String {
     let (name, key): (_, Vec<_>) = (policy.name(), policy.key().collect());
     let by = if key.is_empty() { "nothing".to_owned() } else { key.join(" and ") };
-    let mut usage = format!("{} {name}", spec.name);
-    match (&key[..], spec.verb) {
-        ([_], Verb::Check) => usage += " key [cost]",
-        ([_], Verb::Refund) => usage += " key amount",
-        ([_], _) => usage += " key",
-        (parts, verb) => {
-            parts.iter().for_each(|part| usage += &format!(" {part}=..."));
-            usage += match verb {
-                Verb::Check => " [COST n]",
-                Verb::Refund => " COST n",
-                _ => "",
-            };
-        }
+    let ask = format!("{} {name}", spec.name);
+    let mut usage = match (&key[..], spec.verb) {
+        ([_], Verb::Check) => format!("{ask} key [cost], or {ask}"),
+        ([_], Verb::Refund) => format!("{ask} key amount, or {ask}"),
+        ([_], _) => format!("{ask} key, or {ask}"),
+        _ => ask,
+    };
+    key.iter().for_each(|part| usage += &format!(" {part}=..."));
+    if key.len() == 1 {
+        usage += " name=value ...";
     }
+    usage += match spec.verb {
+        Verb::Check => " [COST n]",
+        Verb::Refund => " COST n",
+        _ => "",
+    };
     format!("policy {name:?} tells callers apart by {by}: expected {usage}")
 }
 

@@ -53,8 +53,8 @@ fn several_attributes_have_names() {
     assert_eq!(charge("RL.CHECK all"), (9, 1));
     assert_eq!(charge("RL.CHECK all COST 4"), (9, 4));
     assert_eq!(charge("RL.CHECK plans alice"), (1, 1));
-    assert_eq!(charge("RL.CHECK plans alice plan=pro"), (100, 1));
-    assert_eq!(charge("RL.CHECK plans alice 7 plan=pro"), (100, 7));
+    assert_eq!(charge("RL.CHECK plans user=alice plan=pro"), (100, 1));
+    assert_eq!(charge("RL.CHECK plans plan=pro COST 7 user=alice"), (100, 7));
 }
 
 #[test]
@@ -66,18 +66,40 @@ fn the_order_of_names_is_nothing_to_a_counter() {
 }
 
 #[test]
-fn one_attribute_may_have_its_name() {
+fn a_key_that_stands_alone_is_taken_as_it_is() {
     let counter = |command: &str| with(command, |owed| owed.unwrap().charges()[0].counter());
     let alice = counter("RL.CHECK demo alice");
-    assert_eq!(counter("RL.CHECK demo key=alice"), alice);
-    assert_eq!(counter("RL.PEEK demo key=alice"), alice);
+    let impostor = counter("RL.CHECK demo key=alice");
+    assert_ne!(impostor, alice);
+    for command in [
+        "RL.CHECK demo key=alice 3",
+        "RL.CHECK demo key=alice COST 3",
+        "RL.PEEK demo key=alice",
+        "RL.RESET demo key=alice",
+        "RL.REFUND demo key=alice 2",
+        "RL.REFUND demo key=alice cost 2",
+        "RL.CHECK demo key=key=alice plan=pro",
+    ] {
+        assert_eq!(counter(command), impostor, "{command}");
+    }
     assert_eq!(charge("RL.CHECK demo key=alice 3"), (10, 3));
-    assert_eq!(charge("RL.CHECK plans user=alice 7 plan=pro"), (100, 7));
-    // Another name is not a name here: keys may look like anything.
-    assert_ne!(counter("RL.CHECK demo user=alice"), alice);
-    assert_ne!(counter("RL.CHECK demo KEY=alice"), alice);
-    assert_ne!(counter("RL.CHECK demo key=key=alice"), alice);
-    assert_ne!(counter("RL.CHECK demo keys=alice"), alice);
+    // So is one that looks like the beginning of a cost.
+    let cost = counter("RL.CHECK demo COST");
+    assert_eq!(counter("RL.CHECK demo COST 3"), cost);
+    assert_eq!(charge("RL.CHECK demo COST 3"), (10, 3));
+    assert_eq!(counter("RL.CHECK demo COST COST 3"), cost);
+}
+
+#[test]
+fn with_others_beside_it_the_attribute_has_its_name() {
+    let counter = |command: &str| with(command, |owed| owed.unwrap().charges()[0].counter());
+    let alice = counter("RL.CHECK demo alice");
+    assert_eq!(counter("RL.CHECK demo key=alice plan=pro"), alice);
+    assert_eq!(counter("RL.CHECK demo plan=pro key=alice COST 2"), alice);
+    assert_eq!(counter("RL.RESET demo key=alice plan=pro"), alice);
+    for command in ["RL.CHECK demo alice plan=pro", "RL.CHECK demo KEY=alice plan=pro"] {
+        assert!(refusal(command).contains("expected RL.CHECK demo"), "{command}");
+    }
 }
 
 #[test]
@@ -86,7 +108,7 @@ fn a_refusal_says_how_to_ask() {
         ("RL.CHECK x k", r#"unknown policy "x"; there are: demo, login, all, plans, free, tokens"#),
         (
             "RL.CHECK demo",
-            r#"policy "demo" tells callers apart by key: expected RL.CHECK demo key [cost]"#,
+            r#"policy "demo" tells callers apart by key: expected RL.CHECK demo key [cost], or RL.CHECK demo key=... name=value ... [COST n]"#,
         ),
         (
             "RL.CHECK login alice",
@@ -102,15 +124,15 @@ fn a_refusal_says_how_to_ask() {
         ),
         (
             "RL.REFUND demo alice",
-            r#"policy "demo" tells callers apart by key: expected RL.REFUND demo key amount"#,
+            r#"policy "demo" tells callers apart by key: expected RL.REFUND demo key amount, or RL.REFUND demo key=... name=value ... COST n"#,
         ),
         (
             "RL.RESET demo alice 1",
-            r#"policy "demo" tells callers apart by key: expected RL.RESET demo key"#,
+            r#"policy "demo" tells callers apart by key: expected RL.RESET demo key, or RL.RESET demo key=... name=value ..."#,
         ),
         (
             "RL.RESET demo alice bob",
-            r#"policy "demo" tells callers apart by key: expected RL.RESET demo key"#,
+            r#"policy "demo" tells callers apart by key: expected RL.RESET demo key, or RL.RESET demo key=... name=value ..."#,
         ),
         (
             "RL.CHECK demo alice -1",
@@ -124,7 +146,10 @@ fn a_refusal_says_how_to_ask() {
             "RL.CHECK login ip=1.1.1.1 user=alice user=bob",
             r#"attribute "user" is there twice: expected one value"#,
         ),
-        ("RL.CHECK plans alice user=bob", r#"attribute "user" is there twice: expected one value"#),
+        (
+            "RL.CHECK plans user=alice user=bob",
+            r#"attribute "user" is there twice: expected one value"#,
+        ),
     ] {
         assert_eq!(refusal(command), text);
     }
@@ -143,9 +168,9 @@ fn a_refusal_says_how_to_ask() {
 #[test]
 fn a_cost_that_an_attribute_gives_is_a_number() {
     assert_eq!(charge("RL.CHECK tokens alice"), (9, 2));
-    assert_eq!(charge("RL.CHECK tokens alice tokens=3"), (9, 3));
+    assert_eq!(charge("RL.CHECK tokens user=alice tokens=3"), (9, 3));
     assert_eq!(
-        refusal("RL.CHECK tokens alice tokens=many"),
+        refusal("RL.CHECK tokens user=alice tokens=many"),
         r#"tokens is "many": expected a whole number from 0 to 1000000000000000"#
     );
 }
