@@ -54,12 +54,13 @@ impl<'a> Told<'a> {
     }
 }
 
-/// The window that what remains is for. Of a sliding window, that is the current one; it is full again
-/// only a window later, when nothing of the current one counts any more.
+/// The time that what remains is for. A sliding window is full again up to two windows from now; but
+/// it moves along, so that what remains is for one. Whoever waits until its current part ends would
+/// come too early: what that has counted, counts on.
 fn effective_window(said: Said<'_>) -> Span {
     let (reset, window) = (said.verdict.reset_after, said.rule.limit.quota().window());
     match said.rule.limit {
-        Limit::SlidingWindow(_) if reset > window => reset.minus(window),
+        Limit::SlidingWindow(_) => reset.min(window),
         _ => reset,
     }
 }
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sliding_window_is_told_to_its_end() {
+    fn what_remains_of_a_sliding_window_is_for_one_window() {
         let clock = ManualClock::at(Timestamp::from_secs(6_000));
         let store = MemoryStore::builder().clock(clock.clone()).build();
         let state = |cost| {
@@ -200,10 +201,10 @@ mod tests {
         let told = |state: &str| Some(HeaderValue::from_str(state).unwrap());
         assert_eq!(state(1), [told(r#""p";r=1;t=60"#), None]);
         clock.advance(Span::from_millis(12_500));
-        assert_eq!(state(1), [told(r#""p";r=0;t=48"#), None]);
+        assert_eq!(state(1), [told(r#""p";r=0;t=60"#), None]);
         // Denied, and until it passes; nothing may be left when the window ends.
         assert_eq!(state(1), [told(r#""p";r=0;t=78"#), told("78")]);
-        // Only the window before counts, and it does until this one ends.
+        // Only what came before this window counts, and it does until this one ends.
         clock.advance(Span::from_millis(67_500));
         assert_eq!(state(0), [told(r#""p";r=0;t=40"#), None]);
     }
