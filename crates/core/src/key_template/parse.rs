@@ -69,6 +69,7 @@ impl<'a> Parser<'a> {
         };
         let Some(placeholder) = named(name) else { return Err(self.unknown(name)) };
         self.refuse_second(placeholder)?;
+        self.refuse_glued()?;
         self.parts.push(TemplatePart::Placeholder(placeholder));
         self.at += name.len() + 2;
         Ok(())
@@ -84,6 +85,19 @@ impl<'a> Parser<'a> {
             true => Err(self.refuse(TOO_MANY)),
             false => Ok(()),
         }
+    }
+
+    /// What two placeholders become must be told apart: caller 1 in window 23 is not caller 12 in
+    /// window 3.
+    fn refuse_glued(&self) -> Result<(), KeyTemplateError> {
+        let is_glued = match self.parts.as_slice() {
+            [.., TemplatePart::Placeholder(_)] => true,
+            [.., TemplatePart::Placeholder(_), TemplatePart::Text(between)] => {
+                between.bytes().all(|byte| byte.is_ascii_digit())
+            }
+            _ => false,
+        };
+        if is_glued { Err(self.refuse(GLUED)) } else { Ok(()) }
     }
 
     fn text(&mut self, text: &str, length: usize) {
@@ -125,4 +139,6 @@ const NEVER_CLOSED: &str =
 const NEVER_OPENED: &str =
     "a brace that was never opened: expected {entity} and the like, or }} for the brace";
 const TOO_MANY: &str = "a placeholder too many: expected each once, and one of a window";
+const GLUED: &str = "a placeholder right behind another: expected a text between them that is not a \
+                     number, or two callers could share a key";
 const NO_ENTITY: &str = "a template without {entity}: all callers would share one key";

@@ -13,7 +13,7 @@ fn limit(kind: AlgorithmKind, quota: &str) -> Limit {
 #[test]
 fn every_placeholder_has_a_name_of_its_own() {
     for placeholder in Placeholder::ALL {
-        let entity = if *placeholder == Placeholder::Entity { "" } else { "{entity}" };
+        let entity = if *placeholder == Placeholder::Entity { "" } else { "{entity}:" };
         let template = template(&format!("{entity}{placeholder}"));
         assert!(template.has(*placeholder) && template.has(Placeholder::Entity));
         assert_eq!(template.window().is_some(), placeholder.name().starts_with("window"));
@@ -43,6 +43,9 @@ fn errors_tell_where_and_what_was_expected() {
         ("{entity}{entity}", Some(9), "expected each once"),
         ("{entity}{{entity}}", Some(9), "expected each once"),
         ("{entity}:{window_index}:{window_start}", Some(25), "one of a window"),
+        ("{entity}{window_index}", Some(9), "expected a text between"),
+        ("{limit}{entity}", Some(8), "expected a text between"),
+        ("{entity}10{window_index}", Some(11), "expected a text between"),
         ("{entity}\n", Some(9), "a control character"),
     ] {
         let error = template.parse::<KeyTemplate>().unwrap_err();

@@ -31,7 +31,7 @@ fn templates_become_names() {
         ("sw:{{{entity}}}:{window_start}", "sw:{alice}:7"),
         ("{{a{entity}}}{{}}{window_index}}}é", "{aalice}{}7}é"),
         ("ratelimiter:{entity}:{window_start_ms}", "ratelimiter:alice:7"),
-        ("{window_index}{entity}", "7alice"),
+        ("{window_index}:{entity}", "7:alice"),
     ] {
         assert_eq!(name(template, "alice", "login"), expected, "{template}");
         assert_eq!(format(template).to_string(), template);

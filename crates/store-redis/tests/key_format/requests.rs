@@ -112,7 +112,7 @@ fn a_name_with_a_window_is_another_than_the_same_without() {
     let both = || {
         let log = ours.charge(1);
         let windows = Charge::new(log.subject(), log.cost(), &windows).named(&user);
-        [log, windows.kept_as("x:{entity}{window_index}")]
+        [log, windows.kept_as("x:{entity}:{window_index}")]
     };
     let (passes, verdicts) = ours.try_settle(&both()).unwrap();
     assert!(passes);
