@@ -8,7 +8,7 @@ use anyhow::bail;
 use tidegate::{AlgorithmKind, Limiter, Precision, RedisConfig, RedisStore, Source};
 use tidegate_testkit::Redis;
 
-use super::Result;
+use super::{Result, warm_up};
 use crate::stopwatch::Stopwatch;
 
 /// How many ask at the same time, unless said.
@@ -32,7 +32,7 @@ pub(super) fn run(load: &Load, cpu: impl Fn() -> u64) -> anyhow::Result<Result> 
     runtime.block_on(async {
         let quota = generous(load.kind, load.keys);
         let limiter = Arc::new(limiter(load.kind, quota, load.precision, &load.url)?);
-        drive(&limiter, load.callers, load.keys, load.decisions / 4).await;
+        drive(&limiter, load.callers, load.keys, warm_up(load.keys, load.decisions)).await;
         let (before, watch) = (cpu(), Stopwatch::start());
         let outcome = drive(&limiter, load.callers, load.keys, load.decisions).await;
         let seconds = watch.nanos() / 1e9;

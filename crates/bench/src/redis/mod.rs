@@ -26,6 +26,11 @@ const LEASED: Precision = Precision::Leased { max_over_permille: 50 };
 /// The number of keys that requests are spread over.
 const KEYS: u64 = 100_000;
 
+/// How many decisions go unmeasured first: so many that nearly every key exists.
+fn warm_up(keys: u64, decisions: u64) -> u64 {
+    (3 * keys).max(decisions / 4)
+}
+
 /// Everything whose name contains `only`, once for each round.
 pub(crate) fn compare(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
     uniform(rounds, decisions, only)?;

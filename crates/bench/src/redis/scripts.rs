@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use tidegate::AlgorithmKind;
 use tidegate_testkit::Redis;
 
-use super::Result;
+use super::{Result, warm_up};
 
 /// A script and its arguments: limits that nobody reaches, whether they have one key or share many.
 fn script(kind: AlgorithmKind, keys: u64) -> anyhow::Result<(&'static str, [&'static str; 2])> {
@@ -40,7 +40,7 @@ pub(super) fn run(
     let (text, arguments) = script(kind, keys)?;
     let sha = redis.command(&["SCRIPT", "LOAD", text]).text();
     // Once unmeasured, so that keys exist.
-    benchmark(redis, &sha, arguments, keys, decisions / 4)?;
+    benchmark(redis, &sha, arguments, keys, warm_up(keys, decisions))?;
     let before = redis.cpu_micros();
     let a_second = benchmark(redis, &sha, arguments, keys, decisions)?;
     let cpu = (redis.cpu_micros() - before) as f64 / decisions as f64;
