@@ -64,6 +64,8 @@ fn uniform(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             theirs.push(scripts::run(&redis, kind, KEYS, decisions)?);
+            // Each among its own keys only.
+            redis.command(&["FLUSHALL"]);
             let (callers, precision, url) = (CALLERS, EXACT, redis.url());
             let load = Load { kind, callers, keys: KEYS, decisions, precision, url };
             ours.push(callers::run(&load, || redis.cpu_micros())?);
