@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, Limit, Span, Verdict, pays};
+use tidegate_core::{Charge, Cost, Fingerprint, Limit, Span, Verdict, pays};
 use tidegate_store::{StoreError, Verdicts};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
@@ -92,10 +92,10 @@ impl RedisStore {
     }
 
     /// In the background: a refund that fails errs on the strict side, and nobody who leaves takes it
-    /// along. It is in line before anything that is asked later.
-    fn give_back(&self, paid: Vec<Item>) {
-        let asked: Vec<Asked> =
-            paid.into_iter().filter_map(|item| self.leave(Ask::Refund(item))).collect();
+    /// along.
+    fn give_back(&self, paid: Vec<(Fingerprint, Item)>) {
+        let leave = |(beside, item)| self.leave(Ask::Refund(item), beside);
+        let asked: Vec<Asked> = paid.into_iter().filter_map(leave).collect();
         let Ok(runtime) = Handle::try_current() else { return };
         let deadline = self.deadline();
         runtime.spawn(async move {
@@ -109,18 +109,22 @@ impl RedisStore {
 /// What a request has paid so far, which goes back unless all of it is paid.
 struct Paid<'a> {
     store: &'a RedisStore,
-    items: Vec<Item>,
+    /// Each with the first counter of those it was taken together with, which say where it waits in
+    /// line.
+    items: Vec<(Fingerprint, Item)>,
 }
 
 impl Paid<'_> {
     fn add(&mut self, items: Items, verdicts: &Verdicts) {
+        let first = items.first().map_or(Fingerprint::NONE, |item| item.counter);
         let charges: SmallVec<[Charge<'_>; 4]> = items.iter().map(Item::charge).collect();
         let paid: SmallVec<[bool; 4]> =
             (0..charges.len()).map(|index| pays(&charges, verdicts, index)).collect();
         drop(charges);
         let paid = items.into_iter().zip(paid).filter(|(_, is_paid)| *is_paid);
         let goes_back = |item: &Item| !item.cost.is_peek() && !counts_denied(item);
-        self.items.extend(paid.map(|(item, _)| item).filter(goes_back));
+        let paid = paid.map(|(item, _)| item).filter(goes_back);
+        self.items.extend(paid.map(|item| (first, item)));
     }
 }
 

@@ -109,7 +109,11 @@ impl RedisStore {
         let place = self.courier.place(&ask);
         let queue = self.queue_of(&ask);
         let is_open = self.courier.is_open(place.slot);
-        let asked = if is_open { Err(unasked()) } else { Ok(queue.ask(ask)) };
+        let asked = match (is_open, patience.is_zero()) {
+            (true, _) => Err(unasked()),
+            (_, true) => Err(no_answer(patience)),
+            _ => Ok(queue.ask(ask)),
+        };
         self.answer(asked, place, queue, patience)
     }
 
@@ -146,20 +150,29 @@ impl RedisStore {
         queue: &Queue<Arc<Courier>>,
         patience: Duration,
     ) -> StoreError {
-        // It left after it was requested, so it has been under way for less than that.
-        let late = queue.overdue(patience / 2);
-        self.courier.timed_out(place, &late);
-        StoreError::new(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
+        // It left after it was requested, so it has been under way for less than that. If nothing has
+        // been under way for long, the caller is hasty, or has spent its time elsewhere: that is no
+        // fault of Redis.
+        let late = queue.overdue((patience / 2).max(LATE));
+        if !late.is_empty() {
+            self.courier.timed_out(place, &late);
+        }
+        no_answer(patience)
     }
 
-    /// Leaves a request that nobody waits for: its answer changes nothing for anyone.
-    pub(crate) fn leave(&self, ask: Ask) -> Option<Asked> {
+    /// Leaves a request that nobody waits for: its answer changes nothing for anyone. It is in line
+    /// before anything that is asked later together with `beside`.
+    pub(crate) fn leave(&self, ask: Ask, beside: Fingerprint) -> Option<Asked> {
         let is_open = self.courier.is_open(self.courier.place(&ask).slot);
-        (!is_open).then(|| self.queue_of(&ask).ask(ask))
+        (!is_open).then(|| self.queue_for(&ask, beside).ask(ask))
     }
 
     fn queue_of(&self, ask: &Ask) -> &Arc<Queue<Arc<Courier>>> {
         let counter = ask.items().first().map_or(Fingerprint::NONE, |item| item.counter);
+        self.queue_for(ask, counter)
+    }
+
+    fn queue_for(&self, ask: &Ask, counter: Fingerprint) -> &Arc<Queue<Arc<Courier>>> {
         queue(if ask.is_plain() { &self.plain_queues } else { &self.queues }, counter)
     }
 
@@ -173,6 +186,14 @@ type Queues = Vec<Arc<Queue<Arc<Courier>>>>;
 /// All requests for a key take the same route, so that they find company.
 fn queue(queues: &Queues, counter: Fingerprint) -> &Arc<Queue<Arc<Courier>>> {
     &queues[counter.low() as usize % queues.len()]
+}
+
+/// A call that has been under way for less than this is not late, however little time a caller has.
+const LATE: Duration = Duration::from_millis(5);
+
+#[cold]
+fn no_answer(patience: Duration) -> StoreError {
+    StoreError::new(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
 }
 
 #[cold]

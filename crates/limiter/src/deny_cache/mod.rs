@@ -90,6 +90,18 @@ impl<C: Clock> DenyCache<C> {
         self.refunds.note(charge);
     }
 
+    /// The same for one of the charges of a request. Its moment, as if that had been known by then; what
+    /// others give back meanwhile is not.
+    pub(crate) fn forget_since(
+        &self,
+        charge: &Charge<'_>,
+        charges: &[Charge<'_>],
+        asked: Moment,
+    ) -> Moment {
+        let stamp = asked.stamp.wrapping_add(self.refunds.note_among(charge, charges));
+        Moment { stamp, ..asked }
+    }
+
     /// Something was given back, or another limit was set, elsewhere; or there is another plan.
     pub(crate) fn forget_all(&self) {
         self.refunds.note_all();

@@ -36,14 +36,25 @@ impl Refunds {
         self.group(charge).fetch_add(1, Ordering::AcqRel);
     }
 
+    /// The same, and by how much that changes the [stamp](Self::stamp) of these charges.
+    pub(super) fn note_among(&self, charge: &Charge<'_>, charges: &[Charge<'_>]) -> u64 {
+        self.note(charge);
+        let place = group(charge);
+        charges.iter().map(|other| u64::from(group(other) == place)).sum()
+    }
+
     /// Something was given back somewhere.
     pub(super) fn note_all(&self) {
         self.of_all.fetch_add(1, Ordering::AcqRel);
     }
 
     fn group(&self, charge: &Charge<'_>) -> &AtomicU64 {
-        &self.of_group[charge.counter().low() as usize % GROUPS]
+        &self.of_group[group(charge)]
     }
+}
+
+fn group(charge: &Charge<'_>) -> usize {
+    charge.counter().low() as usize % GROUPS
 }
 
 /// When a request came, and what had been given back by then.
@@ -54,16 +65,4 @@ impl Refunds {
 pub(crate) struct Moment {
     pub(crate) at: Timestamp,
     pub(super) stamp: u64,
-}
-
-impl Moment {
-    /// Whether nothing was given back since an earlier one.
-    pub(crate) const fn is_after_no_refund(self, earlier: Self) -> bool {
-        self.stamp == earlier.stamp
-    }
-
-    /// What had been given back by now, at an earlier time.
-    pub(crate) const fn at_the_time_of(self, earlier: Self) -> Self {
-        Self { at: earlier.at, ..self }
-    }
 }

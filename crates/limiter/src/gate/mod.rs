@@ -220,7 +220,7 @@ impl<S: Store> Gate<S> {
     }
 
     /// Counters that let a request pass which another denied may have given and got back: whoever was
-    /// denied in between would be let in now. Returns when that was asked which is still true.
+    /// denied in between would be let in now. Returns the moment, as if that had been known by then.
     fn passed_by(
         &self,
         denials: &DenyCache,
@@ -231,13 +231,9 @@ impl<S: Store> Gate<S> {
         if charges.len() < 2 || !self.store.settles_in_steps() {
             return asked;
         }
-        let is_current = denials.moment(charges).is_after_no_refund(asked);
         let verdicts = charges.iter().zip(decision.verdicts());
-        for (charge, _) in verdicts.filter(|(_, verdict)| verdict.allowed) {
-            denials.forget(charge);
-        }
-        let now = denials.moment(charges);
-        if is_current { now.at_the_time_of(asked) } else { asked }
+        let passed = verdicts.filter(|(_, verdict)| verdict.allowed).map(|(charge, _)| charge);
+        passed.fold(asked, |asked, charge| denials.forget_since(charge, charges, asked))
     }
 
     /// The only place that knows what a failed store means. Each policy has its own answer; one

@@ -181,7 +181,9 @@ impl<S: Store> PlanLimiter<S> {
         }
     }
 
+    /// A block that came too late for the deadline would be told and not be there.
     async fn set(&self, owed: &Owed<'_>, block: &Blocking<'_>, steps: &mut Steps) {
+        steps.renew();
         let charge = [block.charge(Cost::ONE)];
         let _ = self.step(steps, owed, &charge, |_| block.mode).await;
     }

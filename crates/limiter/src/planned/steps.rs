@@ -20,6 +20,12 @@ impl Steps {
         Self { watch: Stopwatch::start(), is_store_away: false }
     }
 
+    /// For what must not be lost, even if the decision takes longer by it: as much time as there was
+    /// in the beginning.
+    pub(super) fn renew(&mut self) {
+        self.watch = Stopwatch::start();
+    }
+
     fn terms(&self, owed: &Owed<'_>) -> Terms {
         let terms = terms_of(owed);
         let spent = Span::from_micros(self.watch.nanos() / 1_000);

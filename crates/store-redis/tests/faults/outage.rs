@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_core::Span;
 use tidegate_store::StoreErrorKind;
 use tidegate_testkit::{Mode, Proxy, Redis};
 use tokio::time::Instant;
@@ -121,4 +122,17 @@ async fn a_redis_that_answers_too_late_costs_nobody_more_than_the_deadline() {
     assert!(waited < 10, "{waited} callers waited in a second");
     proxy.set_mode(Mode::Forward);
     counter.ask_until_answered(&store, BACK).await;
+}
+
+/// A caller whose time is spent says nothing about Redis.
+#[tokio::test]
+async fn callers_without_patience_do_not_open_the_breaker() {
+    let redis = Redis::start();
+    let store = store(&redis.url());
+    let counter = Counter::ample(1);
+    counter.ask_until_answered(&store, BACK).await;
+    for _ in 0..50 {
+        assert_kind(counter.ask_within(&store, Span::ZERO).await, StoreErrorKind::Timeout);
+    }
+    assert!(store.is_available());
 }

@@ -6,7 +6,7 @@ pub(crate) mod load;
 
 use std::time::Duration;
 
-use tidegate_core::{AlgorithmKind, Charge, Cost, Fingerprint, Limit, Rule};
+use tidegate_core::{AlgorithmKind, Charge, Cost, Fingerprint, Limit, Rule, Span};
 use tidegate_store::{Store, StoreError, StoreErrorKind, Verdicts};
 use tidegate_store_redis::{RedisConfig, RedisStore};
 use tokio::time::{Instant, sleep};
@@ -93,6 +93,15 @@ impl Counter {
     /// Whether one more passes.
     pub(crate) async fn ask(&self, store: &RedisStore) -> Result<bool, StoreError> {
         store.settle(&[self.charge()], &mut Verdicts::new()).await
+    }
+
+    /// The same with a patience of its own.
+    pub(crate) async fn ask_within(
+        &self,
+        store: &RedisStore,
+        patience: Span,
+    ) -> Result<bool, StoreError> {
+        store.settle_within(&[self.charge()], &mut Verdicts::new(), patience).await
     }
 
     /// What is left, without taking any of it.
