@@ -100,10 +100,10 @@ enum Benchmark {
     /// What a layer adds to a request, beside tower_governor.
     Tower {
         /// The number of rounds; the median is reported.
-        #[arg(long, default_value_t = 15)]
+        #[arg(long, default_value_t = 301)]
         rounds: usize,
         /// Requests in a round.
-        #[arg(long, default_value_t = 200_000)]
+        #[arg(long, default_value_t = 10_000)]
         requests: usize,
         /// Only workloads whose name contains this, such as "denied".
         #[arg(long, value_name = "TEXT", default_value = "")]

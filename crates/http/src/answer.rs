@@ -11,7 +11,7 @@ pub struct Answer<'a, 'p> {
     asked: Asked<'a, 'p>,
     decision: &'a Decision,
     /// Of each limit, if they were written before.
-    stencils: &'a [Stencil],
+    stencils: &'a [&'static Stencil],
     /// Whether it says when to come back, if the decision is a denial.
     has_wait: bool,
 }
@@ -47,7 +47,7 @@ impl<'a, 'p> Answer<'a, 'p> {
 
     /// With the [stencils](Stencil::each_of) of the policy that was asked.
     #[must_use]
-    pub const fn with_stencils(self, stencils: &'a [Stencil]) -> Self {
+    pub const fn with_stencils(self, stencils: &'a [&'static Stencil]) -> Self {
         Self { stencils, ..self }
     }
 
@@ -91,8 +91,8 @@ impl<'a, 'p> Answer<'a, 'p> {
     }
 
     /// The stencil of the limit at `index`.
-    pub(crate) fn stencil(&self, index: usize) -> Option<&'a Stencil> {
-        self.stencils.get(index)
+    pub(crate) fn stencil(&self, index: usize) -> Option<&'static Stencil> {
+        self.stencils.get(index).copied()
     }
 
     /// The policy that speaks for all. When none could say anything, the first that denies for that,

@@ -1,5 +1,7 @@
 //! The `RateLimit` fields of draft-ietf-httpapi-ratelimit-headers-11, and `Retry-After`.
 
+use std::sync::Arc;
+
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tidegate_limiter::config::LegacyHeaders;
 use tidegate_limiter::{Limit, Span};
@@ -43,6 +45,7 @@ struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
+    #[inline(always)]
     fn by(answer: &Answer<'a, '_>) -> Self {
         let decision = answer.decision();
         let retry_after = answer.retry_after().map(retry_after_secs);
@@ -69,30 +72,64 @@ fn effective_window(said: Said<'_>) -> Span {
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
     retry_after: Option<u64>,
-    policy: Option<HeaderValue>,
-    state: Option<HeaderValue>,
+    /// How the tightest limit stands, if any was asked.
+    state: Option<State>,
     /// Boxed, since few want them.
     legacy: Option<Box<Legacy>>,
+}
+
+/// In numbers: they are written when the response is there, and not moved about as text before.
+#[derive(Clone, Debug)]
+struct State {
+    stencil: Drawn,
+    remaining: u64,
+    t: u64,
+}
+
+/// A stencil, wherever it is.
+#[derive(Clone, Debug)]
+enum Drawn {
+    Before(&'static Stencil),
+    JustNow(Arc<Stencil>),
+}
+
+impl State {
+    /// `RateLimit-Policy` and `RateLimit`.
+    fn values(self) -> (HeaderValue, HeaderValue) {
+        let stencil = match &self.stencil {
+            Drawn::Before(stencil) => stencil,
+            Drawn::JustNow(stencil) => &**stencil,
+        };
+        (stencil.quota(), stencil.state(self.remaining, self.t))
+    }
 }
 
 impl Fields {
     /// When to try again, and how the tightest limit stands if any was asked.
     pub fn of(answer: &Answer<'_, '_>) -> Self {
-        let Told { retry_after, tightest, t } = Told::by(answer);
-        let Some((index, said)) = tightest else {
-            return Self { retry_after, ..Self::default() };
-        };
-        let (policy, state) = match answer.stencil(index) {
-            Some(stencil) => stencil.fields(said.verdict.remaining, t),
-            None => Stencil::new(said.policy, &said.rule.limit).fields(said.verdict.remaining, t),
-        };
-        Self { retry_after, policy, state, legacy: None }
+        let mut fields = Self::default();
+        fields.tell(answer);
+        fields
     }
 
-    /// With `X-RateLimit-*` beside them; see [`describe_legacy`](crate::describe_legacy).
-    #[must_use]
-    pub fn with_legacy(self, answer: &Answer<'_, '_>, unit: LegacyHeaders) -> Self {
-        Self { legacy: Legacy::of(answer, unit).map(Box::new), ..self }
+    /// The same in place of what these fields say, without moving them about.
+    #[inline]
+    pub fn tell(&mut self, answer: &Answer<'_, '_>) {
+        let Told { retry_after, tightest, t } = Told::by(answer);
+        self.retry_after = retry_after;
+        self.state = tightest.map(|(index, said)| {
+            let draw = || Stencil::new(said.policy, &said.rule.limit);
+            let stencil = match answer.stencil(index) {
+                Some(stencil) => Drawn::Before(stencil),
+                None => Drawn::JustNow(Arc::new(draw())),
+            };
+            State { stencil, remaining: said.verdict.remaining, t }
+        });
+    }
+
+    /// `X-RateLimit-*` beside them; see [`describe_legacy`](crate::describe_legacy).
+    pub fn tell_legacy(&mut self, answer: &Answer<'_, '_>, unit: LegacyHeaders) {
+        self.legacy = Legacy::of(answer, unit).map(Box::new);
     }
 
     /// When to try again, and nothing else.
@@ -103,10 +140,11 @@ impl Fields {
 
     /// In place of what is there.
     pub fn insert_into(self, headers: &mut HeaderMap) {
-        let Self { retry_after, policy, state, legacy } = self;
+        let Self { retry_after, state, legacy } = self;
         insert_retry_after(retry_after, headers);
-        for (name, value) in [(RATELIMIT_POLICY, policy), (RATELIMIT, state)] {
-            value.map(|value| headers.insert(name, value));
+        if let Some((policy, state)) = state.map(State::values) {
+            headers.insert(RATELIMIT_POLICY, policy);
+            headers.insert(RATELIMIT, state);
         }
         if let Some(legacy) = legacy {
             legacy.insert_into(headers);
@@ -116,10 +154,11 @@ impl Fields {
     /// Beside what others have said of their limits: both fields are lists. The older ones are not, and
     /// there the tightest limit speaks.
     pub fn append_to(self, headers: &mut HeaderMap) {
-        let Self { retry_after, policy, state, legacy } = self;
+        let Self { retry_after, state, legacy } = self;
         insert_retry_after(retry_after, headers);
-        for (name, value) in [(RATELIMIT_POLICY, policy), (RATELIMIT, state)] {
-            value.map(|value| headers.append(name, value));
+        if let Some((policy, state)) = state.map(State::values) {
+            headers.append(RATELIMIT_POLICY, policy);
+            headers.append(RATELIMIT, state);
         }
         if let Some(legacy) = legacy {
             legacy.insert_if_tighter(headers);

@@ -1,45 +1,73 @@
 //! How the `RateLimit` fields are written.
 
+use std::sync::{Mutex, PoisonError};
+
 use bytes::Bytes;
 use http::header::HeaderValue;
 use tidegate_limiter::{Calendar, Limit, Policy, Span};
 
 /// What the fields say of a limit, whatever is decided: written once where a policy decides often.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Stencil {
-    /// `"name";q=5;w=60`. Quoting leaves only printable ASCII, so that it is always there.
-    quota: Option<HeaderValue>,
+    /// `"name";q=5;w=60`.
+    quota: HeaderValue,
     /// How much of it is the name.
     name: usize,
 }
 
 impl Stencil {
-    /// For each limit of a policy.
-    pub fn each_of(policy: &Policy) -> Vec<Self> {
-        policy.rules().iter().map(|rule| Self::new(policy.name(), &rule.limit)).collect()
+    /// For each limit of a policy; none at all if [`MOST_KEPT`] others are known.
+    pub fn each_of(policy: &Policy) -> Vec<&'static Self> {
+        let kept = |limit| Self::new(policy.name(), limit).kept();
+        let each: Option<_> = policy.rules().iter().map(|rule| kept(&rule.limit)).collect();
+        each.unwrap_or_default()
     }
 
     pub(crate) fn new(policy: &str, limit: &Limit) -> Self {
         let mut text = Vec::with_capacity(policy.len() + QUOTES_AND_NUMBERS);
         let name = write_quota(&mut text, policy, limit);
-        Self { quota: HeaderValue::from_maybe_shared(Bytes::from(text)).ok(), name }
+        Self { quota: value(Bytes::from(text)), name }
     }
 
-    /// `RateLimit-Policy` and `RateLimit`.
-    pub(crate) fn fields(
-        &self,
-        remaining: u64,
-        t: u64,
-    ) -> (Option<HeaderValue>, Option<HeaderValue>) {
-        let quota = self.quota.as_ref().map(HeaderValue::as_bytes);
-        let name = quota.and_then(|quota| quota.get(..self.name)).unwrap_or_default();
+    /// For as long as this process lives. Every response carries the quota, and what lives for ever is
+    /// handed out by all cores without any of them counting how often.
+    fn kept(&self) -> Option<&'static Self> {
+        let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.iter().find(|known| known.quota == self.quota && known.name == self.name);
+        if known.is_some() || all.len() == MOST_KEPT {
+            return known.copied();
+        }
+        let text: &'static [u8] = self.quota.as_bytes().to_vec().leak();
+        let kept = &*Box::leak(Box::new(Self { quota: value(Bytes::from_static(text)), ..*self }));
+        all.push(kept);
+        Some(kept)
+    }
+
+    /// `RateLimit-Policy`.
+    pub(crate) fn quota(&self) -> HeaderValue {
+        self.quota.clone()
+    }
+
+    /// `RateLimit`.
+    pub(crate) fn state(&self, remaining: u64, t: u64) -> HeaderValue {
+        let name = self.quota.as_bytes().get(..self.name).unwrap_or_default();
         // To the byte: what is longer than its text would be copied once more.
         let numbers = Digits::length(remaining) + Digits::length(t);
         let mut state = Vec::with_capacity(name.len() + 6 + numbers);
         state.extend_from_slice(name);
         write_state(&mut state, remaining, t);
-        (self.quota.clone(), HeaderValue::from_maybe_shared(Bytes::from(state)).ok())
+        value(Bytes::from(state))
     }
+}
+
+/// How many stencils are kept: more than a program has limits, unless it makes them up as it goes.
+const MOST_KEPT: usize = 1_000;
+
+static KEPT: Mutex<Vec<&'static Stencil>> = Mutex::new(Vec::new());
+
+/// Quoting leaves only printable ASCII, which every value may hold.
+fn value(text: Bytes) -> HeaderValue {
+    HeaderValue::from_maybe_shared(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 /// Writes what a limit is, and says how long the name in it is. `w` is in whole seconds; a window that
@@ -117,6 +145,17 @@ mod tests {
         for value in [0, 1, 9, 10, 99, 100, LARGEST, u64::MAX] {
             assert_eq!(Digits::length(value), Digits::new().of(value).len(), "{value}");
         }
+    }
+
+    #[test]
+    fn stencils_are_kept_once_and_not_without_end() {
+        let policy = |limit: &str| Policy::new("kept", [limit.parse().unwrap()]).unwrap();
+        let [first, again] = [Stencil::each_of(&policy("1/s")), Stencil::each_of(&policy("1/s"))];
+        assert!(std::ptr::eq(first[0], again[0]));
+        let many =
+            (2..=2 + MOST_KEPT).map(|limit| Stencil::each_of(&policy(&format!("{limit}/s"))));
+        assert!(many.last().unwrap().is_empty());
+        assert!(std::ptr::eq(first[0], Stencil::each_of(&policy("1/s"))[0]));
     }
 
     #[test]

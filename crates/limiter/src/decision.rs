@@ -50,11 +50,17 @@ impl Decision {
         settle: impl FnOnce(&mut Verdicts) -> bool,
     ) -> Self {
         let mut decision = Self::unsettled(false, source);
-        decision.allowed = settle(&mut decision.verdicts);
-        for (index, rule) in rules.iter().enumerate() {
-            decision.enforced |= u32::from(rule.enforced) << (index % 32);
-        }
+        decision.settle(rules, settle);
         decision
+    }
+
+    /// [`settled`](Decision::settled) in a place that is there already, and holds no verdict yet.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, rules: &[Rule], settle: impl FnOnce(&mut Verdicts) -> bool) {
+        self.allowed = settle(&mut self.verdicts);
+        for (index, rule) in rules.iter().enumerate() {
+            self.enforced |= u32::from(rule.enforced) << (index % 32);
+        }
     }
 
     /// The same for charges of several policies.

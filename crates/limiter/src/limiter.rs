@@ -71,19 +71,34 @@ impl<S: Store> Limiter<S> {
     /// end of a wire and has to be asked: then nothing was.
     #[inline]
     pub fn try_check_n<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Option<Decision> {
+        let mut decision = Decision::unsettled(false, Source::Store);
+        self.try_check_into(key, cost, &mut decision).then_some(decision)
+    }
+
+    /// [`try_check_n`](Limiter::try_check_n) into a place for the decision, which is not moved about
+    /// then. Whether there is one.
+    #[inline]
+    pub fn try_check_into<K: Key + ?Sized>(
+        &self,
+        key: &K,
+        cost: Cost,
+        place: &mut Decision,
+    ) -> bool {
         if self.gate.is_remote() {
             let charges = self.policy.charges(key, cost);
-            return self.gate.settle_at_once(&charges, Terms::of(self.precision));
+            let decision = self.gate.settle_at_once(&charges, Terms::of(self.precision));
+            return decision.map(|decision| *place = decision).is_some();
         }
         let mut is_answered = false;
-        let decision = Decision::settled(self.policy.rules(), Source::Store, |out| {
+        *place = Decision::unsettled(false, Source::Store);
+        place.settle(self.policy.rules(), |out| {
             let answer = self
                 .policy
                 .with_charges(key, cost, |charges| self.gate.store().settle_at_once(charges, out));
             is_answered = answer.is_some();
             answer.unwrap_or_default()
         });
-        is_answered.then_some(decision)
+        is_answered
     }
 
     /// How does `key` stand? Takes nothing, and so is never denied for being used up: look at

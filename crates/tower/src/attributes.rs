@@ -20,7 +20,7 @@ pub(crate) type Attribute = (Box<str>, Vec<u8>);
 /// one, and a handler go by the other.
 pub(crate) fn attributes(
     plan: &Plan,
-    head: RequestHead<'_>,
+    head: &RequestHead<'_>,
     config: &Config,
 ) -> Result<Vec<Attribute>, Ambiguous> {
     let request = as_policies_see_it(plan, head, config);
@@ -41,7 +41,11 @@ pub(crate) fn attributes(
     found.collect()
 }
 
-fn as_policies_see_it<'a>(plan: &Plan, head: RequestHead<'a>, config: &Config) -> HttpRequest<'a> {
+fn as_policies_see_it<'a>(
+    plan: &Plan,
+    head: &'a RequestHead<'a>,
+    config: &Config,
+) -> HttpRequest<'a> {
     let (uri, headers) = (head.uri(), head.headers());
     let is_named = || config.attributes.iter().any(|(name, _)| &**name == "ip");
     // Only if it is wanted: whoever looks for a client may be told that a proxy is in between.
@@ -84,7 +88,7 @@ mod tests {
         let mut config = Config::new(limiter.into_backend());
         config.attributes.extend(attribute.map(|name| (name.into(), Key::header("x-real-ip"))));
         let request = Request::get("/").header("x-forwarded-for", "203.0.113.9").body(()).unwrap();
-        attributes(&plan, RequestHead::of(&request), &config).unwrap();
+        attributes(&plan, &RequestHead::of(&request), &config).unwrap();
         config.warnings.has_missed_a_proxy()
     }
 

@@ -19,11 +19,12 @@ use crate::warning;
 
 /// A limiter without its type.
 pub(crate) trait Backend: Send + Sync {
-    /// What can be said about a request without waiting.
-    fn glance(&self, head: RequestHead<'_>, config: &Config) -> Glance;
+    /// What can be said about a request without waiting. What is decided is left in its place: moving
+    /// it about would take as long as deciding.
+    fn glance(&self, head: &RequestHead<'_>, config: &Config, place: &mut Decided) -> Glance;
 
     /// The decision, what the client hears of it, and the question back.
-    fn decide(self: Arc<Self>, question: Question) -> Boxed<(Decision, Told, Question)>;
+    fn decide(self: Arc<Self>, question: Question) -> Boxed<Decided>;
 
     /// Gives back what a decision took: the response does not count.
     fn undo(self: Arc<Self>, question: Question, decision: Decision) -> Boxed<()>;
@@ -35,13 +36,12 @@ pub(crate) trait Backend: Send + Sync {
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// How a request stands at first sight.
-#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each decision")]
 #[derive(Debug)]
 pub(crate) enum Glance {
     /// It may happen: nothing limits it, or nobody wants to hear more of it than that.
     Passes,
-    /// The decision about it is there, and what the client hears of it.
-    Decided(Decision, Told, Question),
+    /// The decision about it is there.
+    Decided,
     /// The decision takes a while.
     Open(Question),
     /// It could be understood in two ways.
@@ -66,6 +66,23 @@ enum Subject {
     Attributes(Arc<Plan>, Vec<Attribute>),
 }
 
+/// A decision, and what is to be done about it.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    pub(crate) decision: Decision,
+    pub(crate) told: Told,
+    /// Where the response tells whether the request counts.
+    pub(crate) question: Option<Box<Question>>,
+}
+
+impl Decided {
+    /// Nothing so far.
+    pub(crate) fn nothing() -> Self {
+        let decision = Decision::unsettled(true, Source::None);
+        Self { decision, told: Told::default(), question: None }
+    }
+}
+
 /// What to tell the client of a decision.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
@@ -75,24 +92,25 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    fn of(answer: &Answer<'_, '_>, question: &Question) -> Self {
+    #[inline(always)]
+    fn tell(&mut self, answer: &Answer<'_, '_>, question: &Question) {
         let is_denied = !answer.decision().is_allowed();
-        let mut fields = Fields::default();
         if question.tells || is_denied {
-            fields = Fields::of(answer);
+            self.fields.tell(answer);
             if let Some(unit) = question.legacy_headers() {
-                fields = fields.with_legacy(answer, unit);
+                self.fields.tell_legacy(answer, unit);
             }
         }
-        let denial = is_denied.then(|| Box::new(tidegate_http::plain_denial(answer)));
-        Self { fields, denial }
+        if is_denied {
+            self.denial = Some(Box::new(tidegate_http::plain_denial(answer)));
+        }
     }
 }
 
 /// By a key.
 struct Keyed<S> {
     limiter: Arc<Limiter<S>>,
-    stencils: Vec<Stencil>,
+    stencils: Vec<&'static Stencil>,
 }
 
 impl<S: Store> Keyed<S> {
@@ -101,40 +119,43 @@ impl<S: Store> Keyed<S> {
         Self { limiter, stencils }
     }
 
-    fn tell(&self, decision: &Decision, question: &Question) -> Told {
-        let answer = Answer::of_policy(self.limiter.policy(), decision);
-        Told::of(&answer.with_stencils(&self.stencils), question)
+    #[inline(always)]
+    fn tell(&self, decided: &mut Decided, question: &Question) {
+        let answer = Answer::of_policy(self.limiter.policy(), &decided.decision);
+        decided.told.tell(&answer.with_stencils(&self.stencils), question);
     }
 }
 
 impl<S: Store + 'static> Backend for Keyed<S> {
-    fn glance(&self, head: RequestHead<'_>, config: &Config) -> Glance {
+    fn glance(&self, head: &RequestHead<'_>, config: &Config, place: &mut Decided) -> Glance {
         let key = match config.key.print(config.look(head), self.limiter.policy()) {
             Ok(Some(key)) => key,
             Ok(None) => return Glance::Passes,
             Err(ambiguous) => return Glance::Refused(ambiguous),
         };
         let cost = config.cost_of(head);
-        let question = || Question::new(Subject::Key(key), cost, config);
-        match self.limiter.try_check_n(&key, cost) {
-            Some(decision) if decision.is_allowed() && config.is_silent() => Glance::Passes,
-            Some(decision) => {
-                let question = question();
-                let told = self.tell(&decision, &question);
-                Glance::Decided(decision, told, question)
-            }
-            None => Glance::Open(question()),
+        let is_decided = self.limiter.try_check_into(&key, cost, &mut place.decision);
+        if is_decided && place.decision.is_allowed() && config.is_silent() {
+            return Glance::Passes;
         }
+        let question = Question::new(Subject::Key(key), cost, config);
+        if !is_decided {
+            return Glance::Open(question);
+        }
+        self.tell(place, &question);
+        place.question = question.kept();
+        Glance::Decided
     }
 
-    fn decide(self: Arc<Self>, question: Question) -> Boxed<(Decision, Told, Question)> {
+    fn decide(self: Arc<Self>, question: Question) -> Boxed<Decided> {
         Box::pin(async move {
-            let decision = match question.key() {
-                Some(key) => self.limiter.check_n(key, question.cost).await,
-                None => Decision::unsettled(true, Source::None),
-            };
-            let told = self.tell(&decision, &question);
-            (decision, told, question)
+            let mut decided = Decided::nothing();
+            if let Some(key) = question.key() {
+                decided.decision = self.limiter.check_n(key, question.cost).await;
+                self.tell(&mut decided, &question);
+            }
+            decided.question = question.kept();
+            decided
         })
     }
 
@@ -154,7 +175,7 @@ impl<S: Store + 'static> Backend for Keyed<S> {
 
 /// By attributes.
 impl<S: Store + 'static> Backend for PlanLimiter<S> {
-    fn glance(&self, head: RequestHead<'_>, config: &Config) -> Glance {
+    fn glance(&self, head: &RequestHead<'_>, config: &Config, place: &mut Decided) -> Glance {
         let plan = self.plan();
         let attributes = match attributes(&plan, head, config) {
             Ok(attributes) => attributes,
@@ -162,29 +183,31 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
         };
         let subject = Subject::Attributes(plan, attributes);
         let question = Question::new(subject, config.cost_of(head), config);
-        let decided = question.owed().and_then(|owed| {
+        let decision = question.owed().and_then(|owed| {
             let decision = self.settle_at_once(&owed)?;
-            let told = Told::of(&Answer::of_owed(&owed, &decision), &question);
-            Some((decision, told))
+            place.told.tell(&Answer::of_owed(&owed, &decision), &question);
+            Some(decision)
         });
-        match decided {
-            Some((decision, _)) if decision.is_allowed() && config.is_silent() => Glance::Passes,
-            Some((decision, told)) => Glance::Decided(decision, told, question),
+        match decision {
+            Some(decision) if decision.is_allowed() && config.is_silent() => Glance::Passes,
+            Some(decision) => {
+                place.decision = decision;
+                place.question = question.kept();
+                Glance::Decided
+            }
             None => Glance::Open(question),
         }
     }
 
-    fn decide(self: Arc<Self>, question: Question) -> Boxed<(Decision, Told, Question)> {
+    fn decide(self: Arc<Self>, question: Question) -> Boxed<Decided> {
         Box::pin(async move {
-            let (decision, told) = match question.owed() {
-                Some(owed) => {
-                    let decision = self.settle(&owed).await;
-                    let told = Told::of(&Answer::of_owed(&owed, &decision), &question);
-                    (decision, told)
-                }
-                None => (Decision::unsettled(true, Source::None), Told::default()),
-            };
-            (decision, told, question)
+            let mut decided = Decided::nothing();
+            if let Some(owed) = question.owed() {
+                decided.decision = self.settle(&owed).await;
+                decided.told.tell(&Answer::of_owed(&owed, &decided.decision), &question);
+            }
+            decided.question = question.kept();
+            decided
         })
     }
 
@@ -217,6 +240,11 @@ impl Question {
     const fn new(subject: Subject, cost: Cost, config: &Config) -> Self {
         let (tells, is_counted_later) = (config.tells(), config.count_if.is_some());
         Self { subject, cost, tells, is_counted_later }
+    }
+
+    /// For later, if there is anything left to ask then.
+    fn kept(self) -> Option<Box<Self>> {
+        self.is_counted_later.then(|| Box::new(self))
     }
 
     const fn key(&self) -> Option<&Fingerprint> {

@@ -65,11 +65,11 @@ impl Config {
         !self.tells() && !self.has_decision && self.observe.is_none() && self.count_if.is_none()
     }
 
-    pub(crate) fn skips(&self, head: RequestHead<'_>) -> bool {
-        self.skip.as_ref().is_some_and(|skip| skip(head))
+    pub(crate) fn skips(&self, head: &RequestHead<'_>) -> bool {
+        self.skip.as_ref().is_some_and(|skip| skip(*head))
     }
 
-    pub(crate) fn look<'a>(&'a self, head: RequestHead<'a>) -> Look<'a> {
+    pub(crate) fn look<'a>(&'a self, head: &'a RequestHead<'a>) -> Look<'a> {
         Look { head, warnings: &self.warnings, is_strict: !self.is_shadow }
     }
 
@@ -81,14 +81,15 @@ impl Config {
     }
 
     /// A cost past all limits fits none of them.
-    pub(crate) fn cost_of(&self, head: RequestHead<'_>) -> Cost {
+    pub(crate) fn cost_of(&self, head: &RequestHead<'_>) -> Cost {
         let Some(cost) = &self.cost else { return Cost::ONE };
         let most = || Cost::new(MAX_COUNT).map_or(Cost::ONE, |most| most.plus(Cost::ONE));
-        Cost::new(cost(head)).unwrap_or_else(|_| most())
+        Cost::new(cost(*head)).unwrap_or_else(|_| most())
     }
 
     /// Lets a request through, with its decision, and says what to tell the client later; or is the
     /// answer itself.
+    #[inline(always)]
     pub(crate) fn admit<B>(
         &self,
         decision: Decision,

@@ -14,7 +14,7 @@ use tidegate_http::Fields;
 use tidegate_limiter::Decision;
 use tower_service::Service;
 
-use crate::backend::{Boxed, Question, Told};
+use crate::backend::{Boxed, Decided, Question, Told};
 use crate::config::Config;
 use crate::{ResponseBody, ResponseHead};
 
@@ -47,7 +47,7 @@ pin_project! {
 
 /// A request that waits for the decision about it.
 struct Asking<S, B> {
-    deciding: Boxed<(Decision, Told, Question)>,
+    deciding: Boxed<Decided>,
     /// The service, which was ready, and the request. Taken when the decision is there.
     next: Option<(S, Request<B>)>,
     config: Arc<Config>,
@@ -61,21 +61,24 @@ struct Ticket {
 
 /// A request of which only the response tells whether it counts.
 pub(crate) struct Open {
-    question: Question,
+    question: Box<Question>,
     decision: Decision,
     config: Arc<Config>,
 }
 
 impl Open {
     /// `None` where every request counts.
-    pub(crate) fn new(
-        decision: &Decision,
-        question: Question,
+    #[inline(always)]
+    pub(crate) fn split(
+        decided: Decided,
         config: &Arc<Config>,
-    ) -> Option<Box<Self>> {
-        config.count_if.as_ref()?;
-        let (decision, config) = (decision.clone(), Arc::clone(config));
-        Some(Box::new(Self { question, decision, config }))
+    ) -> (Decision, Told, Option<Box<Self>>) {
+        let Decided { decision, told, question } = decided;
+        let open = question.map(|question| {
+            let (decision, config) = (decision.clone(), Arc::clone(config));
+            Box::new(Self { question, decision, config })
+        });
+        (decision, told, open)
     }
 }
 
@@ -85,9 +88,9 @@ impl Ticket {
         let Open { question, decision, config } = *self.open.take()?;
         let backend = Arc::clone(&config.backend);
         if config.counts(ResponseHead::of(response)) {
-            backend.confirm(question, decision)
+            backend.confirm(*question, decision)
         } else {
-            Some(backend.undo(question, decision))
+            Some(backend.undo(*question, decision))
         }
     }
 }
@@ -135,9 +138,9 @@ impl<S, B> Asking<S, B> {
     where
         S: Service<Request<B>, Future = F>,
     {
-        let (decision, told, question) = ready!(self.deciding.as_mut().poll(context));
+        let decided = ready!(self.deciding.as_mut().poll(context));
         let Some((mut inner, mut request)) = self.next.take() else { return Poll::Ready(None) };
-        let open = Open::new(&decision, question, &self.config);
+        let (decision, told, open) = Open::split(decided, &self.config);
         Poll::Ready(Some(match self.config.admit(decision, told, &mut request) {
             Ok(fields) => {
                 State::Calling { future: inner.call(request), ticket: Ticket { fields, open } }

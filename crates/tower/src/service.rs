@@ -7,10 +7,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use tidegate_limiter::Decision;
 use tower_service::Service;
 
-use crate::backend::{Glance, Question, Told};
+use crate::backend::{Decided, Glance, Question};
 use crate::config::Config;
 use crate::future::{Open, ResponseFuture};
 use crate::{RequestHead, ResponseBody, denial};
@@ -62,14 +61,13 @@ where
     fn call(&mut self, request: Request<B>) -> ResponseFuture<S, B> {
         let config = &self.config;
         let head = RequestHead::of(&request);
-        if config.skips(head) {
+        if config.skips(&head) {
             return self.pass(request);
         }
-        match config.backend.glance(head, config) {
+        let mut decided = Decided::nothing();
+        match config.backend.glance(&head, config, &mut decided) {
             Glance::Passes => self.pass(request),
-            Glance::Decided(decision, told, question) => {
-                self.answer(decision, told, question, request)
-            }
+            Glance::Decided => self.answer(decided, request),
             Glance::Open(question) => self.ask(question, request),
             // Nothing was decided, so there is nothing to observe.
             Glance::Refused(ambiguous) => {
@@ -90,17 +88,12 @@ impl<S> RateLimit<S> {
     }
 
     /// The decision is there.
-    fn answer<B>(
-        &mut self,
-        decision: Decision,
-        told: Told,
-        question: Question,
-        mut request: Request<B>,
-    ) -> ResponseFuture<S, B>
+    #[inline(always)]
+    fn answer<B>(&mut self, decided: Decided, mut request: Request<B>) -> ResponseFuture<S, B>
     where
         S: Service<Request<B>>,
     {
-        let open = Open::new(&decision, question, &self.config);
+        let (decision, told, open) = Open::split(decided, &self.config);
         match self.config.admit(decision, told, &mut request) {
             Ok(fields) => {
                 let future = self.inner.call(request);

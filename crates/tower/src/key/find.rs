@@ -14,7 +14,7 @@ use crate::warning::Warnings;
 /// A request that is looked at for its key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look<'a> {
-    pub(crate) head: RequestHead<'a>,
+    pub(crate) head: &'a RequestHead<'a>,
     pub(crate) warnings: &'a Warnings,
     /// Whether a value that is there twice is refused. A layer that only watches refuses nobody.
     pub(crate) is_strict: bool,
@@ -58,7 +58,7 @@ impl Key {
         match &self.source {
             Source::ClientIp => Ok(self.address.find(look).map(|ip| ip.to_string().into_bytes())),
             Source::Function(function) => {
-                Ok(function(look.head, Form::Text).map(|value| value.as_bytes().to_vec()))
+                Ok(function(*look.head, Form::Text).map(|value| value.as_bytes().to_vec()))
             }
             _ => {
                 let mut key = OwnedKey::default();
@@ -104,7 +104,7 @@ impl Key {
             Source::ApiKey => push(key, look.api_key()?.as_deref()),
             #[cfg(feature = "axum")]
             Source::PathTemplate => push(key, look.head.route()),
-            Source::Function(function) => push(key, function(look.head, Form::Parts)),
+            Source::Function(function) => push(key, function(*look.head, Form::Parts)),
         })
     }
 
