@@ -43,8 +43,8 @@ macro_rules! suite {
             laws {
                 agrees_with_the_model, agrees_with_the_model_when_the_clock_goes_back,
                 agrees_with_the_model_when_limits_change, many_keys_agree_with_the_model,
-                large_counts_agree_with_the_model, several_limits_agree_with_the_model,
-                a_shadow_says_what_enforcing_would,
+                large_counts_agree_with_the_model, crowds_agree_with_the_model,
+                several_limits_agree_with_the_model, a_shadow_says_what_enforcing_would,
                 admits_no_more_than_the_bound,
                 a_denial_or_a_peek_changes_nothing, remaining_is_exact, retry_after_is_exact,
                 what_is_forgotten_is_fresh, removing_a_request_never_denies_another,

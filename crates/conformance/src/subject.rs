@@ -31,6 +31,11 @@ pub trait Subject: Sync {
         self.settle(&[*charge]).1[0]
     }
 
+    /// The same charge several times, in turn; at once, where a store decides such together.
+    fn crowd(&self, charge: &Charge<'_>, size: usize) -> Vec<Verdict> {
+        (0..size).map(|_| self.check(charge)).collect()
+    }
+
     /// The verdict of a peek.
     fn peek(&self, charge: &Charge<'_>) -> Verdict {
         self.check(&Charge::new(charge.subject(), Cost::PEEK, charge.rule()))

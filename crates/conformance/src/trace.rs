@@ -235,6 +235,11 @@ impl<'a, S: Subject> Play<'a, S> {
         self.subject.check(&self.charge(cost))
     }
 
+    /// Asks for this much several times at once.
+    pub fn crowd(&self, cost: u64, size: usize) -> Vec<Verdict> {
+        self.subject.crowd(&self.charge(cost), size)
+    }
+
     /// Peeks.
     pub fn peek(&self) -> Verdict {
         self.check(0)

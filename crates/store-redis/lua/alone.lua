@@ -1,3 +1,26 @@
+-- Identical requests at one instant, for an algorithm to which they are the sum of their costs. As
+-- many as fit at once, then half as many; who does not fit alone has nobody behind him who does.
+local function take_many(it, rule, at, a, b, c, left)
+  local cost, rest, changed = rule[6], rule[7], false
+  local size = max(1, min(left, floor(LARGEST / 4 / max(1, cost, rest))))
+  while left > 0 do
+    local fits, x, y, z = it.take(rule, at, a, b, c, cost * size, rest * size)
+    if fits then
+      left = left - size
+    elseif size == 1 then
+      fits, x, y, z = it.deny(rule, at, a, b, c, cost, rest)
+      left = 0
+    end
+    if fits then
+      a, b, c, changed = x, y, z, true
+      size = min(size, left)
+    else
+      size = floor(size / 2)
+    end
+  end
+  return a, b, c, changed
+end
+
 -- A key of its own, and some identical requests for it.
 local function settle_alone(key, rule)
   local it, cost, rest = algorithm(rule[1]), rule[6], rule[7]
@@ -8,8 +31,12 @@ local function settle_alone(key, rule)
     found[key] = DAMAGED
     return
   end
-  local stale, changed = false, false
-  for _ = 1, times and times[key] or 1 do
+  local left, stale, changed = times and times[key] or 1, false, false
+  if it.sums then
+    a, b, c, changed = take_many(it, rule, at, a, b, c, takes and left or 0)
+    left = 0
+  end
+  for _ = 1, left do
     if it.tell then
       local has_changed
       has_changed, a, b, c = it.tell(told, rule, at, a, b, c, cost)

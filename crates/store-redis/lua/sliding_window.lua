@@ -6,7 +6,7 @@
 -- fixed window is. What does not fit is packed, an instant first: no digit is as small as its first
 -- byte.
 local function sliding_window()
-  local it = {}
+  local it = { sums = true }
 
   function it.read(rule, raw)
     local number, scale = whole(raw), rule[4]

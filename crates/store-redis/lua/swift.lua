@@ -79,27 +79,34 @@ for i = 1, #rules do
       end
     end
 
-  -- A bucket that is new, or has small numbers and an unchanged rate, and one request to it.
+  -- A bucket that is new, or has small numbers and an unchanged rate, and whose requests all fit.
   elseif kind == 4 then
     local rate, most, most_rest, cost_rest = limit, window, scale, rule[7]
+    local sum, sum_rest, several = cost, cost_rest, false
     local it, cells = bucket(), {}
     local values = call('MGET', unpack(KEYS, first, last))
     for key = first, last do
       local raw, done = values[key - first + 1], false
       found[key] = raw
-      if (not raw or #raw == 11) and (not times or times[key] == 1) then
+      if times then
+        several = times[key] > 1
+        sum, sum_rest = cost * times[key], cost_rest * times[key]
+        local carried = floor(sum_rest / rate)
+        sum, sum_rest = sum + carried, sum_rest - carried * rate
+      end
+      if (not raw or #raw == 11) and (not several or (sum <= most and rate < 65536)) then
         local head, low, rest, its_rate = 0, 0, 0, rate
         if raw then head, low, rest, its_rate = parse('>BI6I2I2', raw) end
         local full_at = head % BEFORE * HIGH + low
         local micros = full_at - now
         if its_rate == rate and (micros < most or (micros == most and rest <= most_rest)) then
           if micros < 0 then micros, rest = 0, 0 end
-          micros, rest = micros + cost, rest + cost_rest
+          micros, rest = micros + sum, rest + sum_rest
           if rest >= rate then micros, rest = micros + 1, rest - rate end
           local later, cell = now + micros, cells[head] or it.step(floor(head / BEFORE))
           cells[head] = cell
           if micros > most or (micros == most and rest > most_rest) then
-            done = true
+            done = not several
           elseif head < BEFORE or later - later % cell > full_at or low + later - full_at >= HIGH then
             done = it.keep(KEYS[key], rule, now, raw, later, rest, rate)
           else

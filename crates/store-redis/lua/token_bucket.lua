@@ -5,7 +5,7 @@
 -- A cost comes as the microseconds and the remainder that it takes to refill. Debts are compared and
 -- added as such pairs, so nothing here is multiplied, divided or rounded.
 local function token_bucket()
-  local it, stored = {}, bucket()
+  local it, stored = { sums = true }, bucket()
 
   function it.read(_, raw)
     local format = stored.SHORT[#raw]
@@ -57,8 +57,9 @@ local function token_bucket()
   function it.take(rule, now, full_at, rest, rate, cost, cost_rest)
     local micros
     micros, rest = debt(rule, now, full_at, rest, rate)
-    micros, rest = micros + cost, rest + cost_rest
-    while rest >= rule[2] do micros, rest = micros + 1, rest - rule[2] end
+    rest = rest + cost_rest
+    local carried = floor(rest / rule[2])
+    micros, rest = micros + cost + carried, rest - carried * rule[2]
     return not is_more(micros, rest, rule[3], rule[4]), now + micros, rest, rule[2]
   end
 

@@ -1,10 +1,11 @@
 //! Tidegate: callers that each wait for their decision before they ask for the next one.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use tidegate::{AlgorithmKind, Limiter, Precision, RedisConfig, RedisStore, Source};
 use tidegate_testkit::Redis;
 
@@ -17,8 +18,11 @@ pub(super) const CALLERS: u64 = 64;
 pub(super) const AS_MANY: u64 = 800;
 
 /// What is asked.
+#[derive(Clone)]
 pub(super) struct Load {
     pub(super) kind: AlgorithmKind,
+    /// Threads that share the callers, each with a runtime and connections of its own, as a server has.
+    pub(super) workers: u64,
     pub(super) callers: u64,
     pub(super) keys: u64,
     pub(super) decisions: u64,
@@ -28,19 +32,42 @@ pub(super) struct Load {
 
 /// Runs a load, with `cpu` as the meter of Redis's processor.
 pub(super) fn run(load: &Load, cpu: impl Fn() -> u64) -> anyhow::Result<Result> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let quota = generous(load.kind, load.keys);
-        let limiter = Arc::new(limiter(load.kind, quota, load.precision, &load.url)?);
-        drive(&limiter, load.callers, load.keys, warm_up(load.keys, load.decisions)).await;
-        let (before, watch) = (cpu(), Stopwatch::start());
-        let outcome = drive(&limiter, load.callers, load.keys, load.decisions).await;
-        let seconds = watch.nanos() / 1e9;
+    let line = Arc::new(Barrier::new(load.workers as usize + 1));
+    let share = |all: u64| all / load.workers;
+    let part =
+        Load { callers: share(load.callers), decisions: share(load.decisions), ..load.clone() };
+    let workers: Vec<_> = (0..load.workers)
+        .map(|_| {
+            let (part, line) = (part.clone(), line.clone());
+            thread::spawn(move || work(&part, &line))
+        })
+        .collect();
+    line.wait();
+    let (before, watch) = (cpu(), Stopwatch::start());
+    line.wait();
+    for worker in workers {
+        let outcome = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
         if outcome.fallbacks > 0 || outcome.denied > 0 {
             bail!("{} were denied and {} had no store", outcome.denied, outcome.fallbacks);
         }
-        let cpu = (cpu() - before) as f64 / load.decisions as f64;
-        Ok(Result { cpu, a_second: load.decisions as f64 / seconds })
+    }
+    let (seconds, decisions) = (watch.nanos() / 1e9, load.decisions as f64);
+    let cpu = (cpu() - before) as f64 / decisions;
+    Ok(Result { cpu, a_second: decisions / seconds })
+}
+
+/// One worker's part: warms up, waits in line for the others, and asks.
+fn work(load: &Load, line: &Barrier) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let quota = generous(load.kind, load.keys);
+        let limiter = limiter(load.kind, quota, load.precision, &load.url).map(Arc::new);
+        if let Ok(limiter) = &limiter {
+            drive(limiter, load.callers, load.keys, warm_up(load.keys, load.decisions)).await;
+        }
+        line.wait();
+        line.wait();
+        Ok(drive(&limiter?, load.callers, load.keys, load.decisions).await)
     })
 }
 

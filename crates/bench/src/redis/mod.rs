@@ -67,7 +67,7 @@ fn uniform(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
             // Each among its own keys only.
             redis.command(&["FLUSHALL"]);
             let (callers, precision, url) = (CALLERS, EXACT, redis.url());
-            let load = Load { kind, callers, keys: KEYS, decisions, precision, url };
+            let load = Load { kind, workers: 1, callers, keys: KEYS, decisions, precision, url };
             ours.push(callers::run(&load, || redis.cpu_micros())?);
         }
         rows.push(row(kind.name(), &ours, &theirs)?);
@@ -91,8 +91,9 @@ fn hot_key(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
         let mut ours = WAYS.map(|_| Vec::new());
         for _ in 0..rounds {
             theirs.push(scripts::run(&redis, kind, 1, decisions)?);
-            for ((_, callers, precision), ours) in WAYS.into_iter().zip(&mut ours) {
-                let load = Load { kind, callers, keys: 1, decisions, precision, url: redis.url() };
+            for ((_, workers, callers, precision), ours) in WAYS.into_iter().zip(&mut ours) {
+                let url = redis.url();
+                let load = Load { kind, workers, callers, keys: 1, decisions, precision, url };
                 ours.push(callers::run(&load, || redis.cpu_micros())?);
             }
         }
@@ -106,8 +107,13 @@ fn hot_key(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
 }
 
 /// How the one key is asked for.
-const WAYS: [(&str, u64, Precision); 3] =
-    [("64 callers", CALLERS, EXACT), ("800 callers", AS_MANY, EXACT), ("leased", CALLERS, LEASED)];
+const WAYS: [(&str, u64, u64, Precision); 5] = [
+    ("64 callers", 1, CALLERS, EXACT),
+    ("64 callers, 2 workers", 2, CALLERS, EXACT),
+    ("800 callers", 1, AS_MANY, EXACT),
+    ("800 callers, 2 workers", 2, AS_MANY, EXACT),
+    ("64 callers, leased", 1, CALLERS, LEASED),
+];
 
 /// What exact decisions about one key cannot exceed: each caller waits for at least a round trip.
 fn floor(redis: &Redis, theirs: &[Result]) -> anyhow::Result<Vec<String>> {
@@ -167,7 +173,7 @@ fn on_a_cluster(decisions: u64, only: &str) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for kind in kinds {
         let (callers, precision, url) = (CALLERS, EXACT, cluster.url());
-        let load = Load { kind, callers, keys: KEYS, decisions, precision, url };
+        let load = Load { kind, workers: 1, callers, keys: KEYS, decisions, precision, url };
         let ours = callers::run(&load, cpu)?;
         rows.push(vec![
             kind.name().to_owned(),

@@ -1,12 +1,14 @@
 //! The store decides like the model, to the last unit and microsecond.
 
+use std::cmp::Reverse;
+
 use proptest::prelude::*;
-use tidegate_core::{Charge, Cost, Rule, Span, Timestamp};
+use tidegate_core::{Charge, Cost, Rule, Span, Timestamp, Verdict};
 
 use super::CASES;
 use crate::Subject;
 use crate::model::ModelStore;
-use crate::trace::{Mix, Play, Trace, for_all, fresh, large_traces, limits, rule, traces};
+use crate::trace::{Event, Mix, Play, Trace, for_all, fresh, large_traces, limits, rule, traces};
 
 /// Every verdict of every trace is the model's.
 pub fn agrees_with_the_model(subject: &impl Subject) {
@@ -37,6 +39,34 @@ pub fn large_counts_agree_with_the_model(subject: &impl Subject) {
 /// A key's own windows are windows too.
 pub fn staggered_windows_keep_the_law(subject: &impl Subject) {
     for_all(subject.share_of(CASES), traces(Mix::STEADY), |trace| compare(subject, &trace, true));
+}
+
+/// Identical requests that arrive together are decided as if they had come one by one, whichever came
+/// first.
+pub fn crowds_agree_with_the_model(subject: &impl Subject) {
+    let traces = prop_oneof![traces(Mix::JUMPING), traces(Mix::CHANGING), large_traces()];
+    let sizes = prop::collection::vec(prop_oneof![1..4_usize, 1..60_usize], 60);
+    for_all(subject.share_of(2 * CASES), (traces, sizes), |(trace, sizes)| {
+        let model = ModelStore::default();
+        let mut real = Play::new(subject, trace.limit, trace.start);
+        let mut ideal = real.beside(&model);
+        for (event, size) in trace.events.into_iter().zip(sizes) {
+            if let Event::Check(cost) = event {
+                let told = in_turn(real.crowd(cost.get(), size));
+                let expected = in_turn(ideal.crowd(cost.get(), size));
+                assert_eq!(told, expected, "{size} times {cost:?}");
+            } else {
+                real.play(event);
+                ideal.play(event);
+            }
+        }
+    });
+}
+
+/// Whoever is told that more is left came first, and who is denied came last.
+fn in_turn(mut told: Vec<Verdict>) -> Vec<Verdict> {
+    told.sort_by_key(|verdict| (!verdict.allowed, Reverse(verdict.remaining), verdict.reset_after));
+    told
 }
 
 fn compare(subject: &impl Subject, trace: &Trace, staggered: bool) {

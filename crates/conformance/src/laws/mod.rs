@@ -9,8 +9,9 @@ mod time;
 pub use agreement::{
     a_shadow_says_what_enforcing_would, agrees_with_the_model,
     agrees_with_the_model_when_limits_change, agrees_with_the_model_when_the_clock_goes_back,
-    counters_are_apart, large_counts_agree_with_the_model, many_keys_agree_with_the_model,
-    several_limits_agree_with_the_model, staggered_windows_keep_the_law,
+    counters_are_apart, crowds_agree_with_the_model, large_counts_agree_with_the_model,
+    many_keys_agree_with_the_model, several_limits_agree_with_the_model,
+    staggered_windows_keep_the_law,
 };
 pub use bounds::{
     a_refund_never_hurts, admits_no_more_than_the_bound, removing_a_request_never_denies_another,

@@ -1,12 +1,14 @@
 //! A store in Redis, with a clock under our control.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::task::Poll;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate_conformance::Subject;
-use tidegate_core::{Charge, Span, Timestamp};
+use tidegate_core::{Charge, Span, Timestamp, Verdict};
 use tidegate_store::{Store, Verdicts};
 use tidegate_store_redis::{RedisConfig, RedisStore};
 use tidegate_testkit::Connection;
@@ -59,6 +61,19 @@ impl Subject for RedisSubject {
         let mut verdicts = Verdicts::new();
         let passes = self.runtime.block_on(self.store.settle(charges, &mut verdicts)).unwrap();
         (passes, verdicts)
+    }
+
+    fn crowd(&self, charge: &Charge<'_>, size: usize) -> Vec<Verdict> {
+        let charges = [*charge];
+        let mut told = vec![Verdicts::new(); size];
+        let settle = |out| Box::pin(self.store.settle(&charges, out));
+        let mut settling: Vec<_> = told.iter_mut().map(settle).collect();
+        self.runtime.block_on(poll_fn(|context| {
+            settling.retain_mut(|one| one.as_mut().poll(context).map(Result::unwrap).is_pending());
+            if settling.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        }));
+        drop(settling);
+        told.into_iter().map(|verdicts| verdicts[0]).collect()
     }
 
     fn refund(&self, charge: &Charge<'_>) {
