@@ -69,11 +69,19 @@ impl Decision {
         source: Source,
         settle: impl FnOnce(&mut Verdicts) -> bool,
     ) -> Self {
-        let mut decision = Self::settled(&[], source, settle);
-        for (index, charge) in charges.iter().enumerate() {
-            decision.enforced |= u32::from(charge.rule().enforced) << (index % 32);
-        }
+        let mut decision = Self::unsettled(false, source);
+        let allowed = settle(&mut decision.verdicts);
+        decision.close(charges, allowed);
         decision
+    }
+
+    /// Says how the charges were settled whose verdicts are there.
+    #[inline]
+    pub(crate) fn close(&mut self, charges: &[Charge<'_>], allowed: bool) {
+        self.allowed = allowed;
+        for (index, charge) in charges.iter().enumerate() {
+            self.enforced |= u32::from(charge.rule().enforced) << (index % 32);
+        }
     }
 
     /// Without verdicts: no limit was asked, or none could answer.
@@ -182,6 +190,10 @@ impl Decision {
     /// Each limit's verdict, in the order of the policy's rules, shadows included.
     pub fn verdicts(&self) -> &[Verdict] {
         &self.verdicts
+    }
+
+    pub(crate) const fn verdicts_mut(&mut self) -> &mut Verdicts {
+        &mut self.verdicts
     }
 
     pub(crate) const fn all_verdicts(&self) -> &Verdicts {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tidegate_core::Span;
 use tidegate_store::{StoreError, StoreErrorKind};
 
 use crate::histogram::{Durations, Histogram};
@@ -31,13 +32,13 @@ pub struct StoreReport {
 }
 
 impl Vitals {
-    pub(crate) fn answered(&self, nanos: u64) {
-        self.latency.record(nanos);
+    pub(crate) fn answered(&self, took: Span) {
+        self.latency.record(took.as_micros().saturating_mul(1_000));
     }
 
-    pub(crate) fn failed(&self, error: &StoreError, nanos: u64) {
+    pub(crate) fn failed(&self, error: &StoreError, took: Span) {
         if error.kind() == StoreErrorKind::Timeout {
-            self.latency.record(nanos);
+            self.answered(took);
         }
         let place = StoreErrorKind::ALL.iter().position(|kind| *kind == error.kind());
         if let Some(count) = place.and_then(|place| self.errors.get(place)) {

@@ -209,17 +209,21 @@ fn unasked() -> StoreError {
 const FLIGHTS_OF_FEW: usize = 256;
 
 impl Store for RedisStore {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        self.settle_by(charges, out, self.deadline()).await
+    fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        out: &mut Verdicts,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        self.settle_by(charges, out, self.deadline())
     }
 
-    async fn settle_within(
+    fn settle_within(
         &self,
         charges: &[Charge<'_>],
         out: &mut Verdicts,
         patience: Span,
-    ) -> Result<bool, StoreError> {
-        self.settle_by(charges, out, self.deadline().min(patience.into())).await
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        self.settle_by(charges, out, self.deadline().min(patience.into()))
     }
 
     fn settles_in_steps(&self) -> bool {
@@ -262,7 +266,7 @@ impl RedisStore {
             && let Some(answer) = self.join(charge, patience)
         {
             let (passes, verdicts) = answer.await?;
-            out.extend(verdicts);
+            hand_over(verdicts, out);
             return Ok(passes);
         }
         let mut items = self.naming.items(charges)?;
@@ -276,7 +280,16 @@ impl RedisStore {
             }
         }
         let (passes, verdicts) = self.ask(Ask::Settle(items), patience).await?;
-        out.extend(verdicts);
+        hand_over(verdicts, out);
         Ok(passes)
+    }
+}
+
+/// Behind what is there, which is nearly always nothing.
+fn hand_over(verdicts: Verdicts, out: &mut Verdicts) {
+    if out.is_empty() {
+        *out = verdicts;
+    } else {
+        out.extend(verdicts);
     }
 }

@@ -36,18 +36,20 @@ impl<S: Store> Gate<S> {
         terms: Terms,
         mode: impl Fn(usize) -> OnStoreError + Send,
     ) -> Decision {
-        let watch = Stopwatch::start();
+        let asked_at = self.now();
         let looks: SmallVec<[Charge<'_>; 4]> =
             charges.iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
-        match self.ask_within(&looks, terms.deadline).await {
+        let looked = self.ask_within(&looks, terms.deadline).await;
+        let took = self.now().since(asked_at);
+        match looked {
             Ok(looked) => {
-                self.vitals.answered(watch.nanos());
+                self.vitals.answered(took);
                 let each = charges.iter().zip(looked.verdicts());
                 let verdicts =
                     each.map(|(charge, verdict)| at_its_cost(charge, *verdict)).collect();
                 decided(charges, false, Source::Store, verdicts)
             }
-            Err(error) => self.failed(&error, watch, charges, mode),
+            Err(error) => self.failed(&error, took, charges, mode),
         }
     }
 

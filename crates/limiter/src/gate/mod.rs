@@ -7,7 +7,7 @@ mod refund;
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Rule, Span, Timestamp, Verdict};
 use tidegate_policy::{OnStoreError, Precision};
-use tidegate_store::{Stopwatch, Store, StoreError, StoreErrorKind, Verdicts};
+use tidegate_store::{Store, StoreError, StoreErrorKind, Verdicts};
 use tokio::time::timeout;
 
 use self::hope::Hope;
@@ -108,7 +108,7 @@ impl<S: Store> Gate<S> {
         mode: impl Fn(usize) -> OnStoreError + Send,
     ) -> Decision {
         let Some(denials) = &self.denials else {
-            let asked = self.ask(charges).await;
+            let asked = self.ask_within(charges, None).await;
             return asked.unwrap_or_else(|_| self.without_store(charges, mode));
         };
         match Hope::of(charges) {
@@ -120,29 +120,35 @@ impl<S: Store> Gate<S> {
         if let Some(decision) = self.known(denials, charges, terms, now) {
             return decision;
         }
-        let watch = Stopwatch::start();
+        let mut decision = Decision::unsettled(false, Source::Store);
         let asked = match self.asking(charges, terms, now.at) {
-            Some(asking) => Box::pin(self.ask_ahead(denials, charges, terms, asking)).await,
-            None => self.ask_within(charges, terms.deadline).await,
-        };
-        match asked {
-            Ok(decision) => {
-                self.vitals.answered(watch.nanos());
-                self.learn(denials, charges, &decision, now);
-                self.told(charges, terms, decision, now.at)
+            Some(asking) => {
+                let asked = Box::pin(self.ask_ahead(denials, charges, terms, asking)).await;
+                asked.map(|ahead| decision = ahead)
             }
-            Err(error) => self.failed(&error, watch, charges, mode),
+            None => self.ask_into(charges, terms.deadline, &mut decision).await,
+        };
+        let took = denials.now().since(now.at);
+        if let Err(error) = asked {
+            return self.failed(&error, took, charges, mode);
         }
+        self.vitals.answered(took);
+        self.learn(denials, charges, &decision, now);
+        if terms.leased.is_some() {
+            return self.told(charges, terms, decision, now.at);
+        }
+        decision
     }
 
+    #[cold]
     fn failed(
         &self,
         error: &StoreError,
-        watch: Stopwatch,
+        took: Span,
         charges: &[Charge<'_>],
         mode: impl Fn(usize) -> OnStoreError,
     ) -> Decision {
-        self.vitals.failed(error, watch.nanos());
+        self.vitals.failed(error, took);
         self.trouble.note(error, self.now());
         self.without_store(charges, mode)
     }
@@ -174,14 +180,31 @@ impl<S: Store> Gate<S> {
         charges: &[Charge<'_>],
         deadline: Option<Span>,
     ) -> Result<Decision, StoreError> {
-        let Some(deadline) = deadline else { return self.ask(charges).await };
-        let mut verdicts = Verdicts::new();
-        let asked = self.store.settle_within(charges, &mut verdicts, deadline);
-        let allowed = timeout((deadline + LENIENCE).into(), asked).await.unwrap_or_else(|_| {
-            let message = format!("no answer within {deadline}");
-            Err(StoreError::new(StoreErrorKind::Timeout, message))
-        })?;
-        Ok(decided(charges, allowed, Source::Store, verdicts))
+        let mut decision = Decision::unsettled(false, Source::Store);
+        self.ask_into(charges, deadline, &mut decision).await?;
+        Ok(decision)
+    }
+
+    /// The same into a place for the decision, which holds no verdict yet and is not moved about then.
+    async fn ask_into(
+        &self,
+        charges: &[Charge<'_>],
+        deadline: Option<Span>,
+        place: &mut Decision,
+    ) -> Result<(), StoreError> {
+        let verdicts = place.verdicts_mut();
+        let allowed = match deadline {
+            None => self.store.settle(charges, verdicts).await?,
+            Some(deadline) => {
+                let asked = self.store.settle_within(charges, verdicts, deadline);
+                timeout((deadline + LENIENCE).into(), asked).await.unwrap_or_else(|_| {
+                    let message = format!("no answer within {deadline}");
+                    Err(StoreError::new(StoreErrorKind::Timeout, message))
+                })?
+            }
+        };
+        place.close(charges, allowed);
+        Ok(())
     }
 
     /// The verdicts, if these charges are known to be denied; and the moment, for
@@ -197,12 +220,6 @@ impl<S: Store> Gate<S> {
         if let Some(denials) = &self.denials {
             denials.remember(charges, verdicts, asked);
         }
-    }
-
-    async fn ask(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
-        let mut verdicts = Verdicts::new();
-        let allowed = self.store.settle(charges, &mut verdicts).await?;
-        Ok(decided(charges, allowed, Source::Store, verdicts))
     }
 
     fn learn(
