@@ -57,14 +57,14 @@ impl<S: Store> Limiter<S> {
     }
 
     /// May `key` do something that costs one unit? Takes the unit if it may.
-    pub async fn check<K: Key + Sync + ?Sized>(&self, key: &K) -> Decision {
-        self.check_n(key, Cost::ONE).await
+    pub fn check<K: Key + Sync + ?Sized>(&self, key: &K) -> impl Future<Output = Decision> + Send {
+        self.check_n(key, Cost::ONE)
     }
 
     /// May `key` do something that costs this much? Takes all of it, or nothing.
     pub async fn check_n<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
         let charges = self.policy.charges(key, cost);
-        self.settle(&charges).await
+        self.gate.settle(&charges, Terms::of(self.precision), |_| self.on_store_error).await
     }
 
     /// [`check_n`](Limiter::check_n) for whoever cannot wait. `None` where the store is at the other

@@ -38,7 +38,7 @@ pub(crate) fn by_place(items: Items, on_a_cluster: bool) -> Places {
                 numbers.push(number);
                 items.push(item);
             }
-            None => groups.push((place, vec![number], SmallVec::from_iter([item]))),
+            None => groups.push((place, vec![number], vec![item])),
         }
     }
     let mut groups: Groups =
@@ -94,7 +94,7 @@ impl RedisStore {
     /// In the background: a refund that fails errs on the strict side, and nobody who leaves takes it
     /// along.
     fn give_back(&self, paid: Vec<(Fingerprint, Item)>) {
-        let leave = |(beside, item)| self.leave(Ask::Refund(item), beside);
+        let leave = |(beside, item)| self.leave(Ask::Refund(Box::new(item)), beside);
         let asked: Vec<Asked> = paid.into_iter().filter_map(leave).collect();
         let Ok(runtime) = Handle::try_current() else { return };
         let deadline = self.deadline();

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule, Span};
 use tidegate_store::{StoreError, Verdicts};
 
@@ -55,28 +54,28 @@ impl Item {
 }
 
 /// Charges that are decided together.
-pub(crate) type Items = SmallVec<[Item; 1]>;
+pub(crate) type Items = Vec<Item>;
 
-/// Something to ask Redis.
+/// Something to ask Redis. Small, whatever it is about: it moves from caller to queue to call.
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
     Settle(Items),
-    Refund(Item),
-    Reset(Item),
+    Refund(Box<Item>),
+    Reset(Box<Item>),
 }
 
 impl Ask {
     pub(crate) fn items(&self) -> &[Item] {
         match self {
             Self::Settle(items) => items,
-            Self::Refund(item) | Self::Reset(item) => std::slice::from_ref(item),
+            Self::Refund(item) | Self::Reset(item) => std::slice::from_ref(&**item),
         }
     }
 
     fn items_mut(&mut self) -> &mut [Item] {
         match self {
             Self::Settle(items) => items,
-            Self::Refund(item) | Self::Reset(item) => std::slice::from_mut(item),
+            Self::Refund(item) | Self::Reset(item) => std::slice::from_mut(&mut **item),
         }
     }
 

@@ -110,6 +110,9 @@ impl Naming {
 
     /// Charges to decide together.
     pub(crate) fn items(&self, charges: &[Charge<'_>]) -> Result<Items, StoreError> {
+        if charges.iter().all(|charge| self.is_ours(charge)) {
+            return Ok(charges.iter().map(|charge| Item::new(&self.prefix, charge)).collect());
+        }
         let items = charges.iter().map(|charge| self.item(charge)).collect::<Result<Items, _>>()?;
         match items.iter().any(|item| item.plain.is_some()) {
             true => refuse_shared(&items).map(|()| items),

@@ -7,11 +7,10 @@ use tidegate_core::{Charge, Fingerprint, Span, Timestamp};
 use tidegate_store::{Store, StoreError, StoreErrorKind, Usage, Verdicts};
 use tokio::time::timeout;
 
-use crate::apart::{
-    self,
-    Places::{Apart, Together},
-};
-use crate::batch::{Answer, Ask};
+use crate::answering::Answering;
+use crate::apart;
+use crate::apart::Places::{self, Apart, Together};
+use crate::batch::Ask;
 use crate::courier::{Courier, Place};
 use crate::deadline::Deadline;
 use crate::key::KeyName;
@@ -105,7 +104,7 @@ impl RedisStore {
     }
 
     /// Asks, and waits for the answer no longer than this, whatever happens.
-    pub(crate) fn ask(&self, ask: Ask, patience: Duration) -> impl Future<Output = Answer> + Send {
+    pub(crate) fn ask(&self, ask: Ask, patience: Duration) -> Answering<'_> {
         let place = self.courier.place(&ask);
         let queue = self.queue_of(&ask);
         let is_open = self.courier.is_open(place.slot);
@@ -118,11 +117,7 @@ impl RedisStore {
     }
 
     /// The same for a charge that another caller is already waiting for, in the same way.
-    fn join(
-        &self,
-        charge: &Charge<'_>,
-        patience: Duration,
-    ) -> Option<impl Future<Output = Answer> + Send> {
+    fn join(&self, charge: &Charge<'_>, patience: Duration) -> Option<Answering<'_>> {
         if self.courier.is_cluster() || self.courier.is_open(0) || !self.naming.is_ours(charge) {
             return None;
         }
@@ -132,19 +127,22 @@ impl RedisStore {
         Some(self.answer(Ok(asked), place, queue, patience))
     }
 
-    fn answer(
-        &self,
+    fn answer<'a>(
+        &'a self,
         asked: Result<Asked, StoreError>,
         place: Place,
-        queue: &Queue<Arc<Courier>>,
+        queue: &'a Queue<Arc<Courier>>,
         patience: Duration,
-    ) -> impl Future<Output = Answer> + Send {
-        let asked = asked.map(|asked| timeout(patience, asked));
-        async move { asked?.await.unwrap_or_else(|_| Err(self.timed_out(place, queue, patience))) }
+    ) -> Answering<'a> {
+        let (asked, refused) = match asked {
+            Ok(asked) => (Some(timeout(patience, asked)), None),
+            Err(error) => (None, Some(error)),
+        };
+        Answering { asked, refused, store: self, place, queue, patience }
     }
 
     #[cold]
-    fn timed_out(
+    pub(crate) fn timed_out(
         &self,
         place: Place,
         queue: &Queue<Arc<Courier>>,
@@ -231,11 +229,13 @@ impl Store for RedisStore {
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.ask(Ask::Refund(self.naming.item(charge)?), self.deadline()).await.map(|_| ())
+        self.ask(Ask::Refund(Box::new(self.naming.item(charge)?)), self.deadline())
+            .await
+            .map(|_| ())
     }
 
     async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.ask(Ask::Reset(self.naming.item(charge)?), self.deadline()).await.map(|_| ())
+        self.ask(Ask::Reset(Box::new(self.naming.item(charge)?)), self.deadline()).await.map(|_| ())
     }
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
@@ -262,26 +262,35 @@ impl RedisStore {
         out: &mut Verdicts,
         patience: Duration,
     ) -> Result<bool, StoreError> {
-        if let [charge] = charges
-            && let Some(answer) = self.join(charge, patience)
-        {
-            let (passes, verdicts) = answer.await?;
-            hand_over(verdicts, out);
-            return Ok(passes);
-        }
-        let mut items = self.naming.items(charges)?;
-        if items.is_empty() {
-            return Ok(true);
-        }
-        if items.len() > 1 && (self.courier.is_cluster() || apart::are_mixed(&items)) {
-            match apart::by_place(items, self.courier.is_cluster()) {
-                Together(all) => items = all,
-                Apart(groups) => return Box::pin(self.settle_apart(groups, out, patience)).await,
-            }
-        }
-        let (passes, verdicts) = self.ask(Ask::Settle(items), patience).await?;
+        let joined = match charges {
+            [charge] => self.join(charge, patience),
+            _ => None,
+        };
+        let answering = match joined {
+            Some(answering) => answering,
+            None => match self.gather(charges)? {
+                None => return Ok(true),
+                Some(Together(items)) => self.ask(Ask::Settle(items), patience),
+                Some(Apart(groups)) => {
+                    return Box::pin(self.settle_apart(groups, out, patience)).await;
+                }
+            },
+        };
+        let (passes, verdicts) = answering.await?;
         hand_over(verdicts, out);
         Ok(passes)
+    }
+
+    /// What is to be asked, if anything is.
+    fn gather(&self, charges: &[Charge<'_>]) -> Result<Option<Places>, StoreError> {
+        let items = self.naming.items(charges)?;
+        let is_cluster = self.courier.is_cluster();
+        Ok(match items.len() {
+            0 => None,
+            1 => Some(Together(items)),
+            _ if is_cluster || apart::are_mixed(&items) => Some(apart::by_place(items, is_cluster)),
+            _ => Some(Together(items)),
+        })
     }
 }
 

@@ -26,9 +26,11 @@ async fn who_asks_for_what_somebody_waits_for_waits_as_one_with_them() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_joins_past_what_was_asked_of_the_counter_later() {
-    let costs_more = || Ask::Settle(vec![Item { cost: Cost::new(2).unwrap(), ..item(7) }].into());
-    let several = || Ask::Settle(vec![item(1), item(7)].into());
-    for later in [costs_more(), several(), Ask::Refund(item(7)), Ask::Reset(item(7))] {
+    let costs_more = || Ask::Settle(vec![Item { cost: Cost::new(2).unwrap(), ..item(7) }]);
+    let several = || Ask::Settle(vec![item(1), item(7)]);
+    for later in
+        [costs_more(), several(), Ask::Refund(Box::new(item(7))), Ask::Reset(Box::new(item(7)))]
+    {
         let (queue, tower) = queue();
         let _asked = [queue.ask(ask(7)), queue.ask(later)];
         assert!(join(&queue, 7).is_none());
