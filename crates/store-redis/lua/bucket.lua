@@ -1,8 +1,16 @@
--- How a bucket is stored: as three numbers, see `token_bucket.lua`. If the instant is short enough,
--- the four bits before it say to which multiple the time to live was rounded up: 256 microseconds,
--- times 4 for each step; 0 if it was not. As long as the bucket is full before that, the time to
--- live need not be renewed, which makes writes cheap.
+-- How a bucket is stored: when it is full, the remainder and the rate, see `token_bucket.lua`; and to
+-- which multiple its time to live was rounded up: 256 microseconds, times 4 for each step; 0 if it
+-- was not. As long as the bucket is full before that, the time to live need not be renewed, which
+-- makes writes cheap.
+--
+-- A small rate, of which nothing ever remains, is stored as one integer, for which Redis needs the
+-- least memory, and to which it adds in place: the microseconds since 2025, and behind them four
+-- digits for the rounding and the rate. Otherwise as three numbers, an instant first; if that is
+-- short enough, the rounding is in the four bits before it.
 local BEFORE, HIGH = 16, 281474976710656
+local SINCE, RATES, DIGITS = 1735689600000000, 625, 10000
+-- The integers have more digits than any of the strings has bytes, but for the longest.
+local FEWEST, MOST = 1e12, 9e14
 
 local function bucket()
   local it = { SHORT = { [11] = '>BI6I2I2', [15] = '>BI6I4I4' } }
@@ -18,7 +26,19 @@ local function bucket()
     return max(0, min(15, floor((bits - 9) / 2)))
   end
 
-  function it.packed(round, full_at, rest, rate)
+  -- What an integer says: when the bucket is full, the rate, and the rounding. Nothing if it is none.
+  function it.whole(raw)
+    if #raw < 16 or #raw > 19 or not raw:find('^[1-9]%d+$') then return nil end
+    local code = tonumber(raw:sub(-4))
+    local rate = code % RATES
+    return SINCE + tonumber(raw:sub(1, -5)), rate, (code - rate) / RATES
+  end
+
+  function it.packed(rule, round, full_at, rest, rate)
+    local since = full_at - SINCE
+    if rest + rule[7] == 0 and rate < RATES and since >= FEWEST and since < MOST then
+      return format('%.0f%04.0f', since, round * RATES + rate)
+    end
     local length = max(rest, rate) < 65536 and 11 or 15
     if max(rest, rate) >= 4294967296 or full_at >= BEFORE * HIGH then
       return pack('>I7I7I7', full_at, rest, rate)
@@ -33,7 +53,7 @@ local function bucket()
     local final = full_at + min(rest, 1)
     local cell = it.step(round)
     if round > 0 then final = floor(full_at / cell) * cell + cell end
-    return keep(key, was, it.packed(round, full_at, rest, rate), final - at)
+    return keep(key, was, it.packed(rule, round, full_at, rest, rate), final - at)
   end
 
   return it

@@ -83,7 +83,7 @@ for i = 1, #rules do
   elseif kind == 4 then
     local rate, most, most_rest, cost_rest = limit, window, scale, rule[7]
     local sum, sum_rest, several = cost, cost_rest, false
-    local it, cells = bucket(), {}
+    local it, cells, sub = bucket(), {}, string.sub
     local values = call('MGET', unpack(KEYS, first, last))
     for key = first, last do
       local raw, done = values[key - first + 1], false
@@ -94,23 +94,36 @@ for i = 1, #rules do
         local carried = floor(sum_rest / rate)
         sum, sum_rest = sum + carried, sum_rest - carried * rate
       end
-      if (not raw or #raw == 11) and (not several or (sum <= most and rate < 65536)) then
-        local head, low, rest, its_rate = 0, 0, 0, rate
-        if raw then head, low, rest, its_rate = parse('>BI6I2I2', raw) end
-        local full_at = head % BEFORE * HIGH + low
+      local length = raw and #raw or 11
+      local is_whole = length > 15 and length < 20
+      if (length == 11 or is_whole) and (not several or (sum <= most and rate < 65536)) then
+        local head, low, rest, its_rate, round, full_at = 0, 0, 0, rate, 0, 0
+        if is_whole then
+          local code = tonumber(sub(raw, -4)) or 0
+          its_rate, full_at = code % RATES, SINCE + (tonumber(sub(raw, 1, -5)) or 0)
+          round = (code - its_rate) / RATES
+        elseif raw then
+          head, low, rest, its_rate = parse('>BI6I2I2', raw)
+          round, full_at = floor(head / BEFORE), head % BEFORE * HIGH + low
+        end
         local micros = full_at - now
         if its_rate == rate and (micros < most or (micros == most and rest <= most_rest)) then
           if micros < 0 then micros, rest = 0, 0 end
           micros, rest = micros + sum, rest + sum_rest
           if rest >= rate then micros, rest = micros + 1, rest - rate end
-          local later, cell = now + micros, cells[head] or it.step(floor(head / BEFORE))
-          cells[head] = cell
+          local later, cell = now + micros, cells[round] or it.step(round)
+          local added = later - full_at
+          cells[round] = cell
           if micros > most or (micros == most and rest > most_rest) then
             done = not several
-          elseif head < BEFORE or later - later % cell > full_at or low + later - full_at >= HIGH then
+          elseif round == 0 or later - later % cell > full_at then
             done = it.keep(KEYS[key], rule, now, raw, later, rest, rate)
+          elseif is_whole and rest == 0 and added < LARGEST / DIGITS then
+            done = type(pcall('INCRBY', KEYS[key], added * DIGITS)) == 'number'
+          elseif not is_whole and low + added < HIGH then
+            done = call('SETRANGE', KEYS[key], '0', pack('>BI6I2', head, low + added, rest))
           else
-            done = call('SETRANGE', KEYS[key], '0', pack('>BI6I2', head, low + later - full_at, rest))
+            done = it.keep(KEYS[key], rule, now, raw, later, rest, rate)
           end
         end
       end

@@ -8,6 +8,8 @@ local function token_bucket()
   local it, stored = { sums = true }, bucket()
 
   function it.read(_, raw)
+    local full_at, rate = stored.whole(raw)
+    if full_at then return full_at, 0, rate end
     local format = stored.SHORT[#raw]
     if not format then return unpack_three(raw) end
     local head, low, rest, rate = parse(format, raw)
@@ -79,20 +81,25 @@ local function token_bucket()
     return true, now + micros, rest, rule[2]
   end
 
-  -- What the time to live of a state was rounded to, if that is still long enough.
-  local function lasting(raw, full_at)
-    if not raw or not stored.SHORT[#raw] then return nil end
+  -- When a state was full, and what its time to live was rounded to.
+  local function rounded(raw)
+    local was_full_at, _, round = stored.whole(raw)
+    if was_full_at then return was_full_at, round, true end
+    if not stored.SHORT[#raw] then return 0, 0 end
     local head, low = parse('>BI6', raw)
-    local round = floor(head / BEFORE)
-    local cell = stored.step(round)
-    if round > 0 and floor(full_at / cell) * cell <= head % BEFORE * HIGH + low then return round end
+    return head % BEFORE * HIGH + low, floor(head / BEFORE)
   end
 
   function it.write(key, rule, now, raw, full_at, rest, rate)
-    local round = lasting(raw, full_at)
-    if round then
-      local state = stored.packed(round, full_at, rest, rate)
-      if #state == #raw then return call('SETRANGE', key, '0', state) end
+    if raw then
+      local was_full_at, round, is_whole = rounded(raw)
+      local cell = stored.step(round)
+      -- The time to live is still long enough.
+      if round > 0 and floor(full_at / cell) * cell <= was_full_at then
+        local state = stored.packed(rule, round, full_at, rest, rate)
+        if is_whole and stored.whole(state) then return call('SET', key, state, 'KEEPTTL') end
+        if not is_whole and #state == #raw then return call('SETRANGE', key, '0', state) end
+      end
     end
     return stored.keep(key, rule, now, raw, full_at, rest, rate)
   end

@@ -24,7 +24,10 @@ pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<State> {
             Some(State::SlidingWindow(SlidingWindow::state(until, previous, current)))
         }
         Limit::TokenBucket(_) => {
-            let (full_at, rest, rate) = three(&without_rounding(raw))?;
+            let (full_at, rest, rate) = match bucket(raw) {
+                Some((full_at, rate)) => (full_at, 0, rate),
+                None => three(&without_rounding(raw))?,
+            };
             Some(State::TokenBucket(TokenBucket::state(full_at, rest, rate)))
         }
         // A log stays where it is; the script reports what a verdict needs.
@@ -61,6 +64,15 @@ pub(crate) fn counted(limit: &Limit, number: u64) -> Option<State> {
     Some(State::FixedWindow(FixedWindow::state(instant(end), count)))
 }
 
+/// A bucket as one integer: when it is full, and its rate; see `bucket.lua`.
+fn bucket(raw: &[u8]) -> Option<(Timestamp, u64)> {
+    let number = digits(raw).filter(|_| (16..20).contains(&raw.len()))?;
+    Some((instant(SINCE + number / 10_000), number % 10_000 % 625))
+}
+
+/// The beginning of 2025, in microseconds.
+const SINCE: u64 = 1_735_689_600_000_000;
+
 /// A bucket without what `token_bucket.lua` notes for itself: four bits in every state but the long
 /// one.
 fn without_rounding(raw: &[u8]) -> SmallVec<[u8; 24]> {
@@ -71,11 +83,15 @@ fn without_rounding(raw: &[u8]) -> SmallVec<[u8; 24]> {
     raw
 }
 
-/// What `whole` in `arithmetic.lua` reads: a number as INCRBY writes it.
+/// What `whole` in `arithmetic.lua` reads: a number that Lua has, too.
 fn whole(raw: &[u8]) -> Option<u64> {
+    digits(raw).filter(|number| *number < 1 << 53)
+}
+
+/// A number as INCRBY writes it.
+fn digits(raw: &[u8]) -> Option<u64> {
     let is_one = matches!(raw, [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit));
-    let number = std::str::from_utf8(raw).ok().filter(|_| is_one)?.parse().ok()?;
-    (number < 1 << 53).then_some(number)
+    std::str::from_utf8(raw).ok().filter(|_| is_one)?.parse().ok()
 }
 
 /// What `pack_three` produces: an instant, and two numbers of two, four or seven bytes.

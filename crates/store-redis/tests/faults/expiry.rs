@@ -93,3 +93,27 @@ async fn a_key_that_was_made_to_last_for_ever_expires_again_while_it_is_used() {
         }
     }
 }
+
+/// Redis needs least memory for integers, also when a counter has been asked often.
+#[tokio::test]
+async fn the_usual_counters_are_integers() {
+    let redis = Redis::start();
+    let store = patient_store(&redis.url());
+    for (kind, quota) in [
+        (AlgorithmKind::FixedWindow, "1000/hour"),
+        (AlgorithmKind::SlidingWindow, "1000/hour"),
+        (AlgorithmKind::TokenBucket, "60/hour"),
+        (AlgorithmKind::TokenBucket, "10/day burst 100"),
+    ] {
+        let counter = Counter::new(kind, quota, 1);
+        for _ in 0..5 {
+            assert!(counter.ask(&store).await.unwrap());
+            let encoding = redis.command(&[
+                b"OBJECT".as_slice(),
+                b"ENCODING",
+                &store.key_name(&counter.charge()),
+            ]);
+            assert_eq!(encoding, Reply::Bulk(Some(b"int".to_vec())), "{kind} {quota}");
+        }
+    }
+}

@@ -29,7 +29,7 @@ async fn a_text_under_our_key_is_of_the_wrong_type_and_still_there_afterwards() 
     let redis = Redis::start();
     let store = patient_store(&redis.url());
     for (n, kind) in (0..).zip(AlgorithmKind::ALL) {
-        for text in ["", "x", "-5", "not a number", "17 and more text than any state of ours has"] {
+        for text in TEXTS {
             let counter = Counter::new(*kind, "10/hour", n);
             let key = store.key_name(&counter.charge());
             redis.command(&[&b"SET"[..], &key, text.as_bytes()]).or_panic();
@@ -38,6 +38,17 @@ async fn a_text_under_our_key_is_of_the_wrong_type_and_still_there_afterwards() 
         }
     }
 }
+
+/// Also as long as the integers of buckets.
+const TEXTS: [&str; 7] = [
+    "",
+    "x",
+    "-5",
+    "not a number",
+    "0x12345678901234",
+    "1234567890123 456",
+    "17 and more text than any state of ours has",
+];
 
 /// Numbers that others might write: whatever becomes of them, callers hear about it.
 #[tokio::test]
