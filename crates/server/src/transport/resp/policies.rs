@@ -16,7 +16,11 @@ use super::reply::{Protocol, Replies, brief};
 use super::request::{bounded, number};
 
 /// What a command owes to its policy.
-pub(super) fn owed<'p>(spec: &Spec, words: &[&[u8]], plan: &'p Plan) -> Result<Owed<'p>, String> {
+pub(super) fn owed<'p>(
+    spec: &Spec,
+    words: &[&[u8]],
+    plan: &'p Plan,
+) -> Result<Box<Owed<'p>>, String> {
     let [_, name, rest @ ..] = words else { return Err("a policy was expected".to_owned()) };
     let name = std::str::from_utf8(name).unwrap_or_default();
     let Some(policy) = plan.policy(name) else { return Err(unknown(words, plan)) };
@@ -30,7 +34,7 @@ pub(super) fn owed<'p>(spec: &Spec, words: &[&[u8]], plan: &'p Plan) -> Result<O
         (Verb::Forget, None) => Cost::ONE,
         _ => return Err(expected(spec, policy)),
     };
-    let owed = plan.charges_of(name, &asked.attributes[..], cost);
+    let owed = plan.charges_of(name, &asked.attributes[..], cost).map(Box::new);
     let owed = owed.ok_or_else(|| unknown(words, plan))?;
     if owed.is_empty() && policy.key().any(|part| !asked.has(part)) {
         return Err(expected(spec, policy));

@@ -13,7 +13,7 @@ policies:
   - { name: tokens, key: [user], limits: [9/minute], cost: { attribute: tokens, default: 2 } }
 ";
 
-fn with<T>(command: &str, then: impl FnOnce(Result<Owed<'_>, String>) -> T) -> T {
+fn with<T>(command: &str, then: impl FnOnce(Result<Box<Owed<'_>>, String>) -> T) -> T {
     let plan = Plan::compile(&Source::new("test", PLAN).unwrap()).unwrap();
     let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
     let spec = catalogue::find(words[0]).unwrap();

@@ -12,15 +12,15 @@ use super::{policies, throttle};
 use crate::App;
 use crate::trace::within;
 
-/// A command, understood.
-#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each decision")]
+/// A command, understood. What is large is in a box: it changes hands several times, and that would
+/// take longer than making room for it.
 pub(super) enum Request<'p> {
     /// May this happen?
     Ask(Question<'p>),
     /// It was taken and not used.
-    GiveBack(Owed<'p>),
+    GiveBack(Box<Owed<'p>>),
     /// The counter is to be reset.
-    Forget(Owed<'p>),
+    Forget(Box<Owed<'p>>),
     /// About the connection or the server.
     About(&'static Spec),
     /// Invalid, and why.
@@ -30,10 +30,9 @@ pub(super) enum Request<'p> {
 }
 
 /// What a decision is asked for.
-#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each decision")]
 pub(super) enum Question<'p> {
     Throttle(Throttle),
-    Check(Owed<'p>),
+    Check(Box<Owed<'p>>),
 }
 
 impl Question<'_> {
