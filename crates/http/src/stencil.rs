@@ -16,7 +16,8 @@ pub struct Stencil {
 }
 
 impl Stencil {
-    /// For each limit of a policy; none at all if [`MOST_KEPT`] others are known.
+    /// For each limit of a policy. None at all if a thousand others are known: that many are kept, and
+    /// no more.
     pub fn each_of(policy: &Policy) -> Vec<&'static Self> {
         let kept = |limit| Self::new(policy.name(), limit).kept();
         let each: Option<_> = policy.rules().iter().map(|rule| kept(&rule.limit)).collect();
