@@ -77,6 +77,15 @@ impl<S: Store> Limiter<S> {
 
     /// [`try_check_n`](Limiter::try_check_n) into a place for the decision, which is not moved about
     /// then. Whether there is one.
+    ///
+    /// ```
+    /// # use tidegate::{Cost, Decision, Limiter, Source};
+    /// let limiter = Limiter::builder().limit("2/day").build()?;
+    /// let mut decision = Decision::unsettled(false, Source::None);
+    /// assert!(limiter.try_check_into("alice", Cost::ONE, &mut decision));
+    /// assert_eq!(decision.remaining(), Some(1));
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     #[inline]
     pub fn try_check_into<K: Key + ?Sized>(
         &self,
