@@ -185,5 +185,5 @@ fn policies_may_have_names_of_their_own_for_their_keys() {
     let search = r#"{"attributes": {"user": "fay", "path": "/search/1"}}"#;
     let (_, answer) = server.ask("POST /v1/check", search);
     assert!(answer.contains(r#""source":"store""#), "{answer}");
-    assert_eq!(redis.command(&["KEYS", "{???}t*"]).items().len(), 1);
+    assert_eq!(redis.command(&["KEYS", "{???}u*"]).items().len(), 1);
 }

@@ -117,6 +117,7 @@ impl Fields {
     pub fn tell(&mut self, answer: &Answer<'_, '_>) {
         let Told { retry_after, tightest, t } = Told::by(answer);
         self.retry_after = retry_after;
+        self.legacy = None;
         self.state = tightest.map(|(index, said)| {
             let draw = || Stencil::new(said.policy, &said.rule.limit);
             let stencil = match answer.stencil(index) {

@@ -1,4 +1,5 @@
--- Exact arithmetic in doubles. Whatever is stored or compared is a whole number below 2^53.
+-- Exact arithmetic in doubles. Whatever is compared is a whole number below 2^53, and so is whatever
+-- is stored, but for the integer of a bucket, which is two of them.
 local HALF = 33554432
 local WHOLE = HALF * HALF
 

@@ -112,17 +112,16 @@ for i = 1, #rules do
           micros, rest = micros + sum, rest + sum_rest
           if rest >= rate then micros, rest = micros + 1, rest - rate end
           local later, cell = now + micros, cells[round] or it.step(round)
-          local added = later - full_at
+          local added, lasts = later - full_at, round > 0 and later - later % cell <= full_at
           cells[round] = cell
           if micros > most or (micros == most and rest > most_rest) then
             done = not several
-          elseif round == 0 or later - later % cell > full_at then
-            done = it.keep(KEYS[key], rule, now, raw, later, rest, rate)
-          elseif is_whole and rest == 0 and added < LARGEST / DIGITS then
+          elseif lasts and is_whole and rest == 0 and added < LARGEST / DIGITS then
             done = type(pcall('INCRBY', KEYS[key], added * DIGITS)) == 'number'
-          elseif not is_whole and low + added < HIGH then
+          elseif lasts and not is_whole and low + added < HIGH then
             done = call('SETRANGE', KEYS[key], '0', pack('>BI6I2', head, low + added, rest))
-          else
+          -- INCRBY looks at what is there; nobody else has.
+          elseif not is_whole or it.whole(raw) then
             done = it.keep(KEYS[key], rule, now, raw, later, rest, rate)
           end
         end

@@ -3,7 +3,7 @@
 -- Rule: kind, rate, the whole microseconds that an empty bucket takes to fill, and the remainder.
 --
 -- A cost comes as the microseconds and the remainder that it takes to refill. Debts are compared and
--- added as such pairs, so nothing here is multiplied, divided or rounded.
+-- added as such pairs, so nothing here is rounded.
 local function token_bucket()
   local it, stored = { sums = true }, bucket()
 

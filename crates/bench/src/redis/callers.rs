@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use tidegate::{AlgorithmKind, Limiter, Precision, RedisConfig, RedisStore, Source};
 use tidegate_testkit::Redis;
+use tokio::runtime::{Builder, Runtime};
 
 use super::{Result, warm_up};
 use crate::stopwatch::Stopwatch;
@@ -36,12 +37,11 @@ pub(super) fn run(load: &Load, cpu: impl Fn() -> u64) -> anyhow::Result<Result> 
     let share = |all: u64| all / load.workers;
     let part =
         Load { callers: share(load.callers), decisions: share(load.decisions), ..load.clone() };
-    let workers: Vec<_> = (0..load.workers)
-        .map(|_| {
-            let (part, line) = (part.clone(), line.clone());
-            thread::spawn(move || work(&part, &line))
-        })
-        .collect();
+    let mut workers = Vec::new();
+    for runtime in (0..load.workers).map(|_| Builder::new_current_thread().enable_all().build()) {
+        let (part, line, runtime) = (part.clone(), line.clone(), runtime?);
+        workers.push(thread::spawn(move || work(&part, &line, &runtime)));
+    }
     line.wait();
     let (before, watch) = (cpu(), Stopwatch::start());
     line.wait();
@@ -51,14 +51,13 @@ pub(super) fn run(load: &Load, cpu: impl Fn() -> u64) -> anyhow::Result<Result> 
             bail!("{} were denied and {} had no store", outcome.denied, outcome.fallbacks);
         }
     }
-    let (seconds, decisions) = (watch.nanos() / 1e9, load.decisions as f64);
+    let (seconds, decisions) = (watch.nanos() / 1e9, (part.decisions * load.workers) as f64);
     let cpu = (cpu() - before) as f64 / decisions;
     Ok(Result { cpu, a_second: decisions / seconds })
 }
 
 /// One worker's part: warms up, waits in line for the others, and asks.
-fn work(load: &Load, line: &Barrier) -> anyhow::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+fn work(load: &Load, line: &Barrier, runtime: &Runtime) -> anyhow::Result<Outcome> {
     runtime.block_on(async {
         let quota = generous(load.kind, load.keys);
         let limiter = limiter(load.kind, quota, load.precision, &load.url).map(Arc::new);
@@ -83,7 +82,7 @@ pub(super) fn share_that_reaches_redis(
     kind: AlgorithmKind,
     decisions: u64,
 ) -> anyhow::Result<Share> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let limiter = Arc::new(limiter(kind, "100/s", Precision::default(), &redis.url())?);
         let outcome = drive(&limiter, CALLERS, 10, decisions).await;
@@ -109,7 +108,7 @@ fn limiter(
 /// next request comes.
 const fn generous(kind: AlgorithmKind, keys: u64) -> &'static str {
     match kind {
-        AlgorithmKind::TokenBucket if keys > 1 => "1000/hour burst 1000",
+        AlgorithmKind::TokenBucket if keys > 1 => "500/hour burst 1000",
         AlgorithmKind::TokenBucket => "100000/minute burst 100000000",
         AlgorithmKind::SlidingLog => "100000/s",
         _ => "10000000/minute",

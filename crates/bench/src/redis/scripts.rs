@@ -22,7 +22,7 @@ fn script(kind: AlgorithmKind, keys: u64) -> anyhow::Result<(&'static str, [&'st
         }
         AlgorithmKind::TokenBucket => {
             let few = ["600", "60000000000"];
-            let arguments = if keys == 1 { few } else { ["3600000", "3600000000"] };
+            let arguments = if keys == 1 { few } else { ["7200000", "7200000000"] };
             (include_str!("../../lua/token_bucket.lua"), arguments)
         }
         _ => bail!("{kind} has no script to compare with"),

@@ -9,11 +9,11 @@ use tidegate_testkit::{Redis, wait_until};
 
 use crate::support::{ACL, Counter, as_limited_user, patient_store};
 
-/// Everything that a store is asked for, on every algorithm.
+/// Everything that a store is asked for, on every algorithm, with states of each form.
 async fn all_operations(store: &RedisStore) -> Result<(), StoreError> {
     let counters: Vec<_> = AlgorithmKind::ALL
         .iter()
-        .flat_map(|kind| ["2/400d", "2/1ms"].map(|quota| (*kind, quota)))
+        .flat_map(|kind| ["2/400d", "2/1ms", "1000/400d"].map(|quota| (*kind, quota)))
         .map(|(kind, quota)| Counter::of(kind, quota, Fingerprint::new(1, 2)))
         .collect();
     for counter in &counters {

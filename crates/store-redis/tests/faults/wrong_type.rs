@@ -40,13 +40,15 @@ async fn a_text_under_our_key_is_of_the_wrong_type_and_still_there_afterwards() 
 }
 
 /// Also as long as the integers of buckets.
-const TEXTS: [&str; 7] = [
+const TEXTS: [&str; 9] = [
     "",
     "x",
     "-5",
     "not a number",
     "0x12345678901234",
     "1234567890123 456",
+    "user:abcdefg:0010",
+    "-1234567890120010",
     "17 and more text than any state of ours has",
 ];
 
