@@ -121,12 +121,11 @@ impl<S: Store> Gate<S> {
             return decision;
         }
         let mut decision = Decision::unsettled(false, Source::Store);
-        let asked = match self.asking(charges, terms, now.at) {
-            Some(asking) => {
-                let asked = Box::pin(self.ask_ahead(denials, charges, terms, asking)).await;
-                asked.map(|ahead| decision = ahead)
-            }
-            None => self.ask_into(charges, terms.deadline, &mut decision).await,
+        let asked = if let Some(asking) = self.asking(charges, terms, now.at) {
+            let asked = Box::pin(self.ask_ahead(denials, charges, terms, asking)).await;
+            asked.map(|ahead| decision = ahead)
+        } else {
+            self.ask_into(charges, terms.deadline, &mut decision).await
         };
         let took = denials.now().since(now.at);
         if let Err(error) = asked {

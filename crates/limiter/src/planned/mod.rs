@@ -283,8 +283,12 @@ impl<S: Store> PlanLimiter<S> {
         outcome
     }
 
-    async fn ask(&self, owed: &Owed<'_>, charges: &[Charge<'_>]) -> Decision {
-        self.gate.settle(charges, terms_of(owed), |index| mode_of(owed, index)).await
+    fn ask(
+        &self,
+        owed: &Owed<'_>,
+        charges: &[Charge<'_>],
+    ) -> impl Future<Output = Decision> + Send {
+        self.gate.settle(charges, terms_of(owed), |index| mode_of(owed, index))
     }
 }
 
