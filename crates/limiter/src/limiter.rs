@@ -64,7 +64,7 @@ impl<S: Store> Limiter<S> {
     /// May `key` do something that costs this much? Takes all of it, or nothing.
     pub async fn check_n<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
         let charges = self.policy.charges(key, cost);
-        self.gate.settle(&charges, Terms::of(self.precision), |_| self.on_store_error).await
+        self.settle(&charges).await
     }
 
     /// [`check_n`](Limiter::check_n) for whoever cannot wait. `None` where the store is at the other
@@ -184,8 +184,8 @@ impl<S: Store> Limiter<S> {
         self.gate.report()
     }
 
-    pub(crate) async fn settle(&self, charges: &[Charge<'_>]) -> Decision {
-        self.gate.settle(charges, Terms::of(self.precision), |_| self.on_store_error).await
+    pub(crate) fn settle(&self, charges: &[Charge<'_>]) -> impl Future<Output = Decision> + Send {
+        self.gate.settle(charges, Terms::of(self.precision), |_| self.on_store_error)
     }
 }
 
