@@ -76,6 +76,12 @@ enum Benchmark {
         /// How long each kind of traffic lasts in a round.
         #[arg(long, default_value_t = 1.0)]
         seconds: f64,
+        /// Only this many commands in flight for each client: 1, 16 or 64.
+        #[arg(long, value_name = "COMMANDS")]
+        depth: Option<usize>,
+        /// Only traffic whose name contains this, such as "RL.CHECK".
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
     },
     /// Checks over HTTP, beside a hyper server that decides nothing, and beside throttlecrab's if
     /// it is installed; then with Redis. One core for the server, another for the load.
@@ -161,7 +167,9 @@ pub fn run(allocations: Allocations) -> anyhow::Result<()> {
         }
         Benchmark::Policy { rounds, requests } => policy::compare(rounds, requests, allocations),
         Benchmark::Redis { rounds, decisions, only } => redis::compare(rounds, decisions, &only),
-        Benchmark::Resp { rounds, seconds } => resp::compare(rounds, seconds),
+        Benchmark::Resp { rounds, seconds, depth, only } => {
+            resp::compare(rounds, seconds, depth, &only)
+        }
         Benchmark::Http { rounds, seconds } => http::compare(rounds, seconds),
         Benchmark::MemoryOf { contestant, keys } => memory::measure(&contestant, keys),
         Benchmark::Memory { server, keys } => server_memory::measure(server, keys),

@@ -13,7 +13,7 @@ use tidegate_testkit::peer;
 use self::load::Load;
 use self::server::Contestant;
 use crate::load::{Measured, meet_all_keys, run};
-use crate::running::{LOADS_CORE, pin_to};
+use crate::running::{LOADS_CORE, Running, pin_to};
 use crate::table;
 
 pub(crate) use self::server::serve;
@@ -60,43 +60,51 @@ const fn traffic(
     Traffic { name, contestant, command, keys }
 }
 
-/// Everything, at each depth of pipelining.
-pub(crate) fn compare(rounds: usize, seconds: f64) -> anyhow::Result<()> {
+/// Everything whose name contains `only`, at each depth of pipelining or at one.
+pub(crate) fn compare(
+    rounds: usize,
+    seconds: f64,
+    depth: Option<usize>,
+    only: &str,
+) -> anyhow::Result<()> {
     pin_to(LOADS_CORE)?;
     let time = Duration::try_from_secs_f64(seconds)?;
-    let throttlecrab = peer("throttlecrab-server");
     let bare = Contestant::Bare.start(None)?;
-    let ours = Contestant::Ours.start(None)?;
-    let crab = match &throttlecrab {
-        Some(program) => Some(Contestant::Throttlecrab.start(Some(program))?),
-        None => None,
-    };
-    for traffic in TRAFFIC.iter().filter(|traffic| traffic.contestant == Contestant::Ours) {
-        eprintln!("meeting the keys: {} ...", traffic.name);
-        meet_all_keys(&ours, &traffic.load(64))?;
-    }
-    for depth in DEPTHS {
+    let servers = start(only)?;
+    for depth in DEPTHS.into_iter().filter(|it| depth.is_none_or(|only| only == *it)) {
         let ping = Load { command: "PING", keys: 1, depth };
         let mut floor = Vec::new();
-        let mut measured: Vec<Vec<Measured>> = TRAFFIC.iter().map(|_| Vec::new()).collect();
+        let mut measured: Vec<Vec<Measured>> = servers.iter().map(|_| Vec::new()).collect();
         // Interleaved, so that all of them suffer alike from whatever else runs on the machine.
         for round in 1..=rounds {
             eprintln!("-P {depth}, round {round} of {rounds} ...");
             floor.push(run(&bare, &ping, time)?);
-            for (traffic, measured) in TRAFFIC.iter().zip(&mut measured) {
-                let server = match traffic.contestant {
-                    Contestant::Throttlecrab => crab.as_ref(),
-                    Contestant::Bare => Some(&bare),
-                    Contestant::Ours => Some(&ours),
-                };
-                if let Some(server) = server {
-                    measured.push(run(server, &traffic.load(depth), time)?);
-                }
+            for ((traffic, server), measured) in servers.iter().zip(&mut measured) {
+                measured.push(run(server, &traffic.load(depth), time)?);
             }
         }
-        print(depth, floor, measured)?;
+        let traffic = servers.iter().map(|(traffic, _)| *traffic);
+        print(depth, floor, traffic.zip(measured))?;
     }
     Ok(())
+}
+
+/// A server for each kind of traffic, which knows the keys of that and no others.
+fn start(only: &str) -> anyhow::Result<Vec<(&'static Traffic, Running)>> {
+    let throttlecrab = peer("throttlecrab-server");
+    let mut servers = Vec::new();
+    for traffic in TRAFFIC.iter().filter(|traffic| traffic.name.contains(only)) {
+        if traffic.contestant == Contestant::Throttlecrab && throttlecrab.is_none() {
+            continue;
+        }
+        let server = traffic.contestant.start(throttlecrab.as_deref())?;
+        if traffic.contestant == Contestant::Ours {
+            eprintln!("meeting the keys: {} ...", traffic.name);
+            meet_all_keys(&server, &traffic.load(64))?;
+        }
+        servers.push((traffic, server));
+    }
+    Ok(servers)
 }
 
 impl Traffic {
@@ -105,10 +113,14 @@ impl Traffic {
     }
 }
 
-fn print(depth: usize, floor: Vec<Measured>, measured: Vec<Vec<Measured>>) -> anyhow::Result<()> {
+fn print(
+    depth: usize,
+    floor: Vec<Measured>,
+    measured: impl Iterator<Item = (&'static Traffic, Vec<Measured>)>,
+) -> anyhow::Result<()> {
     let floor = Measured::median(floor).context("a round")?;
     let mut rows = vec![row("bare tokio server, PING", &floor, &floor)];
-    for (traffic, measured) in TRAFFIC.iter().zip(measured) {
+    for (traffic, measured) in measured {
         if let Some(measured) = Measured::median(measured) {
             rows.push(row(traffic.name, &measured, &floor));
         }
