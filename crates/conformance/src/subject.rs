@@ -1,7 +1,7 @@
 //! A store under test, with control over its clock.
 
 use tidegate_core::{Charge, Cost, Span, Timestamp, Verdict};
-use tidegate_store::{Clock, LocalStore, ManualClock, MemoryStore, Verdicts};
+use tidegate_store::{Clock, LocalStore, ManualClock, MemoryStore, Store, Verdicts};
 
 /// What the suite needs from a store. Blocking: an asynchronous store brings its own runtime.
 pub trait Subject: Sync {
@@ -33,7 +33,12 @@ pub trait Subject: Sync {
 
     /// The same charge several times, in turn; at once, where a store decides such together.
     fn crowd(&self, charge: &Charge<'_>, size: usize) -> Vec<Verdict> {
-        (0..size).map(|_| self.check(charge)).collect()
+        self.each(&vec![*charge; size])
+    }
+
+    /// Each charge by itself, in turn; at once, where a store can.
+    fn each(&self, charges: &[Charge<'_>]) -> Vec<Verdict> {
+        charges.iter().map(|charge| self.check(charge)).collect()
     }
 
     /// The verdict of a peek.
@@ -65,6 +70,16 @@ impl<C: Clock> Subject for LocalSubject<MemoryStore<C>> {
         let mut verdicts = Verdicts::new();
         let passes = self.store.settle_now(charges, &mut verdicts);
         (passes, verdicts)
+    }
+
+    fn each(&self, charges: &[Charge<'_>]) -> Vec<Verdict> {
+        let mut told = Vec::new();
+        let is_done = self.store.settle_each_at_once(charges, |charge, verdict| {
+            assert_eq!(charge.counter(), charges[told.len()].counter());
+            told.push(*verdict);
+        });
+        assert!(is_done);
+        told
     }
 
     fn refund(&self, charge: &Charge<'_>) {

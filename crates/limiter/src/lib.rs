@@ -26,6 +26,7 @@ mod leases;
 mod limiter;
 mod looked;
 mod planned;
+mod rate_limiter;
 mod resolver;
 #[cfg(feature = "serde")]
 mod serial;
@@ -38,8 +39,9 @@ pub use attribute::Denied;
 pub use builder::{BuildError, LimitSpec, LimiterBuilder};
 pub use decision::{Decision, Reason, Source};
 pub use histogram::{Durations, Histogram};
-pub use limiter::{Limiter, RateLimiter};
+pub use limiter::Limiter;
 pub use planned::PlanLimiter;
+pub use rate_limiter::RateLimiter;
 pub use resolver::{KeyResolver, Resolved};
 pub use vitals::StoreReport;
 pub use wait::{Lines, NotReady, Patience, PlaceInLine, Turn};
@@ -63,7 +65,7 @@ pub mod config {
     pub use tidegate_policy::{
         Amended, Amendment, Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed,
         Domain, Explained, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy, Precision, Problem,
-        Problems, Settings, Source, gateway, import, json_schema,
+        Problems, Settings, SingleLimit, Source, gateway, import, json_schema,
     };
 }
 

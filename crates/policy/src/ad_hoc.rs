@@ -37,15 +37,16 @@ impl AdHoc {
         Self { subject: hasher.fingerprint(key), rule }
     }
 
-    /// The same limit for another key of the same plan, without the work of describing it again.
-    #[must_use]
-    pub fn of<K: Key + ?Sized>(&self, key: &K, plan: &Plan) -> Self {
-        Self { subject: plan.hasher.fingerprint(key), ..*self }
-    }
-
     /// What it owes for something that costs `cost`.
     pub fn charge(&self, cost: Cost) -> Charge<'_> {
         Charge::new(self.subject, cost, &self.rule)
+    }
+
+    /// What another key of the same plan owes to the same limit, without the work of describing it
+    /// again.
+    #[inline]
+    pub fn charge_of<K: Key + ?Sized>(&self, key: &K, cost: Cost, plan: &Plan) -> Charge<'_> {
+        Charge::new(plan.hasher.fingerprint(key), cost, &self.rule)
     }
 }
 
@@ -88,9 +89,9 @@ mod tests {
         let plan = Plan::compile(&source.unwrap()).unwrap();
         let ask = |key: &str| plan.ad_hoc("a", "5/minute burst 5".parse().unwrap(), key);
         let (alice, bob) = (ask("alice"), ask("bob"));
-        let other = alice.of("bob", &plan);
-        assert_eq!(other.charge(Cost::ONE).counter(), bob.charge(Cost::ONE).counter());
-        assert_ne!(other.charge(Cost::ONE).counter(), alice.charge(Cost::ONE).counter());
+        let other = alice.charge_of("bob", Cost::ONE, &plan);
+        assert_eq!(other, bob.charge(Cost::ONE));
+        assert_ne!(other, alice.charge(Cost::ONE));
     }
 
     #[test]

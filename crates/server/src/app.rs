@@ -6,16 +6,12 @@ use std::sync::{Arc, OnceLock};
 use http::HeaderMap;
 use parking_lot::Mutex;
 use tidegate::config::{Problems, Source};
-use tidegate::{
-    AdHoc, Cost, Decision, MemoryStore, OnStoreError, Owed, Plan, PlanLimiter, Span, Store,
-    Timestamp, Usage,
-};
-use tidegate_http::Answer;
+use tidegate::{MemoryStore, Plan, PlanLimiter, Span, Store, Timestamp, Usage};
 
 use crate::amendments::Making;
 use crate::followers::Followers;
 use crate::metrics::{self, MetricSource, Metrics};
-use crate::trace::{self, Asked, Span as TraceSpan, TraceParent, Tracer};
+use crate::trace::{Span as TraceSpan, TraceParent, Tracer};
 use crate::transport::resp::RedisClients;
 
 /// A limiter, the counts about it, whether the server is stopping, and what became of the last
@@ -132,46 +128,6 @@ impl<S: Store> App<S> {
         &self.limiter
     }
 
-    /// Decides what is owed. Every transport asks here, so that all decisions are counted.
-    pub async fn settle(&self, owed: &Owed<'_>) -> Decision {
-        // Not in a `match`, where the decision would take up space in the future.
-        if let Some(decision) = self.settle_at_once(owed) {
-            return decision;
-        }
-        self.settle_later(owed).await
-    }
-
-    /// The same if there is no need to wait and nothing is traced. `None` if that is not possible:
-    /// then nothing was asked.
-    pub(crate) fn settle_at_once(&self, owed: &Owed<'_>) -> Option<Decision> {
-        if self.tracer.is_some() {
-            return None;
-        }
-        let watch = self.metrics.begin();
-        let decision = self.limiter.settle_at_once(owed)?;
-        self.metrics.observe(owed, &decision, watch);
-        Some(decision)
-    }
-
-    /// The same, once it is known that waiting is necessary.
-    pub(crate) async fn settle_later(&self, owed: &Owed<'_>) -> Decision {
-        let (watch, asked) = (self.metrics.begin(), self.asked());
-        let decision = self.limiter.settle(owed).await;
-        self.metrics.observe(owed, &decision, watch);
-        trace(asked, owed, &decision);
-        decision
-    }
-
-    /// Whether anything is left of what is owed: for charges that cost nothing, which are counted
-    /// as peeks.
-    pub async fn peek(&self, owed: &Owed<'_>) -> Decision {
-        let (watch, asked) = (self.metrics.begin(), self.asked());
-        let decision = self.limiter.peek(owed).await;
-        self.metrics.observe(owed, &decision, watch);
-        trace(asked, owed, &decision);
-        decision
-    }
-
     /// Everything that is counted, in Prometheus format.
     pub async fn metrics_page(&self) -> String {
         metrics::page(self).await
@@ -221,43 +177,6 @@ impl<S: Store> App<S> {
         usage
     }
 
-    /// Decides by a limit that came with the request. Without the store, this instance's share of
-    /// it counts.
-    pub async fn settle_ad_hoc(&self, asked: &AdHoc, cost: Cost) -> Decision {
-        if let Some(decision) = self.settle_ad_hoc_at_once(asked, cost) {
-            return decision;
-        }
-        self.settle_ad_hoc_later(asked, cost).await
-    }
-
-    /// The same if there is no need to wait and nothing is traced. `None` if that is not possible:
-    /// then nothing was asked.
-    pub(crate) fn settle_ad_hoc_at_once(&self, asked: &AdHoc, cost: Cost) -> Option<Decision> {
-        if self.tracer.is_some() {
-            return None;
-        }
-        let watch = self.metrics.begin();
-        let decision = self.limiter.settle_charges_at_once(&[asked.charge(cost)])?;
-        self.metrics.observe_ad_hoc(cost, &decision, watch);
-        Some(decision)
-    }
-
-    async fn settle_ad_hoc_later(&self, asked: &AdHoc, cost: Cost) -> Decision {
-        let (watch, traced) = (self.metrics.begin(), self.asked());
-        let charge = [asked.charge(cost)];
-        let decision = self.limiter.settle_charges(&charge, OnStoreError::Local).await;
-        self.metrics.observe_ad_hoc(cost, &decision, watch);
-        if let Some(traced) = traced {
-            traced.decided(None, decision.reason(), &decision);
-        }
-        decision
-    }
-
-    /// For the span of the request at hand, if it has one.
-    pub(crate) fn asked(&self) -> Option<Asked> {
-        self.tracer.as_ref().and_then(|_| trace::asked())
-    }
-
     /// Takes note of a reload that took effect, or of why it did not.
     pub(crate) fn reloaded(&self, outcome: Result<(), &Problems>) {
         match outcome {
@@ -296,13 +215,6 @@ impl<S: Store> App<S> {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
-    }
-}
-
-pub(crate) fn trace(asked: Option<Asked>, owed: &Owed<'_>, decision: &Decision) {
-    if let Some(asked) = asked {
-        let answer = Answer::of_owed(owed, decision);
-        asked.decided(answer.policy(), answer.reason(), decision);
     }
 }
 

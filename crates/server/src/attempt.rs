@@ -3,7 +3,7 @@
 use tidegate::{Decision, Owed, Stopwatch, Store};
 
 use crate::App;
-use crate::app::trace;
+use crate::deciding::trace;
 use crate::trace::Asked;
 
 /// What a request was told for now. It counts when it is [the last word](App::conclude).

@@ -30,6 +30,7 @@ mod amendments;
 mod app;
 mod attempt;
 mod config;
+mod deciding;
 mod files;
 mod followers;
 pub mod framing;

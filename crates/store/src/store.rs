@@ -58,10 +58,16 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Announces that this charge is about to be settled, so that anything slow to reach can be
-    /// fetched in advance. Changes nothing.
-    fn announce(&self, charge: &Charge<'_>) {
-        let _ = charge;
+    /// Settles each charge by itself, in this order and at the same time, for a caller that has many
+    /// and cannot wait: `tell` hears each verdict. Whatever is slow to reach can be fetched for all of
+    /// them at once. Returns whether it was done; if not, nothing was.
+    fn settle_each_at_once<'c>(
+        &self,
+        charges: &[Charge<'c>],
+        tell: impl FnMut(&Charge<'c>, &Verdict),
+    ) -> bool {
+        let _ = (charges, tell);
+        false
     }
 
     /// Gives a charge's cost back.
@@ -142,8 +148,12 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
         (**self).settle_at_once(charges, out)
     }
 
-    fn announce(&self, charge: &Charge<'_>) {
-        (**self).announce(charge);
+    fn settle_each_at_once<'c>(
+        &self,
+        charges: &[Charge<'c>],
+        tell: impl FnMut(&Charge<'c>, &Verdict),
+    ) -> bool {
+        (**self).settle_each_at_once(charges, tell)
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {

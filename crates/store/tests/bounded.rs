@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tidegate_core::{AlgorithmKind, Charge, Cost, Fingerprint, Limit, Rule, Span, Timestamp};
-use tidegate_store::{LocalStore, ManualClock, MemoryStore, Store, Verdicts};
+use tidegate_store::{Clock, LocalStore, ManualClock, MemoryStore, Store, Verdicts};
 
 const START: Timestamp = Timestamp::from_secs(1_763_000_000);
 
@@ -88,17 +90,46 @@ fn dead_keys_anywhere_make_room_everywhere() {
     }
 }
 
+/// Keys that come together find as much room as if they had come one by one.
 #[test]
-fn what_is_only_announced_takes_no_room() {
-    let (store, _) = store(1);
-    let rule = rule(AlgorithmKind::FixedWindow, "1/minute");
-    for key in 0..100 {
-        store.announce(&Charge::new(fingerprint(key), Cost::ONE, &rule));
+fn a_full_store_treats_those_that_come_together_alike() {
+    let rule = rule(AlgorithmKind::FixedWindow, "2/minute");
+    let charge = |key: u64| Charge::new(fingerprint(key % 37), Cost::ONE, &rule);
+    let charges: Vec<_> = (0..200).map(charge).collect();
+    let [(together, _), (apart, _)] = [store(10), store(10)];
+    let mut told = Vec::new();
+    assert!(together.settle_each_at_once(&charges, |_, verdict| told.push(*verdict)));
+    for (charge, verdict) in charges.iter().zip(&told) {
+        let mut alone = Verdicts::new();
+        apart.settle_now(&[*charge], &mut alone);
+        assert_eq!(alone[..], [*verdict]);
     }
-    assert_eq!(store.stats().keys, 0);
-    assert!(allowed(&store, 7, &rule));
-    store.announce(&Charge::new(fingerprint(7), Cost::ONE, &rule));
-    assert!(!allowed(&store, 7, &rule));
+    assert_eq!(together.stats(), apart.stats());
+    assert!(together.stats().overflowed > 0);
+}
+
+/// A clock that is a second ahead whenever it is read.
+struct Hurrying(AtomicU64);
+
+impl Clock for Hurrying {
+    fn now(&self) -> Timestamp {
+        START + Span::from_secs(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn those_that_come_together_are_decided_at_one_time() {
+    let rule = rule(AlgorithmKind::FixedWindow, "1/second");
+    let store = MemoryStore::builder().clock(Hurrying(AtomicU64::new(0))).build();
+    let charges = [Charge::new(fingerprint(1), Cost::ONE, &rule); 3];
+    let passed = |charges: &[Charge<'_>]| {
+        let mut passed = Vec::new();
+        assert!(store.settle_each_at_once(charges, |_, verdict| passed.push(verdict.allowed)));
+        passed
+    };
+    assert_eq!(passed(&charges), [true, false, false]);
+    assert_eq!(passed(&charges[..1]), [true]);
+    assert_eq!(passed(&[]), []);
 }
 
 #[test]

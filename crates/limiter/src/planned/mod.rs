@@ -1,21 +1,22 @@
 //! The limiter of a plan: many policies, one store, and what each does when the store fails.
 
+mod back;
 mod block;
 mod steps;
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tidegate_core::{Charge, Cost, Span};
+use tidegate_core::{Charge, Cost, Span, Verdict};
 use tidegate_policy::{
     Amended, Amendment, Attributes, KeyHasher, OnStoreError, Owed, Plan, PlannedPolicy, Precision,
     Problems, Source as Text,
 };
-use tidegate_store::{MemoryStore, Store, StoreError};
+use tidegate_store::{MemoryStore, Store};
 
 use self::block::{Blocking, blocks_of, has_blocks};
 use self::steps::{Steps, mode_of};
-use crate::gate::{Gate, Payee, Terms, denied_unasked};
+use crate::gate::{Gate, Terms, denied_unasked};
 use crate::{Decision, Source, StoreReport};
 
 /// Decides by a plan, which can be replaced while decisions are being made.
@@ -78,6 +79,12 @@ impl<S: Store> PlanLimiter<S> {
     /// The current plan. Take it once for each decision.
     pub fn plan(&self) -> Arc<Plan> {
         self.plan.load_full()
+    }
+
+    /// Whether this plan is the current one.
+    #[inline]
+    pub fn decides_by(&self, plan: &Arc<Plan>) -> bool {
+        Arc::ptr_eq(&self.plan.load(), plan)
     }
 
     /// Decides by another plan from now on. Counters stay: a changed limit finds its count.
@@ -200,10 +207,15 @@ impl<S: Store> PlanLimiter<S> {
         }
     }
 
-    /// Announces that this charge is about to be settled; see [`Store::announce`].
-    #[inline]
-    pub fn announce(&self, charge: &Charge<'_>) {
-        self.gate.store().announce(charge);
+    /// Decides each charge by itself, for a caller that has many and cannot wait; see
+    /// [`Store::settle_each_at_once`]. Returns whether it was done: not if a remote store has to be
+    /// asked.
+    pub fn settle_each_at_once<'c>(
+        &self,
+        charges: &[Charge<'c>],
+        tell: impl FnMut(&Charge<'c>, &Verdict),
+    ) -> bool {
+        !self.is_remote() && self.gate.store().settle_each_at_once(charges, tell)
     }
 
     /// Whether the store is remote, so that it pays to have many decisions in flight.
@@ -223,64 +235,6 @@ impl<S: Store> PlanLimiter<S> {
             }
         }
         decision
-    }
-
-    /// Gives back what is owed: it was taken, and then not used. See [`Limiter::refund`]. Says what
-    /// went wrong first, and gives back the rest all the same.
-    ///
-    /// [`Limiter::refund`]: crate::Limiter::refund
-    pub async fn refund(&self, owed: &Owed<'_>) -> Result<(), StoreError> {
-        let mut outcome = Ok(());
-        for charge in &owed.named_charges() {
-            outcome = outcome.and(self.gate.refund(charge, Payee::Either).await);
-        }
-        outcome
-    }
-
-    /// Undoes a decision: what it took goes back to where it was taken from (the store, or its
-    /// stand-in), and a shadow limit that had no room gets nothing. `owed` is what was decided about,
-    /// at the cost to give back.
-    pub async fn undo(&self, owed: &Owed<'_>, decision: &Decision) -> Result<(), StoreError> {
-        self.undo_where(owed, decision, |_| true).await
-    }
-
-    /// The same for the limits of one policy.
-    pub async fn undo_for(
-        &self,
-        policy: &str,
-        owed: &Owed<'_>,
-        decision: &Decision,
-    ) -> Result<(), StoreError> {
-        self.undo_where(owed, decision, |index| owed.policy_name(index) == Some(policy)).await
-    }
-
-    async fn undo_where(
-        &self,
-        owed: &Owed<'_>,
-        decision: &Decision,
-        is_meant: impl Fn(usize) -> bool,
-    ) -> Result<(), StoreError> {
-        let mut outcome = Ok(());
-        for (index, charge) in owed.named_charges().iter().enumerate() {
-            if decision.took(owed.charges(), index) && is_meant(index) {
-                let payee = Payee::of(decision.source());
-                outcome = outcome.and(self.gate.refund(charge, payee).await);
-            }
-        }
-        outcome
-    }
-
-    /// Forgets the counters of what is owed, and lifts the blocks: the caller has a full quota again.
-    /// Returns the first error, after trying all of them.
-    pub async fn reset(&self, owed: &Owed<'_>) -> Result<(), StoreError> {
-        let mut outcome = Ok(());
-        for charge in &owed.named_charges() {
-            outcome = outcome.and(self.gate.reset(charge).await);
-        }
-        for block in &blocks_of(owed) {
-            outcome = outcome.and(self.gate.reset(&block.charge(Cost::ONE)).await);
-        }
-        outcome
     }
 
     fn ask(

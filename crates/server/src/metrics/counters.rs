@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
-use tidegate::{Decision, Fingerprint, Owed, Source};
+use tidegate::{Charge, Decision, Fingerprint, Owed, Source, Verdict};
 
 use super::slot::SLOTS;
 
@@ -33,6 +33,16 @@ impl Outcome {
             Self::Denied => "denied",
             Self::ShadowDenied => "shadow_denied",
             Self::Peeked => "peeked",
+        }
+    }
+
+    /// What the limit of one charge decided, if it was the only one.
+    pub(crate) const fn of_one(charge: &Charge<'_>, verdict: &Verdict) -> Self {
+        match (verdict.allowed, charge.rule().enforced) {
+            _ if charge.cost().is_peek() => Self::Peeked,
+            (true, _) => Self::Allowed,
+            (false, true) => Self::Denied,
+            (false, false) => Self::ShadowDenied,
         }
     }
 
@@ -82,11 +92,12 @@ impl PolicyCounters {
         }
     }
 
-    pub(crate) fn count(&self, slot: usize, outcome: Outcome, source: Source) {
+    /// Adds this many decisions.
+    pub(crate) fn count(&self, slot: usize, outcome: Outcome, source: Source, times: u64) {
         let Some(cells) = self.cells.get(slot) else { return };
         let cells = cells.get_or_init(Box::default);
         if let Some(cell) = cells.get(outcome as usize * SOURCES + source as usize) {
-            cell.fetch_add(1, Ordering::Relaxed);
+            cell.fetch_add(times, Ordering::Relaxed);
         }
     }
 

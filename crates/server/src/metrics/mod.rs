@@ -7,6 +7,7 @@ mod guest;
 mod page;
 mod process;
 mod slot;
+mod tally;
 mod text;
 
 use std::collections::HashMap;
@@ -19,8 +20,8 @@ use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;
 use tidegate::config::PlannedPolicy;
 use tidegate::{
-    Clock, Cost, Decision, Durations, Histogram, Owed, Plan, Span, Stopwatch, SystemClock,
-    Timestamp,
+    Clock, Cost, Decision, Durations, Fingerprint, Histogram, Owed, Plan, Span, Stopwatch,
+    SystemClock, Timestamp,
 };
 
 pub(crate) use counters::{Outcome, PolicyCounters};
@@ -43,6 +44,21 @@ pub(crate) struct Metrics {
     top: TopKeys,
     clock: SystemClock,
     started: Timestamp,
+}
+
+/// Who asked.
+#[derive(Clone, Copy, Debug)]
+struct Caller<'a> {
+    subject: Fingerprint,
+    /// In clear, if it may be shown.
+    entity: Option<&'a str>,
+}
+
+/// In vain.
+#[derive(Clone, Copy, Debug)]
+struct Denied {
+    wait: Option<Span>,
+    at: Timestamp,
 }
 
 type Policies = HashMap<Arc<str>, Arc<PolicyCounters>, RandomState>;
@@ -89,7 +105,7 @@ impl Metrics {
         let slot = slot();
         if let Some(policy) = owed.unlimited_by() {
             if let Some(counters) = self.policies.load().get(policy.name()) {
-                counters.count(slot, Outcome::Allowed, decision.source());
+                counters.count(slot, Outcome::Allowed, decision.source(), 1);
             }
             return;
         }
@@ -105,7 +121,7 @@ impl Metrics {
             let Some(policy) = owed.policy(first) else {
                 // A limit that came with the request.
                 let outcome = Outcome::of(owed, decision, first..first + 1);
-                self.ad_hoc.count(slot, outcome, decision.source());
+                self.ad_hoc.count(slot, outcome, decision.source(), 1);
                 first += 1;
                 continue;
             };
@@ -132,7 +148,7 @@ impl Metrics {
             true => Outcome::Allowed,
             false => Outcome::Denied,
         };
-        self.ad_hoc.count(slot(), outcome, decision.source());
+        self.ad_hoc.count(slot(), outcome, decision.source(), 1);
     }
 
     fn observe_policy(
@@ -144,22 +160,34 @@ impl Metrics {
         charges: Range<usize>,
     ) {
         let outcome = Outcome::of(owed, decision, charges.clone());
-        counters.count(slot, outcome, decision.source());
+        counters.count(slot, outcome, decision.source(), 1);
         let Some(subject) = owed.subject(charges.start).filter(|_| outcome != Outcome::Peeked)
         else {
             return;
         };
+        let caller = Caller { subject, entity: owed.entity(charges.start) };
+        let denied = (outcome == Outcome::Denied)
+            .then(|| Denied { wait: wait(decision, charges), at: self.clock.now() });
+        self.observe_caller(counters, slot, caller, denied);
+    }
+
+    /// Who asked a policy, and if in vain, when to come back.
+    fn observe_caller(
+        &self,
+        counters: &PolicyCounters,
+        slot: usize,
+        caller: Caller<'_>,
+        denied: Option<Denied>,
+    ) {
+        let Caller { subject, entity } = caller;
         let who = subject ^ counters.salt;
-        let is_denied = outcome == Outcome::Denied;
-        if is_denied
-            && let Some(wait) = wait(decision, charges.clone())
-            && self.early.denied(who, wait, self.clock.now())
+        if let Some(Denied { wait: Some(wait), at }) = denied
+            && self.early.denied(who, wait, at)
         {
             counters.count_early();
         }
-        let entity = owed.entity(charges.start);
         let seen = Seen { who, policy: &counters.name, subject, entity };
-        self.top.observe(slot, seen, is_denied);
+        self.top.observe(slot, seen, denied.is_some());
     }
 
     /// The counters of a policy that is in use.

@@ -32,7 +32,7 @@ struct Shard {
 
 #[derive(Debug, Default)]
 struct Minutes {
-    /// In this minute.
+    /// In this minute, as long as all are counted.
     seen: AtomicU32,
     sketches: Mutex<Sketches>,
 }
@@ -97,11 +97,13 @@ impl TopKeys {
 
 impl Minutes {
     fn observe(&self, seen: Seen<'_>) {
-        let number = self.seen.fetch_add(1, Ordering::Relaxed);
-        let weight = match number {
-            0..COUNTED_ALL => 1,
-            _ if fastrand::u8(..) < u8::MAX / SAMPLED_ONE_IN + 1 => u64::from(SAMPLED_ONE_IN),
-            _ => return,
+        let weight = if self.seen.load(Ordering::Relaxed) < COUNTED_ALL {
+            self.seen.fetch_add(1, Ordering::Relaxed);
+            1
+        } else if fastrand::u8(..) < u8::MAX / SAMPLED_ONE_IN + 1 {
+            u64::from(SAMPLED_ONE_IN)
+        } else {
+            return;
         };
         let label = || Label { policy: Arc::clone(seen.policy), key: shown(seen) };
         self.sketches.lock().current.add(seen.who, weight, label);

@@ -3,10 +3,11 @@
 use smallvec::SmallVec;
 use tidegate_core::{Accounts, Charge, Cost, Timestamp, Verdict};
 
+use super::MemoryStore;
 use super::account::Ticket;
 use super::capacity::{Claim, Full};
+use super::settling::turned_away;
 use super::shard::Shard;
-use super::{MemoryStore, turned_away};
 use crate::Clock;
 use crate::sync::MutexGuard;
 

@@ -4,6 +4,7 @@ mod account;
 mod builder;
 mod capacity;
 mod ledger;
+mod settling;
 mod shard;
 mod signpost;
 mod table;
@@ -11,16 +12,15 @@ mod table;
 pub use builder::MemoryStoreBuilder;
 
 use crossbeam_utils::CachePadded;
-use tidegate_core::{AlgorithmKind, Charge, Fingerprint, Span, Timestamp, Verdict, settle};
+use tidegate_core::{AlgorithmKind, Charge, Fingerprint, Span, Timestamp, Verdict};
 
 use self::account::Ticket;
-use self::capacity::{Capacity, Full};
-use self::ledger::Ledger;
+use self::capacity::Capacity;
 use self::shard::Shard;
 use self::signpost::Signpost;
 use self::table::Upkeep;
 use crate::board::LocalBoard;
-use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 use crate::{
     Board, Clock, LocalStore, Notice, Notices, Store, StoreError, SystemClock, Usage, Verdicts,
 };
@@ -112,8 +112,13 @@ impl<C: Clock> MemoryStore<C> {
         &self.signposts[self.shard_index(charge.counter())][algorithm]
     }
 
+    #[inline]
+    fn shard(&self, charge: &Charge<'_>) -> &Mutex<Shard> {
+        &self.shards[self.shard_index(charge.counter())]
+    }
+
     fn open<'a>(&'a self, charge: &'a Charge<'a>) -> (MutexGuard<'a, Shard>, Ticket<'a>) {
-        let mut shard = self.shards[self.shard_index(charge.counter())].lock();
+        let mut shard = self.shard(charge).lock();
         let time = shard.time(self.clock.now(), &self.clock);
         (shard, self.ticket(charge, time))
     }
@@ -128,75 +133,6 @@ impl<C: Clock> MemoryStore<C> {
     fn overflow_ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> Ticket<'a> {
         let upkeep = Upkeep { time, capacity: &self.overflow_capacity, signpost: None };
         Ticket { charge, counter: charge.rule().id, now: time, upkeep }
-    }
-
-    /// The path of nearly every request: one limit, and a known key.
-    #[inline(never)]
-    fn settle_one(&self, charge: &Charge<'_>, out: &mut Verdicts) -> bool {
-        let shard = &*self.shards[self.shard_index(charge.counter())];
-        // The clock is read before the lock is taken, so that the lock is held for less time. The
-        // lock's memory arrives while the clock is read. The slot's memory is requested after that:
-        // working out where it is takes a moment, and reading the clock waits for everything before
-        // it.
-        signpost::fetch(shard);
-        let reading = self.clock.now();
-        self.signpost(charge).fetch(charge.counter());
-        let mut shard = shard.lock();
-        let time = shard.time(reading, &self.clock);
-        match shard.decide_known(charge, time + charge.phase(), &self.capacity, out) {
-            Some(allowed) => allowed,
-            None => self.settle_new(shard, self.ticket(charge, time), out),
-        }
-    }
-
-    /// A new key that finds no room looks for dead ones, at home and in one other shard, before it
-    /// joins the overflow.
-    #[cold]
-    #[inline(never)]
-    fn settle_new(
-        &self,
-        mut shard: MutexGuard<'_, Shard>,
-        ticket: Ticket<'_>,
-        out: &mut Verdicts,
-    ) -> bool {
-        let decided = shard.decide(ticket, out).or_else(|Full| {
-            shard.sweep(ticket.upkeep);
-            shard.decide(ticket, out)
-        });
-        // One lock at a time: only `Ledger` may hold several.
-        drop(shard);
-        decided
-            .or_else(|Full| {
-                self.sweep_elsewhere(ticket.upkeep);
-                let (mut shard, ticket) = self.open(ticket.charge);
-                shard.decide(ticket, out)
-            })
-            .unwrap_or_else(|Full| self.settle_overflow(ticket.charge, out))
-    }
-
-    /// Each call looks at another shard, so that dead keys anywhere make room everywhere.
-    fn sweep_elsewhere(&self, upkeep: Upkeep<'_>) {
-        let turn = self.hand.fetch_add(1, Ordering::Relaxed);
-        self.shards[turn & (self.shards.len() - 1)].lock().sweep(upkeep);
-    }
-
-    fn settle_overflow(&self, charge: &Charge<'_>, out: &mut Verdicts) -> bool {
-        self.capacity.count_overflow();
-        let mut overflow = self.overflow.lock();
-        let time = overflow.time(self.clock.now(), &self.clock);
-        let ticket = self.overflow_ticket(charge, time);
-        let decided = overflow.decide(ticket, out).or_else(|Full| {
-            overflow.sweep(ticket.upkeep);
-            overflow.decide(ticket, out)
-        });
-        decided.unwrap_or_else(|Full| {
-            out.push(turned_away(charge));
-            false
-        })
-    }
-
-    fn settle_many(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool {
-        settle(charges, &mut Ledger::open(self, charges), out)
     }
 }
 
@@ -230,10 +166,13 @@ impl<C: Clock> Store for MemoryStore<C> {
         Some(self.settle_now(charges, out))
     }
 
-    #[inline]
-    fn announce(&self, charge: &Charge<'_>) {
-        signpost::fetch(&*self.shards[self.shard_index(charge.counter())]);
-        self.signpost(charge).fetch(charge.counter());
+    fn settle_each_at_once<'c>(
+        &self,
+        charges: &[Charge<'c>],
+        tell: impl FnMut(&Charge<'c>, &Verdict),
+    ) -> bool {
+        self.settle_each(charges, tell);
+        true
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -269,18 +208,5 @@ impl<C: Clock> Board for MemoryStore<C> {
 
     async fn look(&self, known: Option<u64>) -> Result<Option<Notices>, StoreError> {
         Ok(self.board.lock().look(known, self.clock.now()))
-    }
-}
-
-/// Even the shared counters have no room: there are too many limits. Denied for one period.
-fn turned_away(charge: &Charge<'_>) -> Verdict {
-    let limit = charge.rule().limit;
-    let wait = limit.period();
-    Verdict {
-        allowed: false,
-        limit: limit.capacity(),
-        remaining: 0,
-        retry_after: (charge.cost().get() <= limit.capacity()).then_some(wait),
-        reset_after: wait,
     }
 }

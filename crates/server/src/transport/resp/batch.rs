@@ -24,9 +24,6 @@ pub(super) enum Flow {
 }
 
 /// Answers all complete commands of `input`, and returns how many bytes they were.
-///
-/// With a remote store, decisions are in flight together; everything else waits until those before
-/// it are answered. An embedded store answers at once, and nothing is ever queued.
 pub(super) async fn answer<S, IO>(
     door: &Door<S>,
     session: &mut Session,
@@ -37,16 +34,35 @@ where
     S: Store,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
+    let mut decoder = Decoder::new(input, door.bounds);
+    let commands = session.answer_habit(&mut decoder, door, line.replies());
+    door.app.redis_clients().count(commands);
+    let flow = match decoder.rest() {
+        [] => Flow::Stay,
+        _ => answer_any(door, session, line, &mut decoder).await,
+    };
+    (decoder.taken(), flow)
+}
+
+/// Answers commands of any kind.
+///
+/// With a remote store, decisions are in flight together; everything else waits until those before
+/// it are answered. An embedded store answers at once, and nothing is ever queued.
+async fn answer_any<S, IO>(
+    door: &Door<S>,
+    session: &mut Session,
+    line: &mut Line<IO>,
+    decoder: &mut Decoder<'_>,
+) -> Flow
+where
+    S: Store,
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
     // Once for all of them: each decision uses one plan.
     let plan = door.app.limiter().plan();
     let mut under_way = door.app.limiter().is_remote().then(FuturesOrdered::new);
-    let mut decoder = Decoder::new(input, door.bounds);
     let mut commands = 0;
-    let mut repeat: Option<Repeat<'_>> = None;
     let flow = loop {
-        if let Some(repeat) = &repeat {
-            commands += repeat.answer(&mut decoder, &plan, door, line.replies());
-        }
         let command = match decoder.next() {
             Ok(Some(command)) => command,
             Ok(None) => break Flow::Stay,
@@ -62,7 +78,11 @@ where
             (Request::Ask(question), None) => {
                 if let Some(decision) = question.decide_at_once(&door.app) {
                     question.answer(&decision, line.replies());
-                    repeat = question.repeat(decoder.last(), &words);
+                    let asked = question.asked(&words, &plan, &door.app);
+                    session.remember(
+                        asked.and_then(|asked| Repeat::of(decoder.last(), &words, asked, &plan)),
+                    );
+                    commands += session.answer_habit(decoder, door, line.replies());
                 } else {
                     let decision = question.decide(&door.app).await;
                     question.answer(&decision, line.replies());
@@ -76,7 +96,7 @@ where
             }
             (other, _) => {
                 // It may change who the client is.
-                repeat = None;
+                session.remember(None);
                 finish(&mut under_way, line.replies()).await;
                 let replies = line.replies();
                 if session.obey(other, &words, door, replies).await == Flow::Leave {
@@ -93,7 +113,7 @@ where
         finish(&mut under_way, line.replies()).await;
     }
     door.app.redis_clients().count(commands);
-    (decoder.taken(), flow)
+    flow
 }
 
 async fn decide<'p, S: Store>(app: &App<S>, question: Question<'p>) -> (Question<'p>, Decision) {

@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -90,13 +90,18 @@ pub(super) struct Line<IO> {
     /// Never later than it must be; if it rings too early it is set again. So it costs nothing as
     /// long as a client keeps talking.
     alarm: Pin<Box<Sleep>>,
+    closing: Closing,
+    /// Wakes whoever waits when the server closes.
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Who will be woken.
+    waiting: Option<Waker>,
     is_closing: bool,
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
-    pub(super) fn new(io: IO, config: &Config, mut closing: Closing) -> Self {
+    pub(super) fn new(io: IO, config: &Config, closing: Closing) -> Self {
         let idle_timeout = config.idle_timeout.min(LONGEST);
+        let mut closed = closing.clone();
         Self {
             io,
             replies: Replies::default(),
@@ -105,7 +110,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
             write_timeout: config.body_timeout,
             since: Instant::now(),
             alarm: Box::pin(sleep(idle_timeout)),
-            closed: Box::pin(async move { drop(closing.wait_for(|closing| *closing).await) }),
+            closing,
+            closed: Box::pin(async move { drop(closed.wait_for(|closing| *closing).await) }),
+            waiting: None,
             is_closing: false,
         }
     }
@@ -131,15 +138,18 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
         if due < self.alarm.deadline() {
             self.alarm.as_mut().reset(due);
         }
-        let Self { io, alarm, closed, is_closing, .. } = self;
+        let Self { io, alarm, closing, closed, waiting, is_closing, .. } = self;
         let mut read = pin!(io.read_buf(inbox.make_room()));
         let heard = poll_fn(|cx| {
             // First, or a client that never pauses would never be told.
-            if !*is_closing && closed.as_mut().poll(cx).is_ready() {
-                *is_closing = true;
-            }
+            *is_closing |= closing.has_changed().unwrap_or(true);
             if let Poll::Ready(read) = read.as_mut().poll(cx) {
                 return Poll::Ready(read.unwrap_or(0));
+            }
+            // Once is enough, as long as it is the same task that waits.
+            if !*is_closing && !waiting.as_ref().is_some_and(|it| it.will_wake(cx.waker())) {
+                *is_closing = closed.as_mut().poll(cx).is_ready();
+                *waiting = Some(cx.waker().clone());
             }
             if *is_closing && is_idle {
                 return Poll::Ready(0);

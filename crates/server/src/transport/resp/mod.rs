@@ -8,6 +8,7 @@ mod batch;
 mod catalogue;
 mod client;
 mod connection;
+mod decimal;
 mod decode;
 mod info;
 mod inline;

@@ -6,13 +6,15 @@
 //! `RL.CHECK login ip=203.0.113.9 user=alice COST 2`, or with more of them, for tiers,
 //! `RL.CHECK demo key=alice plan=pro`.
 
+use std::sync::Arc;
+
 use smallvec::{SmallVec, smallvec};
-use tidegate::config::PlannedPolicy;
-use tidegate::{Cost, Decision, MAX_COUNT, Owed, Plan, Span};
+use tidegate::config::{PlannedPolicy, SingleLimit};
+use tidegate::{Charge, Cost, Decision, MAX_COUNT, Owed, Plan, Reason, Span, Verdict};
 use tidegate_http::Answer;
 
 use super::catalogue::{Spec, Verb};
-use super::reply::{Protocol, Replies, brief};
+use super::reply::{Protocol, Replies, brief, whole};
 use super::request::{bounded, number};
 
 /// What a command owes to its policy.
@@ -174,39 +176,105 @@ fn expected(spec: &Spec, policy: &PlannedPolicy) -> String {
     format!("policy {name:?} tells callers apart by {by}: expected {usage}")
 }
 
-/// Whether it may happen, the limit, what remains, when to retry, when the limit is full again (in
-/// milliseconds, rounded up; -1 for unknown or never), and why.
-pub(super) fn answer(owed: &Owed<'_>, decision: &Decision, replies: &mut Replies) {
-    let millis = |span: Option<Span>| span.map(Span::as_millis_ceil);
-    let named = replies.protocol() == Protocol::Resp3;
-    if named {
-        replies.map(6);
-        replies.bulk(b"allowed");
-    } else {
-        replies.list(6);
-    }
-    replies.integer(i64::from(decision.is_allowed()));
-    for (name, value) in [
-        ("limit", decision.limit()),
-        ("remaining", decision.remaining()),
-        ("retry_after_ms", millis(decision.retry_after())),
-        ("reset_after_ms", millis(decision.reset_after())),
-    ] {
-        if named {
-            replies.bulk(name.as_bytes());
-        }
-        match value {
-            Some(value) => replies.count(value),
-            None => replies.integer(-1),
-        }
-    }
-    if named {
-        replies.bulk(b"reason");
-    }
-    let reason = Answer::of_owed(owed, decision).reason();
-    replies.bulk(reason.name().as_bytes());
+/// What is told about a decision.
+struct Told {
+    allowed: bool,
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    retry_after: Option<Span>,
+    reset_after: Option<Span>,
+    reason: Reason,
 }
 
+pub(super) fn answer(owed: &Owed<'_>, decision: &Decision, replies: &mut Replies) {
+    let told = Told {
+        allowed: decision.is_allowed(),
+        limit: decision.limit(),
+        remaining: decision.remaining(),
+        retry_after: decision.retry_after(),
+        reset_after: decision.reset_after(),
+        reason: Answer::of_owed(owed, decision).reason(),
+    };
+    told.write(replies);
+}
+
+impl Told {
+    /// Whether it may happen, the limit, what remains, when to retry, when the limit is full again (in
+    /// milliseconds, rounded up; -1 for unknown or never), and why.
+    #[inline]
+    fn write(&self, replies: &mut Replies) {
+        let count = |value: Option<u64>| value.map_or(-1, whole);
+        let millis = |span: Option<Span>| count(span.map(Span::as_millis_ceil));
+        let numbers = [
+            i64::from(self.allowed),
+            count(self.limit),
+            count(self.remaining),
+            millis(self.retry_after),
+            millis(self.reset_after),
+        ];
+        if replies.protocol() == Protocol::Resp3 {
+            replies.map(NAMES.len() + 1);
+            for (name, number) in NAMES.into_iter().zip(numbers) {
+                replies.bulk(name.as_bytes());
+                replies.integer(number);
+            }
+            replies.bulk(b"reason");
+        } else {
+            replies.list(NAMES.len() + 1);
+            replies.integers(numbers);
+        }
+        replies.bulk(self.reason.name().as_bytes());
+    }
+}
+
+/// A command that asks a policy for which the key alone matters, as it may come for many keys.
+#[derive(Debug)]
+pub(super) struct Check {
+    limit: SingleLimit,
+    cost: Cost,
+}
+
+impl Check {
+    /// From such a command, of which the key is the third word, and what it owes.
+    pub(super) fn of(owed: &Owed<'_>, words: &[&[u8]], plan: &Arc<Plan>) -> Option<Self> {
+        let (name, [charge], Some(_)) = (words.get(1)?, owed.charges(), alone(words.get(2..)?))
+        else {
+            return None;
+        };
+        let limit = SingleLimit::find(plan, std::str::from_utf8(name).ok()?)?;
+        Some(Self { limit, cost: charge.cost() })
+    }
+
+    pub(super) fn policy(&self) -> &PlannedPolicy {
+        self.limit.policy()
+    }
+
+    /// What a key owes; `None` if it has limits of its own.
+    #[inline]
+    pub(super) fn charge(&self, key: &[u8]) -> Option<Charge<'_>> {
+        self.limit.charge(key, self.cost).filter(|charge| charge.rule().enforced)
+    }
+}
+
+/// What the one limit says, which is enforced.
+#[inline]
+pub(super) fn tell(verdict: &Verdict, replies: &mut Replies) {
+    let told = Told {
+        allowed: verdict.allowed,
+        limit: Some(verdict.limit),
+        remaining: Some(verdict.remaining),
+        retry_after: verdict.retry_after,
+        reset_after: Some(verdict.reset_after),
+        reason: match verdict.allowed {
+            true => Reason::WithinLimit,
+            false if verdict.is_hopeless() => Reason::CostExceedsLimit,
+            false => Reason::LimitExceeded,
+        },
+    };
+    told.write(replies);
+}
+
+const NAMES: [&str; 5] = ["allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms"];
 const COST: &[u8] = b"COST";
 /// Enough to see what names look like, if there are ten thousand policies.
 const MAX_LISTED: usize = 20;

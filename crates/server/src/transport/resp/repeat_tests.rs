@@ -1,41 +1,92 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use tidegate::config::Source;
 use tidegate::{ManualClock, MemoryStore, Timestamp};
-use tokio::io::{AsyncReadExt, duplex};
+use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::sync::watch;
 
 use super::super::batch::{self, Flow};
 use super::super::decode::tests::encode;
+use super::super::info;
 use super::super::line::Line;
 use super::super::session::Session;
 use super::*;
+use crate::metrics::Outcome;
 use crate::{App, Config, resp::Password};
 
-/// What a client hears that sends these chunks, each after the previous one was answered.
-async fn answers(chunks: &[Vec<u8>]) -> Vec<u8> {
+const POLICIES: &str = "
+policies:
+  - { name: demo, key: [key], limits: [10/minute] }
+  - { name: pair, key: [key], limits: [4/minute, 9/hour] }
+  - { name: bucket, key: [ip], limits: [2/minute burst 4], cost: 2 }
+  - { name: shadow, mode: shadow, key: [key], limits: [3/minute] }
+  - name: own
+    key: [key]
+    limits: [3/minute]
+    overrides: { 'key=a': [5/hour], 'key=b': [1/minute, 5/hour] }
+";
+
+fn door() -> Door<MemoryStore<ManualClock>> {
     let clock = ManualClock::at(Timestamp::from_secs(1_000));
-    let app = App::demo(MemoryStore::builder().clock(clock).build()).unwrap();
+    let source = Source::new("limits.yaml", POLICIES).unwrap();
+    let app = App::load(&source, MemoryStore::builder().clock(clock).build()).unwrap();
     let config = Config {
         resp_password: Some(Password::new("open sesame")),
         max_body: 4_110,
         ..Config::default()
     };
-    let door = Door::new(Arc::new(app), config);
-    let ((mut client, server), (_open, closing)) = (duplex(1 << 20), watch::channel(false));
-    let mut session = Session::new(1, &door.config);
-    let mut line = Line::new(server, &door.config, closing);
-    for chunk in chunks {
-        let (taken, flow) = batch::answer(&door, &mut session, &mut line, chunk).await;
+    Door::new(Arc::new(app), config)
+}
+
+/// A client, as the server knows it.
+struct Guest<'d> {
+    door: &'d Door<MemoryStore<ManualClock>>,
+    session: Session,
+    line: Line<DuplexStream>,
+    client: DuplexStream,
+    _open: watch::Sender<bool>,
+}
+
+impl<'d> Guest<'d> {
+    fn of(door: &'d Door<MemoryStore<ManualClock>>) -> Self {
+        let ((client, server), (open, closing)) = (duplex(1 << 20), watch::channel(false));
+        let session = Session::new(1, &door.config);
+        let line = Line::new(server, &door.config, closing);
+        Self { door, session, line, client, _open: open }
+    }
+
+    /// Whether all of it was answered and the client stays.
+    async fn send(&mut self, bytes: &[u8]) -> bool {
+        let Self { door, session, line, .. } = self;
+        let (taken, flow) = batch::answer(door, session, line, bytes).await;
         assert!(line.flush().await);
-        if flow == Flow::Leave || taken < chunk.len() {
+        flow != Flow::Leave && taken == bytes.len()
+    }
+
+    async fn heard(self) -> String {
+        let Self { line, mut client, .. } = self;
+        drop(line);
+        let mut heard = Vec::new();
+        client.read_to_end(&mut heard).await.unwrap();
+        String::from_utf8_lossy(&heard).into_owned()
+    }
+}
+
+/// What a client hears that sends these chunks, each after the previous one was answered. A server
+/// that is forgetful reads every one of them anew.
+async fn answers(chunks: &[Vec<u8>], is_forgetful: bool) -> String {
+    let door = door();
+    let mut guest = Guest::of(&door);
+    for chunk in chunks {
+        if !guest.send(chunk).await {
             break;
         }
+        if is_forgetful {
+            guest.session.remember(None);
+        }
     }
-    drop(line);
-    let mut heard = Vec::new();
-    client.read_to_end(&mut heard).await.unwrap();
-    heard
+    guest.heard().await
 }
 
 /// Of literals of any length.
@@ -53,13 +104,27 @@ fn pipeline() -> impl Strategy<Value = Vec<Vec<u8>>> {
         1 => prop::sample::select(long.to_vec()),
     ];
     let limits = [["4", "10", "60"], ["4", "10", "60"], ["4", "10", "6"], ["x", "10", "60"]];
-    let asks = (keys, prop::sample::select(limits.to_vec()));
-    let asks = (asks, 0..8_u8).prop_map(|((key, [burst, count, period]), variety)| {
-        let name: &[u8] = if variety == 0 { b"cl.throttle" } else { b"CL.THROTTLE" };
-        let words: [&[u8]; 6] =
-            [name, key, burst.as_bytes(), count.as_bytes(), period.as_bytes(), b"2"];
-        command(if variety == 1 { &words } else { &words[..5] })
-    });
+    let throttles = (keys.clone(), prop::sample::select(limits.to_vec()), 0..8_u8).prop_map(
+        |(key, [burst, count, period], variety)| {
+            let name: &[u8] = if variety == 0 { b"cl.throttle" } else { b"CL.THROTTLE" };
+            let quantity: &[u8] = if variety == 1 { b"2" } else { b"0" };
+            let words: [&[u8]; 6] =
+                [name, key, burst.as_bytes(), count.as_bytes(), period.as_bytes(), quantity];
+            command(if variety < 3 { &words } else { &words[..5] })
+        },
+    );
+    let policies = ["demo", "demo", "demo", "pair", "bucket", "shadow", "own", "nobody"];
+    let checks = (keys, prop::sample::select(policies.to_vec()), 0..9_u8).prop_map(
+        |(key, policy, variety)| {
+            let name: &[u8] = if variety == 0 { b"RL.PEEK" } else { b"RL.CHECK" };
+            let ends: [&[&[u8]]; 4] = [&[b"2"], &[b"COST", b"3"], &[b"x"], &[b"99"]];
+            let end = ends.get(usize::from(variety).wrapping_sub(1)).copied().unwrap_or_default();
+            command(&[&[name, policy.as_bytes(), key], end].concat())
+        },
+    );
+    // Most clients send the same over and over.
+    let asks = prop_oneof![throttles, checks];
+    let asks = (asks, 1..6_usize).prop_map(|(ask, times)| vec![ask; times]);
     let others = [
         &b"*2\r\n$4\r\nAUTH\r\n$11\r\nopen sesame\r\n"[..],
         b"*1\r\n$5\r\nRESET\r\n",
@@ -68,11 +133,14 @@ fn pipeline() -> impl Strategy<Value = Vec<Vec<u8>>> {
         b"*5\r\n$11\r\nCL.THROTTLE\r\n$01\r\na\r\n$1\r\n4\r\n$2\r\n10\r\n$2\r\n60\r\n",
         b"*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\nab\r\n$1\r\n4\r\n$2\r\n10\r\n$2\r\n60\r\n",
         b"*5\r\n$11\r\nCL.THROTTLE\r\n$0000000000000000001\r\na\r\n$1\r\n4\r\n$2\r\n10\r\n$2\r\n60\r\n",
-        b"*3\r\n$8\r\nRL.CHECK\r\n$4\r\ndemo\r\n$1\r\na\r\n",
+        b"*4\r\n$8\r\nRL.CHECK\r\n$4\r\ndemo\r\n$5\r\nkey=a\r\n$6\r\nkey2=b\r\n",
+        b"*4\r\n$9\r\nRL.REFUND\r\n$4\r\ndemo\r\n$1\r\na\r\n$1\r\n2\r\n",
+        b"*3\r\n$8\r\nRL.RESET\r\n$3\r\nown\r\n$1\r\na\r\n",
         b"*0\r\n",
     ];
-    let others = prop::sample::select(others.to_vec()).prop_map(<[u8]>::to_vec);
-    prop::collection::vec(prop_oneof![12 => asks, 1 => others], 1..60)
+    let others = prop::sample::select(others.to_vec()).prop_map(|other| vec![other.to_vec()]);
+    let some = prop::collection::vec(prop_oneof![12 => asks, 1 => others], 1..30);
+    some.prop_map(|some| some.concat())
 }
 
 proptest! {
@@ -84,26 +152,63 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let hello = is_known.then(|| command(&[b"AUTH", b"open sesame"]));
         let commands: Vec<_> = hello.into_iter().chain(pipeline).collect();
-        let one_by_one = runtime.block_on(answers(&commands));
-        let together = runtime.block_on(answers(&[commands.concat()]));
-        prop_assert_eq!(
-            String::from_utf8_lossy(&one_by_one),
-            String::from_utf8_lossy(&together)
-        );
+        let anew = runtime.block_on(answers(&commands, true));
+        prop_assert_eq!(&anew, &runtime.block_on(answers(&commands, false)));
+        prop_assert_eq!(&anew, &runtime.block_on(answers(&[commands.concat()], false)));
     }
 }
 
-fn repeat(command: &[u8]) -> Option<Repeat<'_>> {
-    let source =
-        tidegate::config::Source::new("t", "policies: [{ name: a, key: [], limits: [1/s] }]");
-    let plan = Plan::compile(&source.unwrap()).unwrap();
-    let words: [&[u8]; 5] = [b"CL.THROTTLE", b"alice", b"4", b"10", b"60"];
-    Repeat::of(command, b"alice", super::super::throttle::read(&words, &plan).unwrap())
+/// Whatever comes again is decided by the plan of that time.
+#[tokio::test]
+async fn a_habit_does_not_outlive_its_plan() {
+    let door = door();
+    let mut guest = Guest::of(&door);
+    let check = |key: &[u8]| command(&[b"RL.CHECK", b"demo", key]);
+    assert!(guest.send(&command(&[b"AUTH", b"open sesame"])).await);
+    assert!(guest.send(&check(b"a").repeat(3)).await);
+    let changed = POLICIES.replace("10/minute", "4/minute");
+    door.app.reload(&Source::new("limits.yaml", changed).unwrap()).unwrap();
+    assert!(guest.send(&check(b"a").repeat(2)).await);
+    let heard = guest.heard().await;
+    let told: Vec<_> = heard.split("*6\r\n").skip(1).map(|it| it.replace("\r\n", " ")).collect();
+    assert!(told[2].starts_with(":1 :10 :7 "), "{told:?}");
+    assert!(told[3].starts_with(":1 :4 :0 "), "{told:?}");
+    assert!(told[4].starts_with(":0 :4 :0 "), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_comes_again_is_counted() {
+    let door = door();
+    let mut guest = Guest::of(&door);
+    let metrics = door.app.metrics();
+    assert!(guest.send(&command(&[b"AUTH", b"open sesame"])).await);
+    assert!(guest.send(&command(&[b"RL.CHECK", b"demo", b"a"]).repeat(30)).await);
+    assert!(guest.send(&command(&[b"RL.PEEK", b"demo", b"a"]).repeat(2)).await);
+    assert!(guest.send(&command(&ALICE).repeat(9)).await);
+    let demo = metrics.policy("demo").unwrap();
+    let of = |outcome| (demo.total(outcome), metrics.ad_hoc().total(outcome));
+    assert_eq!(of(Outcome::Allowed), (10, 5));
+    assert_eq!(of(Outcome::Denied), (20, 4));
+    assert_eq!(of(Outcome::Peeked), (2, 0));
+    let top = metrics.top().list(1);
+    assert_eq!((top.busiest_total, top.busiest[0].count), (30, 30));
+    assert_eq!((top.denied_total, top.denied[0].count), (20, 20));
+    let info = info::text(&[b"stats"], door.app.redis_clients());
+    assert!(info.contains("total_commands_processed:42\r\n"), "{info}");
+}
+
+const ALICE: [&[u8]; 5] = [b"CL.THROTTLE", b"alice", b"4", b"10", b"60"];
+
+fn repeat(command: &[u8]) -> Option<Repeat> {
+    let source = Source::new("t", "policies: [{ name: a, key: [], limits: [1/s] }]");
+    let plan = Arc::new(Plan::compile(&source.unwrap()).unwrap());
+    let throttle = super::super::throttle::read(&ALICE, &plan).unwrap();
+    Repeat::of(command, &ALICE, (Asked::Throttle(throttle), 1), &plan)
 }
 
 #[test]
 fn another_key_is_found_and_nothing_else_is() {
-    let alice = command(&[b"CL.THROTTLE", b"alice", b"4", b"10", b"60"]);
+    let alice = command(&ALICE);
     let repeat = repeat(&alice).unwrap();
     for key in [&b"alice"[..], b"", b"\r\n", &[b'k'; 4_096]] {
         let other = command(&[b"CL.THROTTLE", key, b"4", b"10", b"60"]);

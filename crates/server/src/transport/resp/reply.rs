@@ -1,5 +1,7 @@
 //! Answers become bytes, in the protocol that the client has chosen.
 
+use super::decimal;
+
 /// Which of the two protocols a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Protocol {
@@ -23,7 +25,9 @@ impl Protocol {
 /// Answers that wait to be written.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
-    bytes: Vec<u8>,
+    /// Those, and room for more: whatever is written goes where it will stay.
+    room: Vec<u8>,
+    length: usize,
     protocol: Protocol,
 }
 
@@ -38,15 +42,15 @@ impl Replies {
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.room.get(..self.length).unwrap_or_default()
     }
 
     /// They have been written. What one large pipeline needed is not kept for small ones.
     pub(super) fn clear(&mut self) {
-        let used = self.bytes.len();
-        self.bytes.clear();
-        if used < self.bytes.capacity() / 4 {
-            self.bytes.shrink_to(KEPT.max(used));
+        let used = std::mem::take(&mut self.length);
+        if used < self.room.len() / 4 {
+            self.room.truncate(KEPT.max(used));
+            self.room.shrink_to_fit();
         }
     }
 
@@ -58,39 +62,40 @@ impl Replies {
     /// `-ERR ...`. Whatever a client has smuggled into the text stays on its line.
     #[cold]
     pub(super) fn error(&mut self, text: &str) {
-        let start = self.bytes.len();
+        let start = self.length;
         self.line(b'-', text.as_bytes());
-        let end = self.bytes.len() - 2;
-        for byte in self.bytes.get_mut(start..end).unwrap_or_default() {
+        let end = self.length - END.len();
+        for byte in self.room.get_mut(start..end).unwrap_or_default() {
             if byte.is_ascii_control() {
                 *byte = b' ';
             }
         }
     }
 
-    #[inline]
     pub(super) fn integer(&mut self, number: i64) {
-        // What most answers are made of.
-        match number {
-            0..=9 => self.bytes.extend_from_slice(&[b':', b'0' + number as u8, b'\r', b'\n']),
-            -1 => self.bytes.extend_from_slice(b":-1\r\n"),
-            _ => {
-                self.bytes.push(b':');
-                self.digits(number);
-            }
-        }
+        self.integers([number]);
     }
 
-    /// A count. None of ours exceeds what an integer of the protocol holds.
+    /// Several integers, which is what most answers are made of.
+    #[inline]
+    pub(super) fn integers<const COUNT: usize>(&mut self, numbers: [i64; COUNT]) {
+        let room = self.spare(COUNT * decimal::LONGEST_LINE);
+        let length = numbers.iter().fold(0, |length, number| {
+            length + decimal::write_line(room.get_mut(length..).unwrap_or_default(), b':', *number)
+        });
+        self.length += length;
+    }
+
+    /// A count.
     pub(super) fn count(&mut self, number: u64) {
-        self.integer(i64::try_from(number).unwrap_or(i64::MAX));
+        self.integer(whole(number));
     }
 
     /// A string of any bytes.
     pub(super) fn bulk(&mut self, bytes: &[u8]) {
         self.header(b'$', bytes.len());
-        self.bytes.extend_from_slice(bytes);
-        self.bytes.extend_from_slice(END);
+        self.put(bytes);
+        self.put(END);
     }
 
     /// Text of several lines, for people.
@@ -99,16 +104,16 @@ impl Replies {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
             Protocol::Resp3 => {
                 self.header(b'=', text.len() + 4);
-                self.bytes.extend_from_slice(b"txt:");
-                self.bytes.extend_from_slice(text.as_bytes());
-                self.bytes.extend_from_slice(END);
+                self.put(b"txt:");
+                self.put(text.as_bytes());
+                self.put(END);
             }
         }
     }
 
     /// Nothing.
     pub(super) fn null(&mut self) {
-        self.bytes.extend_from_slice(match self.protocol {
+        self.put(match self.protocol {
             Protocol::Resp2 => b"$-1\r\n",
             Protocol::Resp3 => b"_\r\n",
         });
@@ -127,25 +132,45 @@ impl Replies {
         }
     }
 
+    #[inline]
     fn header(&mut self, kind: u8, length: usize) {
-        self.bytes.push(kind);
-        // The lengths of most lists here, and of all that matter for speed.
-        match u8::try_from(length) {
-            Ok(digit @ 0..=9) => self.bytes.extend_from_slice(&[b'0' + digit, b'\r', b'\n']),
-            _ => self.digits(i64::try_from(length).unwrap_or(i64::MAX)),
-        }
-    }
-
-    fn digits(&mut self, number: i64) {
-        self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-        self.bytes.extend_from_slice(END);
+        let room = self.spare(decimal::LONGEST_LINE);
+        self.length += decimal::write_line(room, kind, whole(length as u64));
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
-        self.bytes.push(kind);
-        self.bytes.extend_from_slice(text);
-        self.bytes.extend_from_slice(END);
+        self.put(&[kind]);
+        self.put(text);
+        self.put(END);
     }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        if let Some(room) = self.spare(bytes.len()).get_mut(..bytes.len()) {
+            room.copy_from_slice(bytes);
+        }
+        self.length += bytes.len();
+    }
+
+    /// Room for at least this many bytes more.
+    #[inline]
+    fn spare(&mut self, bytes: usize) -> &mut [u8] {
+        if self.room.len() - self.length < bytes {
+            self.grow(bytes);
+        }
+        self.room.get_mut(self.length..).unwrap_or_default()
+    }
+
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        let needed = self.length + bytes;
+        self.room.resize(needed.max(self.room.len() * 2).max(LEAST), 0);
+    }
+}
+
+/// A count as an integer of the protocol, which holds all of ours.
+pub(super) const fn whole(count: u64) -> i64 {
+    if count > i64::MAX as u64 { i64::MAX } else { count as i64 }
 }
 
 /// Enough of a client's bytes to recognise them by, in quotes and on one line.
@@ -157,6 +182,8 @@ pub(super) fn brief(bytes: &[u8]) -> String {
 
 const BRIEF: usize = 64;
 const END: &[u8] = b"\r\n";
+/// Enough for the answers of most clients.
+const LEAST: usize = 512;
 /// What an idle connection may keep.
 const KEPT: usize = 4 << 10;
 
@@ -208,6 +235,6 @@ mod tests {
         replies.clear();
         replies.status("OK");
         replies.clear();
-        assert!(replies.bytes.capacity() <= KEPT);
+        assert!(replies.room.capacity() <= KEPT);
     }
 }

@@ -1,11 +1,13 @@
 //! What a command asks for.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use tidegate::{Decision, Owed, Plan, Store};
 
 use super::catalogue::{self, Spec, Verb};
-use super::repeat::Repeat;
+use super::policies::Check;
+use super::repeat::Asked;
 use super::reply::{Replies, brief};
 use super::throttle::Throttle;
 use super::{policies, throttle};
@@ -76,11 +78,20 @@ impl Question<'_> {
         }
     }
 
-    /// For other commands like `command`, in which it was asked.
-    pub(super) fn repeat<'b>(self, command: &'b [u8], words: &[&[u8]]) -> Option<Repeat<'b>> {
+    /// What it asks for, whatever the key, and which of its words that is.
+    pub(super) fn asked<S: Store>(
+        self,
+        words: &[&[u8]],
+        plan: &Arc<Plan>,
+        app: &App<S>,
+    ) -> Option<(Asked, usize)> {
         match self {
-            Self::Throttle(throttle) => Repeat::of(command, words.get(1)?, throttle),
-            Self::Check(_) => None,
+            Self::Throttle(throttle) => Some((Asked::Throttle(throttle), 1)),
+            Self::Check(owed) => {
+                let check = Check::of(&owed, words, plan)?;
+                let counters = app.metrics().policy(check.policy().name())?;
+                Some((Asked::Check(check, counters), 2))
+            }
         }
     }
 }

@@ -5,6 +5,8 @@ use tidegate::Store;
 use super::batch::Flow;
 use super::catalogue::{self, Spec, Verb};
 use super::client::Client;
+use super::decode::Decoder;
+use super::repeat::Repeat;
 use super::reply::{Protocol, Replies};
 use super::request::{Request, quoted};
 use super::{Door, Password, info};
@@ -17,16 +19,33 @@ pub(super) struct Session {
     /// Whether it has sent the password, or there is none.
     is_known: bool,
     has_password: bool,
+    /// What it asked last: most clients ask the same over and over, for other keys.
+    habit: Option<Repeat>,
 }
 
 impl Session {
     pub(super) fn new(id: u64, config: &Config) -> Self {
         let has_password = config.resp_password.is_some();
-        Self { client: Client::new(id), is_known: !has_password, has_password }
+        Self { client: Client::new(id), is_known: !has_password, has_password, habit: None }
     }
 
     pub(super) const fn is_known(&self) -> bool {
         self.is_known
+    }
+
+    /// Takes note of a question that may come again, or forgets the last.
+    pub(super) fn remember(&mut self, habit: Option<Repeat>) {
+        self.habit = habit;
+    }
+
+    /// Answers whatever comes next that was asked last, and returns how many times.
+    pub(super) fn answer_habit<S: Store>(
+        &self,
+        decoder: &mut Decoder<'_>,
+        door: &Door<S>,
+        replies: &mut Replies,
+    ) -> u64 {
+        self.habit.as_ref().map_or(0, |habit| habit.answer(decoder, door, replies))
     }
 
     /// Executes whatever is not a question, and answers it.

@@ -1,12 +1,13 @@
 //! `CL.THROTTLE key max_burst count period [quantity]`, as in redis-cell.
 
 use tidegate::algorithm::{Algorithm, TokenBucket};
-use tidegate::{AdHoc, Cost, Decision, Key, MAX_COUNT, Plan, Quota, Span};
+use tidegate::{AdHoc, Charge, Cost, Decision, MAX_COUNT, Plan, Quota, Span, Verdict};
 
-use super::reply::Replies;
+use super::reply::{Replies, whole};
 use super::request::{bounded, number};
 
 /// A limit that its command describes, for one key.
+#[derive(Debug)]
 pub(super) struct Throttle {
     pub(super) asked: AdHoc,
     pub(super) cost: Cost,
@@ -37,31 +38,41 @@ pub(super) fn read(words: &[&[u8]], plan: &Plan) -> Result<Throttle, String> {
 }
 
 impl Throttle {
-    /// The same for another key.
-    pub(super) fn of<K: Key + ?Sized>(&self, key: &K, plan: &Plan) -> Self {
-        Self { asked: self.asked.of(key, plan), ..*self }
+    /// What another key owes to the same limit.
+    #[inline]
+    pub(super) fn charge(&self, key: &[u8], plan: &Plan) -> Charge<'_> {
+        self.asked.charge_of(key, self.cost, plan)
     }
 
     /// Limited or not, the limit, what remains, when to retry (-1 for never, and if there is no
     /// need to), and when the bucket is full again; seconds, rounded up.
     pub(super) fn answer(&self, decision: &Decision, replies: &mut Replies) {
-        let allowed = decision.is_allowed();
-        let retry = decision.retry_after();
-        // There is only one limit. Without its verdict, the store and its stand-in are silent.
-        let (limit, remaining, reset) = match decision.verdicts() {
-            [verdict, ..] => (verdict.limit, verdict.remaining, Some(verdict.reset_after)),
-            [] => (self.limit, if allowed { self.limit } else { 0 }, retry),
-        };
-        replies.list(5);
-        replies.integer(i64::from(!allowed));
-        replies.count(limit);
-        replies.count(remaining);
-        match retry {
-            Some(wait) => replies.count(wait.as_secs_ceil()),
-            None => replies.integer(-1),
+        let (allowed, retry) = (decision.is_allowed(), decision.retry_after());
+        match decision.verdicts() {
+            // There is only one limit, and it is enforced.
+            [verdict, ..] => tell(&Verdict { allowed, retry_after: retry, ..*verdict }, replies),
+            // The store and its stand-in are silent.
+            [] => {
+                let remaining = if allowed { self.limit } else { 0 };
+                let reset_after = retry.unwrap_or_default();
+                let (limit, retry_after) = (self.limit, retry);
+                tell(&Verdict { allowed, limit, remaining, retry_after, reset_after }, replies);
+            }
         }
-        replies.count(reset.map_or(0, Span::as_secs_ceil));
     }
+}
+
+/// What the one limit says.
+#[inline]
+pub(super) fn tell(verdict: &Verdict, replies: &mut Replies) {
+    replies.list(5);
+    replies.integers([
+        i64::from(!verdict.allowed),
+        whole(verdict.limit),
+        whole(verdict.remaining),
+        verdict.retry_after.map_or(-1, |wait| whole(wait.as_secs_ceil())),
+        whole(verdict.reset_after.as_secs_ceil()),
+    ]);
 }
 
 /// The longest window of any limit, in seconds.

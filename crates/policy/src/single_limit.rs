@@ -1,0 +1,150 @@
+//! Policies for which the key alone tells what a request owes.
+
+use std::sync::Arc;
+
+use tidegate_core::{Charge, Cost};
+
+use crate::Plan;
+use crate::cost::CostSource;
+use crate::key::Key;
+use crate::key_names::KeyNames;
+use crate::planned::PlannedPolicy;
+use crate::settings::Mode;
+use crate::subject::KeyPart;
+
+/// A policy with one limit and one attribute for its key, whose price does not depend on the request:
+/// whoever asks it for many keys need not describe each request.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidegate::config::{SingleLimit, Source};
+/// use tidegate::{Cost, Plan};
+///
+/// let text = "policies: [{ name: api, key: [user], limits: [100/minute] }]";
+/// let plan = Arc::new(Plan::compile(&Source::new("limits.yaml", text)?)?);
+/// let api = SingleLimit::find(&plan, "api").ok_or("api has one limit")?;
+/// let owed = plan.charges_of("api", &[("user", "alice")], Cost::ONE);
+/// assert_eq!(api.charge(b"alice", Cost::ONE).as_ref(), owed.ok_or("api")?.charges().first());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SingleLimit {
+    plan: Arc<Plan>,
+    number: u32,
+}
+
+impl SingleLimit {
+    /// The policy with this name, if it is of this kind, is plain (no tiers, no penalty, and no names
+    /// that others read) and no key is to be [shown](Plan::showing_keys).
+    pub fn find(plan: &Arc<Plan>, name: &str) -> Option<Self> {
+        let number = *plan.by_name.get(name)?;
+        let policy = plan.policies.get(number as usize)?;
+        let is_plain = policy.mode != Mode::Off
+            && policy.key.len() == 1
+            && policy.tiers.is_empty()
+            && policy.block.is_none()
+            && matches!(policy.cost, CostSource::Fixed(_))
+            && matches!(policy.key_names, KeyNames::AsStored);
+        (is_plain && !plan.shows_keys).then(|| Self { plan: Arc::clone(plan), number })
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &PlannedPolicy {
+        &self.plan.policies[self.number as usize]
+    }
+
+    /// What this key owes, at a cost that includes the policy's price. `None` if it has another number
+    /// of limits than one.
+    #[inline]
+    pub fn charge(&self, key: &[u8], cost: Cost) -> Option<Charge<'_>> {
+        let policy = self.policy();
+        let [part] = &policy.key[..] else { return None };
+        let subject = self.plan.hasher.fingerprint(&Value { part, value: key });
+        let overrides = &policy.overrides;
+        let own = if overrides.is_empty() { None } else { overrides.get(&subject) };
+        let [rule] = own.unwrap_or(&policy.limits).rules() else { return None };
+        Some(Charge::new(subject, cost, rule).of_policy(self.number))
+    }
+}
+
+/// The only part of a key, in its form.
+struct Value<'a> {
+    part: &'a KeyPart,
+    value: &'a [u8],
+}
+
+impl Key for Value<'_> {
+    #[inline]
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        self.part.form.each_part(self.value, &mut part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Source;
+
+    const TEXT: &str = "
+policies:
+  - { name: text, key: [user], limits: [5/minute] }
+  - { name: shadow, mode: shadow, key: [user], limits: [5/minute] }
+  - { name: address, key: [ip], limits: [5/minute burst 9] }
+  - { name: path, key: [path], limits: [5/minute], cost: 3 }
+  - name: overridden
+    key: [user]
+    limits: [5/minute]
+    overrides: { 'user=alice': [7/minute], 'user=bob': [7/minute, 9/hour], 'user=eve': unlimited }
+  - { name: two, key: [user], limits: [5/minute, 9/hour] }
+  - { name: both, key: [user, ip], limits: [5/minute] }
+  - { name: nobody, key: [], limits: [5/minute] }
+  - { name: off, mode: off, key: [user], limits: [5/minute] }
+  - { name: penalty, key: [user], limits: [5/minute], block_for: 1m }
+  - { name: priced, key: [user], limits: [5/minute], cost: { attribute: tokens } }
+  - name: tiers
+    key: [user]
+    limits: [5/minute]
+    tiers: [{ when: { user: alice }, limits: [7/minute] }]
+";
+
+    fn plan() -> Plan {
+        Plan::compile(&Source::new("limits.yaml", TEXT).unwrap()).unwrap()
+    }
+
+    fn find(plan: &Arc<Plan>, name: &str) -> Option<SingleLimit> {
+        SingleLimit::find(plan, name)
+    }
+
+    /// However it is spelled, and whoever has limits of its own.
+    #[test]
+    fn the_key_alone_owes_what_the_request_does() {
+        let plan = Arc::new(plan());
+        let keys = ["alice", "bob", "eve", "", "203.0.113.9", "2001:DB8::1", "/a/../b", "%2Fa"];
+        for name in ["text", "shadow", "address", "path", "overridden"] {
+            let single = find(&plan, name).unwrap();
+            let attribute = single.policy().key().next().unwrap();
+            let price = Cost::new(if name == "path" { 6 } else { 2 }).unwrap();
+            for key in keys {
+                let owed = plan.charges_of(name, &[(attribute, key)], Cost::new(2).unwrap());
+                let owed = owed.unwrap();
+                let expected = match owed.charges() {
+                    [charge] => Some(*charge),
+                    _ => None,
+                };
+                assert_eq!(single.charge(key.as_bytes(), price), expected, "{name} {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_more_than_the_key_matters_there_is_none() {
+        let plan = Arc::new(plan());
+        for name in ["both", "nobody", "off", "penalty", "priced", "tiers", "missing"] {
+            assert!(find(&plan, name).is_none(), "{name}");
+        }
+        let two = find(&plan, "two").unwrap();
+        assert_eq!(two.charge(b"alice", Cost::ONE), None);
+        let shown = Arc::new(self::plan().showing_keys(true));
+        assert!(find(&shown, "text").is_none());
+    }
+}

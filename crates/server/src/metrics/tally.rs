@@ -1,0 +1,63 @@
+//! Decisions that are made together, and counted together.
+
+use tidegate::{Charge, Clock, Source, Stopwatch, Timestamp, Verdict};
+
+use super::{Caller, Denied, Metrics, Outcome, PolicyCounters, slot};
+
+/// Decisions of one policy, or of limits that came with requests, each about one charge.
+pub(crate) struct Tally<'m> {
+    metrics: &'m Metrics,
+    /// Of the policy; of none if the limits came with requests.
+    policy: Option<&'m PolicyCounters>,
+    slot: usize,
+    counts: [u64; Outcome::ALL.len()],
+    /// Read once, when the first is denied.
+    now: Option<Timestamp>,
+    watch: Option<Stopwatch>,
+}
+
+impl Metrics {
+    /// Starts to count decisions that are about to be made.
+    pub(crate) fn tally<'m>(&'m self, policy: Option<&'m PolicyCounters>) -> Tally<'m> {
+        Tally {
+            metrics: self,
+            policy,
+            slot: slot(),
+            counts: [0; Outcome::ALL.len()],
+            now: None,
+            watch: self.begin(),
+        }
+    }
+}
+
+impl Tally<'_> {
+    /// One of them.
+    #[inline]
+    pub(crate) fn add(&mut self, charge: &Charge<'_>, verdict: &Verdict) {
+        let outcome = Outcome::of_one(charge, verdict);
+        if let Some(count) = self.counts.get_mut(outcome as usize) {
+            *count += 1;
+        }
+        let Some(policy) = self.policy.filter(|_| outcome != Outcome::Peeked) else { return };
+        let denied = (outcome == Outcome::Denied).then(|| Denied {
+            wait: verdict.retry_after,
+            at: *self.now.get_or_insert_with(|| self.metrics.clock.now()),
+        });
+        let caller = Caller { subject: charge.subject(), entity: None };
+        self.metrics.observe_caller(policy, self.slot, caller, denied);
+    }
+
+    /// That was all. What one of them took is its share of what all took.
+    pub(crate) fn finish(self) {
+        let decisions: u64 = self.counts.iter().sum();
+        if let (Some(watch), 1..) = (self.watch, decisions) {
+            self.metrics.latency.record(watch.nanos() / decisions);
+        }
+        let counters = self.policy.unwrap_or(&self.metrics.ad_hoc);
+        for (outcome, count) in Outcome::ALL.into_iter().zip(self.counts) {
+            if count > 0 {
+                counters.count(self.slot, outcome, Source::Store, count);
+            }
+        }
+    }
+}

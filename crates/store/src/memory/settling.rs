@@ -1,0 +1,128 @@
+//! How charges are settled: known keys first, then new ones, then those for which there is no room.
+
+use tidegate_core::{Charge, Timestamp, Verdict, settle};
+
+use super::account::Ticket;
+use super::capacity::Full;
+use super::ledger::Ledger;
+use super::shard::Shard;
+use super::table::Upkeep;
+use super::{MemoryStore, signpost};
+use crate::sync::{MutexGuard, Ordering};
+use crate::{Clock, Verdicts};
+
+impl<C: Clock> MemoryStore<C> {
+    /// The path of nearly every request: one limit, and a known key.
+    #[inline(never)]
+    pub(super) fn settle_one(&self, charge: &Charge<'_>, out: &mut Verdicts) -> bool {
+        // The clock is read before the lock is taken, so that the lock is held for less time. The
+        // lock's memory arrives while the clock is read. The slot's memory is requested after that:
+        // working out where it is takes a moment, and reading the clock waits for everything before
+        // it.
+        signpost::fetch(self.shard(charge));
+        let reading = self.clock.now();
+        self.signpost(charge).fetch(charge.counter());
+        self.settle_at(charge, reading, out)
+    }
+
+    /// Requests what a decision about a charge will need.
+    #[inline]
+    fn fetch(&self, charge: &Charge<'_>) {
+        signpost::fetch(self.shard(charge));
+        self.signpost(charge).fetch(charge.counter());
+    }
+
+    /// Settles a charge, given a reading of the clock.
+    #[inline(always)]
+    fn settle_at(&self, charge: &Charge<'_>, reading: Timestamp, out: &mut Verdicts) -> bool {
+        let mut shard = self.shard(charge).lock();
+        let time = shard.time(reading, &self.clock);
+        match shard.decide_known(charge, time + charge.phase(), &self.capacity, out) {
+            Some(allowed) => allowed,
+            None => self.settle_new(shard, self.ticket(charge, time), out),
+        }
+    }
+
+    /// A new key that finds no room looks for dead ones, at home and in one other shard, before it
+    /// joins the overflow.
+    #[cold]
+    #[inline(never)]
+    fn settle_new(
+        &self,
+        mut shard: MutexGuard<'_, Shard>,
+        ticket: Ticket<'_>,
+        out: &mut Verdicts,
+    ) -> bool {
+        let decided = shard.decide(ticket, out).or_else(|Full| {
+            shard.sweep(ticket.upkeep);
+            shard.decide(ticket, out)
+        });
+        // One lock at a time: only `Ledger` may hold several.
+        drop(shard);
+        decided
+            .or_else(|Full| {
+                self.sweep_elsewhere(ticket.upkeep);
+                let (mut shard, ticket) = self.open(ticket.charge);
+                shard.decide(ticket, out)
+            })
+            .unwrap_or_else(|Full| self.settle_overflow(ticket.charge, out))
+    }
+
+    /// Each call looks at another shard, so that dead keys anywhere make room everywhere.
+    fn sweep_elsewhere(&self, upkeep: Upkeep<'_>) {
+        let turn = self.hand.fetch_add(1, Ordering::Relaxed);
+        self.shards[turn & (self.shards.len() - 1)].lock().sweep(upkeep);
+    }
+
+    fn settle_overflow(&self, charge: &Charge<'_>, out: &mut Verdicts) -> bool {
+        self.capacity.count_overflow();
+        let mut overflow = self.overflow.lock();
+        let time = overflow.time(self.clock.now(), &self.clock);
+        let ticket = self.overflow_ticket(charge, time);
+        let decided = overflow.decide(ticket, out).or_else(|Full| {
+            overflow.sweep(ticket.upkeep);
+            overflow.decide(ticket, out)
+        });
+        decided.unwrap_or_else(|Full| {
+            out.push(turned_away(charge));
+            false
+        })
+    }
+
+    pub(super) fn settle_many(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool {
+        settle(charges, &mut Ledger::open(self, charges), out)
+    }
+
+    /// The clock is read once, and the memory of each is requested long before its turn.
+    pub(super) fn settle_each<'c>(
+        &self,
+        charges: &[Charge<'c>],
+        mut tell: impl FnMut(&Charge<'c>, &Verdict),
+    ) {
+        charges.iter().take(FETCHED_AHEAD).for_each(|charge| self.fetch(charge));
+        let (reading, mut out) = (self.clock.now(), Verdicts::new());
+        for (index, charge) in charges.iter().enumerate() {
+            if let Some(later) = charges.get(index + FETCHED_AHEAD) {
+                self.fetch(later);
+            }
+            self.settle_at(charge, reading, &mut out);
+            out.drain(..).for_each(|verdict| tell(charge, &verdict));
+        }
+    }
+}
+
+/// Even the shared counters have no room: there are too many limits. Denied for one period.
+pub(super) fn turned_away(charge: &Charge<'_>) -> Verdict {
+    let limit = charge.rule().limit;
+    let wait = limit.period();
+    Verdict {
+        allowed: false,
+        limit: limit.capacity(),
+        remaining: 0,
+        retry_after: (charge.cost().get() <= limit.capacity()).then_some(wait),
+        reset_after: wait,
+    }
+}
+
+/// As many charges as a core can request the memory of at once.
+const FETCHED_AHEAD: usize = 12;
