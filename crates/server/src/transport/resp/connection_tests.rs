@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate::{Charge, LocalStore, MemoryStore, StoreError, Verdicts};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter, DuplexStream, ReadBuf, duplex};
 use tokio::sync::watch;
+use tokio::task::coop::poll_proceed;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
@@ -109,6 +110,54 @@ async fn a_closing_server_hangs_up_on_the_idle_and_waits_for_half_a_command() {
     let mut answer = Vec::new();
     busy.read_to_end(&mut answer).await.unwrap();
     assert_eq!(answer, PONG);
+}
+
+/// A client that is always there before the server is, this many times, and then silent.
+struct Eager(usize);
+
+impl AsyncRead for Eager {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if self.0 == 0 {
+            return Poll::Pending;
+        }
+        let turn = std::task::ready!(poll_proceed(cx));
+        turn.made_progress();
+        self.0 -= 1;
+        buf.put_slice(b"PING\r\n");
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A task that has used up its turn is not woken by what it then waits for.
+#[tokio::test(start_paused = true)]
+async fn a_closing_server_hangs_up_on_who_was_never_waited_for() {
+    let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
+    let door = Arc::new(Door::new(app, Config::default()));
+    let ((mut answers, output), (open, closing)) = (duplex(1 << 20), watch::channel(false));
+    tokio::spawn(serve(tokio::io::join(Eager(1_000), output), door, closing));
+    sleep(Duration::from_secs(1)).await;
+    let asked = Instant::now();
+    open.send_replace(true);
+    let mut heard = Vec::new();
+    answers.read_to_end(&mut heard).await.unwrap();
+    assert_eq!(heard, PONG.repeat(1_000));
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+}
+
+/// Such as one whose handshake took until then.
+#[tokio::test(start_paused = true)]
+async fn who_comes_when_the_server_closes_is_answered_once() {
+    let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
+    let door = Arc::new(Door::new(app, Config::default()));
+    let ((mut answers, output), open) = (duplex(1 << 20), watch::Sender::new(true));
+    tokio::spawn(serve(tokio::io::join(Eager(1_000), output), door, open.subscribe()));
+    let mut heard = Vec::new();
+    answers.read_to_end(&mut heard).await.unwrap();
+    assert_eq!(heard, PONG);
 }
 
 /// The answer to `input`, sent at once, and in how many writes.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::reply::Replies;
@@ -101,7 +102,7 @@ pub(super) struct Line<IO> {
 impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
     pub(super) fn new(io: IO, config: &Config, closing: Closing) -> Self {
         let idle_timeout = config.idle_timeout.min(LONGEST);
-        let mut closed = closing.clone();
+        let (mut closed, is_closing) = (closing.clone(), *closing.borrow());
         Self {
             io,
             replies: Replies::default(),
@@ -111,9 +112,12 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
             since: Instant::now(),
             alarm: Box::pin(sleep(idle_timeout)),
             closing,
-            closed: Box::pin(async move { drop(closed.wait_for(|closing| *closing).await) }),
+            // Or a task that has used up its turn would be told to come back, and not be woken.
+            closed: Box::pin(unconstrained(async move {
+                drop(closed.wait_for(|closing| *closing).await);
+            })),
             waiting: None,
-            is_closing: false,
+            is_closing,
         }
     }
 
