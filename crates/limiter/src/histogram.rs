@@ -62,10 +62,15 @@ impl Histogram {
 
     /// Counts one that took so many nanoseconds.
     pub fn record(&self, nanos: u64) {
+        self.record_many(nanos, 1);
+    }
+
+    /// Counts several that took so many nanoseconds each.
+    pub fn record_many(&self, nanos: u64, times: u64) {
         let bucket = Self::BOUNDS.partition_point(|bound| *bound < nanos);
         if let Some(count) = self.counts.get(bucket) {
-            count.fetch_add(1, Ordering::Relaxed);
-            self.sum.fetch_add(nanos, Ordering::Relaxed);
+            count.fetch_add(times, Ordering::Relaxed);
+            self.sum.fetch_add(nanos.saturating_mul(times), Ordering::Relaxed);
         }
     }
 
@@ -139,7 +144,7 @@ mod tests {
             histogram.record(90_000);
         }
         let before = histogram.snapshot();
-        histogram.record(30_000_000);
+        histogram.record_many(30_000_000, 1);
         let counted = histogram.snapshot();
         assert_eq!(counted.quantile_nanos(50), Some(100_000));
         assert_eq!(counted.quantile_nanos(99), Some(100_000));

@@ -33,7 +33,7 @@ pub(crate) use slot::{SLOTS, slot};
 use crate::top::{Seen, TopKeys};
 use early::EarlyReturns;
 
-/// Observes decisions. Each is counted; one in sixteen is timed.
+/// Observes decisions. Each is counted; one in sixteen is timed, or those made together with it.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     policies: ArcSwap<Policies>,

@@ -78,7 +78,7 @@ fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut Text) {
     );
     text.histogram(
         "tidegate_decision_seconds",
-        "How long a decision took, of one in sixteen of them, drawn by chance.",
+        "How long a decision took, of one in sixteen drawn by chance; the mean of those made together.",
         &metrics.latency(),
     );
 }

@@ -47,11 +47,11 @@ impl Tally<'_> {
         self.metrics.observe_caller(policy, self.slot, caller, denied);
     }
 
-    /// That was all. What one of them took is its share of what all took.
+    /// That was all. Each of them took its share of what all took, answers included.
     pub(crate) fn finish(self) {
         let decisions: u64 = self.counts.iter().sum();
         if let (Some(watch), 1..) = (self.watch, decisions) {
-            self.metrics.latency.record(watch.nanos() / decisions);
+            self.metrics.latency.record_many(watch.nanos() / decisions, decisions);
         }
         let counters = self.policy.unwrap_or(&self.metrics.ad_hoc);
         for (outcome, count) in Outcome::ALL.into_iter().zip(self.counts) {

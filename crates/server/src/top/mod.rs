@@ -16,9 +16,10 @@ use sketch::{COUNTERS, Sketch};
 
 /// Sketches of the busiest keys and of the most denied ones, for this minute and the previous one.
 ///
-/// In each minute, each thread counts its first thousand decisions; after that one in sixteen,
-/// which counts for sixteen. So a count is too high by at most a 256th of the total, and beyond the
-/// first thousands it varies as sampling does: for 10,000, by about 4 percent.
+/// In each minute, each thread counts its first thousand decisions; after that one in sixteen, which
+/// counts for sixteen, and after a million one in 128. So a count is too high by at most a 256th of
+/// the total, and beyond the first thousands it varies as sampling does: for 10,000, by about 4
+/// percent, or by 11 where all came after the first million.
 #[derive(Debug)]
 pub(crate) struct TopKeys {
     shards: [CachePadded<Shard>; SLOTS],
@@ -32,8 +33,8 @@ struct Shard {
 
 #[derive(Debug, Default)]
 struct Minutes {
-    /// In this minute, as long as all are counted.
-    seen: AtomicU32,
+    /// Decisions of this minute that stand for themselves or for others.
+    counted: AtomicU32,
     sketches: Mutex<Sketches>,
 }
 
@@ -43,11 +44,14 @@ struct Sketches {
     previous: Sketch<Label>,
 }
 
-/// What to show for a key.
+/// What to show for a key. It is put into words only when somebody looks: among many keys, most
+/// labels are soon replaced by others.
 #[derive(Clone, Debug)]
 struct Label {
     policy: Arc<str>,
-    key: Box<str>,
+    subject: Fingerprint,
+    /// In clear, if it may be shown.
+    key: Option<Box<str>>,
 }
 
 /// A caller that has asked.
@@ -97,31 +101,32 @@ impl TopKeys {
 
 impl Minutes {
     fn observe(&self, seen: Seen<'_>) {
-        let weight = if self.seen.load(Ordering::Relaxed) < COUNTED_ALL {
-            self.seen.fetch_add(1, Ordering::Relaxed);
-            1
-        } else if fastrand::u8(..) < u8::MAX / SAMPLED_ONE_IN + 1 {
-            u64::from(SAMPLED_ONE_IN)
-        } else {
-            return;
+        let weight = match self.counted.load(Ordering::Relaxed) {
+            0..COUNTED_ALL => 1,
+            COUNTED_ALL..COUNTED_OFTEN => OFTEN,
+            _ => SELDOM,
         };
-        let label = || Label { policy: Arc::clone(seen.policy), key: shown(seen) };
-        self.sketches.lock().current.add(seen.who, weight, label);
+        if fastrand::u8(..) > u8::MAX / weight {
+            return;
+        }
+        self.counted.fetch_add(1, Ordering::Relaxed);
+        let label = || Label {
+            policy: Arc::clone(seen.policy),
+            subject: seen.subject,
+            key: seen.entity.map(presentable),
+        };
+        self.sketches.lock().current.add(seen.who, weight.into(), label);
     }
 
     fn turn(&self) {
         let mut sketches = self.sketches.lock();
         sketches.previous = std::mem::take(&mut sketches.current);
-        self.seen.store(0, Ordering::Relaxed);
+        self.counted.store(0, Ordering::Relaxed);
     }
 }
 
-/// A fingerprint, unless the key may be shown.
-fn shown(seen: Seen<'_>) -> Box<str> {
-    match seen.entity {
-        None => short(seen.subject).into(),
-        Some(text) => text.chars().filter(|c| !c.is_control()).take(LONGEST).collect(),
-    }
+fn presentable(key: &str) -> Box<str> {
+    key.chars().filter(|c| !c.is_control()).take(LONGEST).collect()
 }
 
 /// How an operator recognises a key that is not shown.
@@ -149,8 +154,9 @@ fn merge(minutes: &[&Minutes], most: usize) -> Vec<TopKey> {
             unseen_in_all = unseen_in_all.saturating_add(unseen);
             for entry in sketch.entries() {
                 let blank = || {
-                    let policy = entry.label.policy.as_ref().to_owned();
-                    let key = entry.label.key.as_ref().to_owned();
+                    let Label { policy, subject, key } = &entry.label;
+                    let policy = policy.as_ref().to_owned();
+                    let key = key.as_deref().map_or_else(|| short(*subject), str::to_owned);
                     (TopKey { policy, key, count: 0, error: 0 }, 0)
                 };
                 let (key, seen_in) = merged.entry(entry.who).or_insert_with(blank);
@@ -173,7 +179,12 @@ fn merge(minutes: &[&Minutes], most: usize) -> Vec<TopKey> {
 }
 
 const COUNTED_ALL: u32 = 1_000;
-const SAMPLED_ONE_IN: u8 = 16;
+/// After these, which is after a million.
+const COUNTED_OFTEN: u32 = COUNTED_ALL + 1_000_000 / 16;
+/// One in so many.
+const OFTEN: u8 = 16;
+/// One in so many: nobody can tell the difference any more.
+const SELDOM: u8 = 128;
 /// For a key that is shown.
 const LONGEST: usize = 64;
 

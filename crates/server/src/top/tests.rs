@@ -73,6 +73,24 @@ fn lists_are_right_within_the_stated_error_on_a_zipf_load() {
 }
 
 #[test]
+fn many_requests_are_counted_as_well_as_samples_can() {
+    fastrand::seed(7);
+    let (top, mut random) = (TopKeys::new(), fastrand::Rng::with_seed(7));
+    let mut often = 0;
+    for _ in 0..5_000_000 {
+        // One key in four requests, and a thousand in the others.
+        let number = if random.u8(..4) == 0 { 0 } else { random.u64(1..1_000) };
+        often += u64::from(number == 0);
+        ask(&top, 0, number, false);
+    }
+    let list = top.list(1);
+    let (first, chance) = (&list.busiest[0], 5 * (128 * often).isqrt());
+    assert_eq!(first.key, "0");
+    assert!(first.count.abs_diff(often) <= chance, "{first:?} came {often} times");
+    assert!(list.busiest_total.abs_diff(5_000_000) < 5 * (128 * 5_000_000_u64).isqrt());
+}
+
+#[test]
 fn few_requests_are_counted_exactly_and_are_over_after_two_minutes() {
     let top = TopKeys::new();
     for number in [1, 2, 1, 3, 1] {
