@@ -1,42 +1,38 @@
 //! Policies for which the key alone tells what a request owes.
 
-use std::sync::Arc;
-
 use tidegate_core::{Charge, Cost};
 
 use crate::Plan;
 use crate::cost::CostSource;
 use crate::key::Key;
 use crate::key_names::KeyNames;
-use crate::planned::PlannedPolicy;
 use crate::settings::Mode;
 use crate::subject::KeyPart;
 
-/// A policy with one limit and one attribute for its key, whose price does not depend on the request:
-/// whoever asks it for many keys need not describe each request.
+/// A policy whose key is one attribute and whose price does not depend on the request: whoever asks it
+/// for many keys need not describe each request. It holds for the plan in which it was found.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use tidegate::config::{SingleLimit, Source};
 /// use tidegate::{Cost, Plan};
 ///
 /// let text = "policies: [{ name: api, key: [user], limits: [100/minute] }]";
-/// let plan = Arc::new(Plan::compile(&Source::new("limits.yaml", text)?)?);
+/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
 /// let api = SingleLimit::find(&plan, "api").ok_or("api has one limit")?;
 /// let owed = plan.charges_of("api", &[("user", "alice")], Cost::ONE);
-/// assert_eq!(api.charge(b"alice", Cost::ONE).as_ref(), owed.ok_or("api")?.charges().first());
+/// let charge = api.charge(b"alice", Cost::ONE, &plan);
+/// assert_eq!(charge.as_ref(), owed.ok_or("api")?.charges().first());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct SingleLimit {
-    plan: Arc<Plan>,
     number: u32,
 }
 
 impl SingleLimit {
     /// The policy with this name, if it is of this kind, is plain (no tiers, no penalty, and no names
     /// that others read) and no key is to be [shown](Plan::showing_keys).
-    pub fn find(plan: &Arc<Plan>, name: &str) -> Option<Self> {
+    pub fn find(plan: &Plan, name: &str) -> Option<Self> {
         let number = *plan.by_name.get(name)?;
         let policy = plan.policies.get(number as usize)?;
         let is_plain = policy.mode != Mode::Off
@@ -45,21 +41,16 @@ impl SingleLimit {
             && policy.block.is_none()
             && matches!(policy.cost, CostSource::Fixed(_))
             && matches!(policy.key_names, KeyNames::AsStored);
-        (is_plain && !plan.shows_keys).then(|| Self { plan: Arc::clone(plan), number })
-    }
-
-    /// The policy.
-    pub fn policy(&self) -> &PlannedPolicy {
-        &self.plan.policies[self.number as usize]
+        (is_plain && !plan.shows_keys).then_some(Self { number })
     }
 
     /// What this key owes, at a cost that includes the policy's price. `None` if it has another number
     /// of limits than one.
     #[inline]
-    pub fn charge(&self, key: &[u8], cost: Cost) -> Option<Charge<'_>> {
-        let policy = self.policy();
+    pub fn charge<'p>(&self, key: &[u8], cost: Cost, plan: &'p Plan) -> Option<Charge<'p>> {
+        let policy = plan.policies.get(self.number as usize)?;
         let [part] = &policy.key[..] else { return None };
-        let subject = self.plan.hasher.fingerprint(&Value { part, value: key });
+        let subject = plan.hasher.fingerprint(&Value { part, value: key });
         let overrides = &policy.overrides;
         let own = if overrides.is_empty() { None } else { overrides.get(&subject) };
         let [rule] = own.unwrap_or(&policy.limits).rules() else { return None };
@@ -111,18 +102,14 @@ policies:
         Plan::compile(&Source::new("limits.yaml", TEXT).unwrap()).unwrap()
     }
 
-    fn find(plan: &Arc<Plan>, name: &str) -> Option<SingleLimit> {
-        SingleLimit::find(plan, name)
-    }
-
     /// However it is spelled, and whoever has limits of its own.
     #[test]
     fn the_key_alone_owes_what_the_request_does() {
-        let plan = Arc::new(plan());
+        let plan = plan();
         let keys = ["alice", "bob", "eve", "", "203.0.113.9", "2001:DB8::1", "/a/../b", "%2Fa"];
         for name in ["text", "shadow", "address", "path", "overridden"] {
-            let single = find(&plan, name).unwrap();
-            let attribute = single.policy().key().next().unwrap();
+            let single = SingleLimit::find(&plan, name).unwrap();
+            let attribute = plan.policy(name).unwrap().key().next().unwrap();
             let price = Cost::new(if name == "path" { 6 } else { 2 }).unwrap();
             for key in keys {
                 let owed = plan.charges_of(name, &[(attribute, key)], Cost::new(2).unwrap());
@@ -131,20 +118,19 @@ policies:
                     [charge] => Some(*charge),
                     _ => None,
                 };
-                assert_eq!(single.charge(key.as_bytes(), price), expected, "{name} {key}");
+                assert_eq!(single.charge(key.as_bytes(), price, &plan), expected, "{name} {key}");
             }
         }
     }
 
     #[test]
     fn where_more_than_the_key_matters_there_is_none() {
-        let plan = Arc::new(plan());
+        let plan = plan();
         for name in ["both", "nobody", "off", "penalty", "priced", "tiers", "missing"] {
-            assert!(find(&plan, name).is_none(), "{name}");
+            assert!(SingleLimit::find(&plan, name).is_none(), "{name}");
         }
-        let two = find(&plan, "two").unwrap();
-        assert_eq!(two.charge(b"alice", Cost::ONE), None);
-        let shown = Arc::new(self::plan().showing_keys(true));
-        assert!(find(&shown, "text").is_none());
+        let two = SingleLimit::find(&plan, "two").unwrap();
+        assert_eq!(two.charge(b"alice", Cost::ONE, &plan), None);
+        assert!(SingleLimit::find(&plan.showing_keys(true), "text").is_none());
     }
 }

@@ -74,7 +74,7 @@ impl<S: Store> App<S> {
     pub(crate) fn settle_each_at_once<'c>(
         &self,
         policy: Option<&PolicyCounters>,
-        charges: &[Charge<'c>],
+        charges: impl IntoIterator<Item = Charge<'c>>,
         mut tell: impl FnMut(&Charge<'c>, &Verdict),
     ) -> bool {
         if self.tracer().is_some() {

@@ -58,12 +58,13 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Settles each charge by itself, in this order and at the same time, for a caller that has many
-    /// and cannot wait: `tell` hears each verdict. Whatever is slow to reach can be fetched for all of
-    /// them at once. Returns whether it was done; if not, nothing was.
+    /// Settles each charge by itself, in this order, for a caller that has many and cannot wait: `tell`
+    /// hears each verdict. They are taken in groups, of which the store can fetch whatever is slow to
+    /// reach while the caller makes the others; a group is settled at the same time, unless somebody
+    /// else was later. Returns whether it was done; if not, no charge was taken.
     fn settle_each_at_once<'c>(
         &self,
-        charges: &[Charge<'c>],
+        charges: impl IntoIterator<Item = Charge<'c>>,
         tell: impl FnMut(&Charge<'c>, &Verdict),
     ) -> bool {
         let _ = (charges, tell);
@@ -150,7 +151,7 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 
     fn settle_each_at_once<'c>(
         &self,
-        charges: &[Charge<'c>],
+        charges: impl IntoIterator<Item = Charge<'c>>,
         tell: impl FnMut(&Charge<'c>, &Verdict),
     ) -> bool {
         (**self).settle_each_at_once(charges, tell)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use shuttle::{check_pct, check_random, thread};
 use tidegate_core::{AlgorithmKind, Charge, Cost, Fingerprint, Limit, Rule, Timestamp};
-use tidegate_store::{LocalStore, ManualClock, MemoryStore, Verdicts};
+use tidegate_store::{LocalStore, ManualClock, MemoryStore, Store, Verdicts};
 
 const SCHEDULES: usize = 2_000;
 
@@ -49,11 +49,17 @@ fn callers_of_one_key_get_exactly_the_limit() {
         || {
             for id in 0..4 {
                 let store = store(100, 1);
-                let remaining = in_threads(3, move |_| {
+                let remaining = in_threads(3, move |number| {
                     let rule = rule(id, "4/minute");
+                    let charges = [Charge::new(key(1), Cost::ONE, &rule); 2];
                     let mut verdicts = Verdicts::new();
-                    for _ in 0..2 {
-                        store.settle_now(&[Charge::new(key(1), Cost::ONE, &rule)], &mut verdicts);
+                    if number == 0 {
+                        let tell = |_: &_, verdict: &_| verdicts.push(*verdict);
+                        assert!(store.settle_each_at_once(charges, tell));
+                    } else {
+                        for charge in charges {
+                            store.settle_now(&[charge], &mut verdicts);
+                        }
                     }
                     verdicts
                 });

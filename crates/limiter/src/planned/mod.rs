@@ -4,7 +4,8 @@ mod back;
 mod block;
 mod steps;
 
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use tidegate_core::{Charge, Cost, Span, Verdict};
@@ -81,10 +82,12 @@ impl<S: Store> PlanLimiter<S> {
         self.plan.load_full()
     }
 
-    /// Whether this plan is the current one.
+    /// The current plan, if it is this one, for whoever keeps something that holds only as long as the
+    /// plan does, and does not want to keep the plan.
     #[inline]
-    pub fn decides_by(&self, plan: &Arc<Plan>) -> bool {
-        Arc::ptr_eq(&self.plan.load(), plan)
+    pub fn plan_if(&self, known: &Weak<Plan>) -> Option<impl Deref<Target = Arc<Plan>> + use<S>> {
+        let plan = self.plan.load();
+        std::ptr::eq(Arc::as_ptr(&plan), known.as_ptr()).then_some(plan)
     }
 
     /// Decides by another plan from now on. Counters stay: a changed limit finds its count.
@@ -212,7 +215,7 @@ impl<S: Store> PlanLimiter<S> {
     /// asked.
     pub fn settle_each_at_once<'c>(
         &self,
-        charges: &[Charge<'c>],
+        charges: impl IntoIterator<Item = Charge<'c>>,
         tell: impl FnMut(&Charge<'c>, &Verdict),
     ) -> bool {
         !self.is_remote() && self.gate.store().settle_each_at_once(charges, tell)

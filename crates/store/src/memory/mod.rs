@@ -168,10 +168,10 @@ impl<C: Clock> Store for MemoryStore<C> {
 
     fn settle_each_at_once<'c>(
         &self,
-        charges: &[Charge<'c>],
+        charges: impl IntoIterator<Item = Charge<'c>>,
         tell: impl FnMut(&Charge<'c>, &Verdict),
     ) -> bool {
-        self.settle_each(charges, tell);
+        self.settle_each(charges.into_iter(), tell);
         true
     }
 

@@ -1,5 +1,6 @@
 //! How charges are settled: known keys first, then new ones, then those for which there is no room.
 
+use smallvec::SmallVec;
 use tidegate_core::{Charge, Timestamp, Verdict, settle};
 
 use super::account::Ticket;
@@ -93,20 +94,24 @@ impl<C: Clock> MemoryStore<C> {
         settle(charges, &mut Ledger::open(self, charges), out)
     }
 
-    /// The clock is read once, and the memory of each is requested long before its turn.
+    /// The memory of each is requested as soon as it is known, while the caller makes the next. The
+    /// clock is read once for a group.
     pub(super) fn settle_each<'c>(
         &self,
-        charges: &[Charge<'c>],
+        mut charges: impl Iterator<Item = Charge<'c>>,
         mut tell: impl FnMut(&Charge<'c>, &Verdict),
     ) {
-        charges.iter().take(FETCHED_AHEAD).for_each(|charge| self.fetch(charge));
-        let (reading, mut out) = (self.clock.now(), Verdicts::new());
-        for (index, charge) in charges.iter().enumerate() {
-            if let Some(later) = charges.get(index + FETCHED_AHEAD) {
-                self.fetch(later);
+        let (mut group, mut out) = (SmallVec::<[_; GROUP]>::new(), Verdicts::new());
+        loop {
+            group.extend(charges.by_ref().take(GROUP).inspect(|charge| self.fetch(charge)));
+            if group.is_empty() {
+                return;
             }
-            self.settle_at(charge, reading, &mut out);
-            out.drain(..).for_each(|verdict| tell(charge, &verdict));
+            let reading = self.clock.now();
+            for charge in group.drain(..) {
+                self.settle_at(&charge, reading, &mut out);
+                out.drain(..).for_each(|verdict| tell(&charge, &verdict));
+            }
         }
     }
 }
@@ -124,5 +129,6 @@ pub(super) fn turned_away(charge: &Charge<'_>) -> Verdict {
     }
 }
 
-/// As many charges as a core can request the memory of at once.
-const FETCHED_AHEAD: usize = 12;
+/// So few that what was requested for the first is still at hand when the last is known, and that
+/// their time is still now when the last is settled.
+const GROUP: usize = 32;

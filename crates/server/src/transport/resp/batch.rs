@@ -78,10 +78,10 @@ where
             (Request::Ask(question), None) => {
                 if let Some(decision) = question.decide_at_once(&door.app) {
                     question.answer(&decision, line.replies());
-                    let asked = question.asked(&words, &plan, &door.app);
-                    session.remember(
-                        asked.and_then(|asked| Repeat::of(decoder.last(), &words, asked, &plan)),
-                    );
+                    let key = question.place_of_key();
+                    session.remember(Repeat::of(decoder, (&words, key), &plan, || {
+                        question.asked(&words, &plan, &door.app)
+                    }));
                     commands += session.answer_habit(decoder, door, line.replies());
                 } else {
                     let decision = question.decide(&door.app).await;

@@ -6,8 +6,6 @@
 //! `RL.CHECK login ip=203.0.113.9 user=alice COST 2`, or with more of them, for tiers,
 //! `RL.CHECK demo key=alice plan=pro`.
 
-use std::sync::Arc;
-
 use smallvec::{SmallVec, smallvec};
 use tidegate::config::{PlannedPolicy, SingleLimit};
 use tidegate::{Charge, Cost, Decision, MAX_COUNT, Owed, Plan, Reason, Span, Verdict};
@@ -236,23 +234,19 @@ pub(super) struct Check {
 
 impl Check {
     /// From such a command, of which the key is the third word, and what it owes.
-    pub(super) fn of(owed: &Owed<'_>, words: &[&[u8]], plan: &Arc<Plan>) -> Option<Self> {
-        let (name, [charge], Some(_)) = (words.get(1)?, owed.charges(), alone(words.get(2..)?))
-        else {
+    pub(super) fn of(owed: &Owed<'_>, words: &[&[u8]], plan: &Plan) -> Option<Self> {
+        let ([charge], Some(_)) = (owed.charges(), alone(words.get(2..)?)) else { return None };
+        if !charge.rule().enforced {
             return None;
-        };
-        let limit = SingleLimit::find(plan, std::str::from_utf8(name).ok()?)?;
+        }
+        let limit = SingleLimit::find(plan, owed.policy_name(0)?)?;
         Some(Self { limit, cost: charge.cost() })
     }
 
-    pub(super) fn policy(&self) -> &PlannedPolicy {
-        self.limit.policy()
-    }
-
-    /// What a key owes; `None` if it has limits of its own.
+    /// What a key owes; `None` if it has several limits of its own, or none.
     #[inline]
-    pub(super) fn charge(&self, key: &[u8]) -> Option<Charge<'_>> {
-        self.limit.charge(key, self.cost).filter(|charge| charge.rule().enforced)
+    pub(super) fn charge<'p>(&self, key: &[u8], plan: &'p Plan) -> Option<Charge<'p>> {
+        self.limit.charge(key, self.cost, plan).filter(|charge| charge.rule().enforced)
     }
 }
 

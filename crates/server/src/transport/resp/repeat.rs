@@ -4,9 +4,8 @@
 //! instead of parsed.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use smallvec::SmallVec;
 use tidegate::{Charge, Plan, Store, Verdict};
 
 use super::decode::{Decoder, MAX_DIGITS};
@@ -24,8 +23,8 @@ pub(super) struct Repeat {
     /// Where in it the key is, and the line that says how long that is.
     key: Range<usize>,
     asked: Asked,
-    /// By which it was understood.
-    plan: Arc<Plan>,
+    /// By which it was understood. A client that is silent does not keep it.
+    plan: Weak<Plan>,
 }
 
 /// What such a command asks for, whatever its key.
@@ -38,10 +37,10 @@ pub(super) enum Asked {
 impl Asked {
     /// What a key owes; `None` if it is not as simple as that.
     #[inline]
-    fn charge(&self, key: &[u8], plan: &Plan) -> Option<Charge<'_>> {
+    fn charge<'a>(&'a self, key: &[u8], plan: &'a Plan) -> Option<Charge<'a>> {
         match self {
             Self::Throttle(throttle) => Some(throttle.charge(key, plan)),
-            Self::Check(check, _) => check.charge(key),
+            Self::Check(check, _) => check.charge(key, plan),
         }
     }
 
@@ -63,23 +62,23 @@ impl Asked {
 }
 
 impl Repeat {
-    /// From a whole command and its words, of which the one at `key` is the key. `None` for a command
-    /// that is a line, and for a long one.
+    /// Of the last command, of whose words the one at `key` is the key. `None` for a command that is a
+    /// line, for a long one, and for one that something else follows already.
     pub(super) fn of(
-        command: &[u8],
-        words: &[&[u8]],
-        (asked, key): (Asked, usize),
+        decoder: &Decoder<'_>,
+        (words, key): (&[&[u8]], usize),
         plan: &Arc<Plan>,
+        asked: impl FnOnce() -> Option<Asked>,
     ) -> Option<Self> {
+        let command = decoder.last();
         if command.first() != Some(&b'*') || command.len() > LONGEST {
             return None;
         }
-        let mut start = after_line(command)?;
-        for word in words.get(..key)? {
-            start += after_line(command.get(start..)?)? + word.len() + END.len();
+        let key = place(command, words, key)?;
+        if !begin_alike(command.get(..key.start)?, decoder.rest()) {
+            return None;
         }
-        let end = start + after_line(command.get(start..)?)? + words.get(key)?.len();
-        Some(Self { command: command.into(), key: start..end, asked, plan: Arc::clone(plan) })
+        Some(Self { asked: asked()?, command: command.into(), key, plan: Arc::downgrade(plan) })
     }
 
     /// Answers all commands that differ only in their key, as long as nothing has to be waited for,
@@ -90,58 +89,79 @@ impl Repeat {
         door: &Door<S>,
         replies: &mut Replies,
     ) -> u64 {
-        let mut commands = 0;
-        while replies.bytes().len() < line::MOST_WAITING
-            && door.app.limiter().decides_by(&self.plan)
-        {
-            let Ahead { charges, length } = self.look_ahead(decoder.rest(), door);
+        let Some(plan) = door.app.limiter().plan_if(&self.plan) else { return 0 };
+        let (input, longest) = (decoder.rest(), door.bounds.bytes);
+        let mut ahead = Ahead { repeat: self, plan: &plan, input, longest, commands: 0 };
+        while replies.bytes().len() < line::MOST_WAITING {
+            let before = ahead.commands;
+            let charges = ahead.by_ref().take(AT_ONCE);
             let tell = |_: &Charge<'_>, verdict: &Verdict| self.asked.tell(verdict, replies);
-            if charges.is_empty()
-                || !door.app.settle_each_at_once(self.asked.counters(), &charges, tell)
+            if !door.app.settle_each_at_once(self.asked.counters(), charges, tell)
+                || ahead.commands == before
             {
                 break;
             }
-            decoder.skip(length);
-            commands += charges.len() as u64;
         }
-        commands
+        decoder.skip(input.len() - ahead.input.len());
+        ahead.commands
     }
 
-    /// What the next commands owe, and how long all of them are.
-    fn look_ahead<S>(&self, input: &[u8], door: &Door<S>) -> Ahead<'_> {
-        let mut ahead = Ahead { charges: SmallVec::new(), length: 0 };
-        while ahead.charges.len() < AT_ONCE
-            && let Some((key, length)) = input.get(ahead.length..).and_then(|rest| self.find(rest))
-            && length <= door.bounds.bytes
-            && let Some(charge) = self.asked.charge(key, &self.plan)
-        {
-            ahead.charges.push(charge);
-            ahead.length += length;
-        }
-        ahead
-    }
-
-    /// The key of the command that `input` begins with, and the length of the whole command.
-    fn find<'i>(&self, input: &'i [u8]) -> Option<(&'i [u8], usize)> {
+    /// The key of the command that `input` begins with, and what follows that command.
+    fn find<'i>(&self, input: &'i [u8]) -> Option<(&'i [u8], &'i [u8])> {
         let (head, tail) = (self.command.get(..self.key.start)?, self.command.get(self.key.end..)?);
         let rest = input.strip_prefix(head)?;
         let (length, start) = length_of_word(rest)?;
         let (key, rest) = rest.get(start..)?.split_at_checked(length)?;
-        rest.starts_with(tail).then_some((key, head.len() + start + length + tail.len()))
+        Some((key, rest.strip_prefix(tail)?))
     }
 }
 
-/// Commands that will be answered together.
-struct Ahead<'r> {
-    charges: SmallVec<[Charge<'r>; AT_ONCE]>,
-    length: usize,
+/// What the next commands owe.
+struct Ahead<'r, 'i> {
+    repeat: &'r Repeat,
+    plan: &'r Plan,
+    input: &'i [u8],
+    /// As many bytes as a command may have.
+    longest: usize,
+    commands: u64,
 }
 
-/// So few that their time is still now when the last of them is decided.
+impl<'r> Iterator for Ahead<'r, '_> {
+    type Item = Charge<'r>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Charge<'r>> {
+        let (key, rest) = self.repeat.find(self.input)?;
+        if self.input.len() - rest.len() > self.longest {
+            return None;
+        }
+        let charge = self.repeat.asked.charge(key, self.plan)?;
+        self.input = rest;
+        self.commands += 1;
+        Some(charge)
+    }
+}
+
+/// So few that their answers fit beside those that may wait.
 const AT_ONCE: usize = 64;
 /// What is remembered of a client has its bounds.
 const LONGEST: usize = 512;
 const END: &[u8] = b"\r\n";
+
+/// Where in a command the word at `key` is, and the line that says how long that is.
+fn place(command: &[u8], words: &[&[u8]], key: usize) -> Option<Range<usize>> {
+    let mut start = after_line(command)?;
+    for word in words.get(..key)? {
+        start += after_line(command.get(start..)?)? + word.len() + END.len();
+    }
+    let end = start + after_line(command.get(start..)?)? + words.get(key)?.len();
+    Some(start..end)
+}
+
+/// Whether what has come so far could be the same.
+fn begin_alike(head: &[u8], input: &[u8]) -> bool {
+    head.iter().zip(input).all(|(one, other)| one == other)
+}
 
 /// `$7\r\n`: how long a key is, and where it begins. `None` also if it would be too long.
 fn length_of_word(input: &[u8]) -> Option<(usize, usize)> {

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::sync::watch;
 
 use super::super::batch::{self, Flow};
-use super::super::decode::tests::encode;
+use super::super::decode::{Bounds, tests::encode};
 use super::super::info;
 use super::super::line::Line;
 use super::super::session::Session;
@@ -21,6 +21,9 @@ policies:
   - { name: pair, key: [key], limits: [4/minute, 9/hour] }
   - { name: bucket, key: [ip], limits: [2/minute burst 4], cost: 2 }
   - { name: shadow, mode: shadow, key: [key], limits: [3/minute] }
+  - { name: never, key: [key], limits: [0/second] }
+  - { name: counted, key: [lower(key)], limits: [2/minute], algorithm: fixed-window, count_denied: true }
+  - { name: today, key: [key], limits: [{ quota: 3, per: calendar-day }] }
   - name: own
     key: [key]
     limits: [3/minute]
@@ -96,7 +99,7 @@ fn command(words: &[&[u8]]) -> Vec<u8> {
 
 /// Mostly questions that differ only in their key, and whatever else may come in between.
 fn pipeline() -> impl Strategy<Value = Vec<Vec<u8>>> {
-    let keys = [&b""[..], b"a", b"b", b"a\r\n$1\r\n2", b"100000"];
+    let keys = [&b""[..], b"a", b"A", b"b", b"\xff", b"a\r\n$1\r\n2", b"100000", b"203.0.113.9"];
     // Too long for what a command may have, or for a key.
     let long = [&[b'k'; 4_096][..], &[b'k'; 4_097]];
     let keys = prop_oneof![
@@ -113,7 +116,10 @@ fn pipeline() -> impl Strategy<Value = Vec<Vec<u8>>> {
             command(if variety < 3 { &words } else { &words[..5] })
         },
     );
-    let policies = ["demo", "demo", "demo", "pair", "bucket", "shadow", "own", "nobody"];
+    let policies = [
+        "demo", "demo", "demo", "pair", "bucket", "shadow", "own", "nobody", "never", "counted",
+        "today",
+    ];
     let checks = (keys, prop::sample::select(policies.to_vec()), 0..9_u8).prop_map(
         |(key, policy, variety)| {
             let name: &[u8] = if variety == 0 { b"RL.PEEK" } else { b"RL.CHECK" };
@@ -193,17 +199,27 @@ async fn what_comes_again_is_counted() {
     let top = metrics.top().list(1);
     assert_eq!((top.busiest_total, top.busiest[0].count), (30, 30));
     assert_eq!((top.denied_total, top.denied[0].count), (20, 20));
+    // One group in sixteen is timed, and then all of it.
+    let before = metrics.latency().count();
+    for _ in 0..1_600 {
+        assert!(guest.send(&command(&[b"RL.PEEK", b"demo", b"a"]).repeat(10)).await);
+    }
+    let timed = metrics.latency().count() - before;
+    assert!((500..2_000).contains(&timed), "{timed}");
     let info = info::text(&[b"stats"], door.app.redis_clients());
-    assert!(info.contains("total_commands_processed:42\r\n"), "{info}");
+    assert!(info.contains("total_commands_processed:16042\r\n"), "{info}");
 }
 
 const ALICE: [&[u8]; 5] = [b"CL.THROTTLE", b"alice", b"4", b"10", b"60"];
 
-fn repeat(command: &[u8]) -> Option<Repeat> {
+fn repeat(input: &[u8]) -> Option<Repeat> {
     let source = Source::new("t", "policies: [{ name: a, key: [], limits: [1/s] }]");
     let plan = Arc::new(Plan::compile(&source.unwrap()).unwrap());
     let throttle = super::super::throttle::read(&ALICE, &plan).unwrap();
-    Repeat::of(command, &ALICE, (Asked::Throttle(throttle), 1), &plan)
+    let bounds = Bounds { words: 8, bytes: 4_096, line: 4_096 };
+    let mut decoder = Decoder::new(input, bounds);
+    decoder.next().unwrap().unwrap();
+    Repeat::of(&decoder, (&ALICE, 1), &plan, || Some(Asked::Throttle(throttle)))
 }
 
 #[test]
@@ -212,9 +228,9 @@ fn another_key_is_found_and_nothing_else_is() {
     let repeat = repeat(&alice).unwrap();
     for key in [&b"alice"[..], b"", b"\r\n", &[b'k'; 4_096]] {
         let other = command(&[b"CL.THROTTLE", key, b"4", b"10", b"60"]);
-        assert_eq!(repeat.find(&other), Some((key, other.len())));
+        assert_eq!(repeat.find(&other), Some((key, &b""[..])));
         let more = [&other[..], b"*1\r\n"].concat();
-        assert_eq!(repeat.find(&more), Some((key, other.len())));
+        assert_eq!(repeat.find(&more), Some((key, &b"*1\r\n"[..])));
         for length in 0..other.len() {
             assert_eq!(repeat.find(&other[..length]), None, "{length}");
         }
@@ -232,4 +248,31 @@ fn another_key_is_found_and_nothing_else_is() {
 #[test]
 fn a_line_is_not_repeated() {
     assert!(repeat(b"CL.THROTTLE alice 4 10 60\r\n").is_none());
+}
+
+/// It would be understood in vain.
+#[test]
+fn what_something_else_follows_is_not_repeated() {
+    let alice = command(&ALICE);
+    for (next, is_repeated) in [
+        (&b""[..], true),
+        (b"*5\r\n$11\r\nCL.", true),
+        (&alice, true),
+        (b"*1\r\n$4\r\nPING\r\n", false),
+        (b"PING\r\n", false),
+    ] {
+        assert_eq!(repeat(&[&alice[..], next].concat()).is_some(), is_repeated, "{next:?}");
+    }
+}
+
+/// A plan that was replaced goes, however long a client stays silent.
+#[tokio::test]
+async fn a_silent_client_keeps_no_plan() {
+    let door = door();
+    let mut guest = Guest::of(&door);
+    assert!(guest.send(&command(&[b"AUTH", b"open sesame"])).await);
+    assert!(guest.send(&command(&[b"RL.CHECK", b"demo", b"a"]).repeat(2)).await);
+    let plan = Arc::downgrade(&door.app.limiter().plan());
+    door.app.reload(&Source::new("limits.yaml", POLICIES).unwrap()).unwrap();
+    assert_eq!(plan.strong_count(), 0);
 }

@@ -79,7 +79,7 @@ impl Replies {
     /// Several integers, which is what most answers are made of.
     #[inline]
     pub(super) fn integers<const COUNT: usize>(&mut self, numbers: [i64; COUNT]) {
-        let room = self.spare(COUNT * decimal::LONGEST_LINE);
+        let room = self.spare(COUNT * decimal::ROOM);
         let length = numbers.iter().fold(0, |length, number| {
             length + decimal::write_line(room.get_mut(length..).unwrap_or_default(), b':', *number)
         });
@@ -93,9 +93,16 @@ impl Replies {
 
     /// A string of any bytes.
     pub(super) fn bulk(&mut self, bytes: &[u8]) {
-        self.header(b'$', bytes.len());
-        self.put(bytes);
-        self.put(END);
+        let room = self.spare(decimal::ROOM + bytes.len() + END.len());
+        let start = decimal::write_line(room, b'$', whole(bytes.len() as u64));
+        let length = start + bytes.len() + END.len();
+        if let Some((text, end)) =
+            room.get_mut(start..length).and_then(|room| room.split_at_mut_checked(bytes.len()))
+        {
+            text.copy_from_slice(bytes);
+            end.copy_from_slice(END);
+        }
+        self.length += length;
     }
 
     /// Text of several lines, for people.
@@ -134,7 +141,7 @@ impl Replies {
 
     #[inline]
     fn header(&mut self, kind: u8, length: usize) {
-        let room = self.spare(decimal::LONGEST_LINE);
+        let room = self.spare(decimal::ROOM);
         self.length += decimal::write_line(room, kind, whole(length as u64));
     }
 

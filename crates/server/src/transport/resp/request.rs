@@ -1,7 +1,6 @@
 //! What a command asks for.
 
 use std::pin::pin;
-use std::sync::Arc;
 
 use tidegate::{Decision, Owed, Plan, Store};
 
@@ -78,20 +77,28 @@ impl Question<'_> {
         }
     }
 
-    /// What it asks for, whatever the key, and which of its words that is.
+    /// What it asks for, whatever the key.
     pub(super) fn asked<S: Store>(
         self,
         words: &[&[u8]],
-        plan: &Arc<Plan>,
+        plan: &Plan,
         app: &App<S>,
-    ) -> Option<(Asked, usize)> {
+    ) -> Option<Asked> {
         match self {
-            Self::Throttle(throttle) => Some((Asked::Throttle(throttle), 1)),
+            Self::Throttle(throttle) => Some(Asked::Throttle(throttle)),
             Self::Check(owed) => {
                 let check = Check::of(&owed, words, plan)?;
-                let counters = app.metrics().policy(check.policy().name())?;
-                Some((Asked::Check(check, counters), 2))
+                let counters = app.metrics().policy(owed.policy_name(0)?)?;
+                Some(Asked::Check(check, counters))
             }
+        }
+    }
+
+    /// Which of its words is the key, if it is only one.
+    pub(super) const fn place_of_key(&self) -> usize {
+        match self {
+            Self::Throttle(_) => 1,
+            Self::Check(_) => 2,
         }
     }
 }
