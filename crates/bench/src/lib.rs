@@ -1,7 +1,8 @@
 //! Benchmarks: Tidegate, its peers and the physical limit, side by side in one run.
 //!
 //! Read the ratios, not the figures: a shared machine is noisy, but everyone in a run suffers
-//! alike. Rounds are interleaved and medians reported for that reason.
+//! alike. Rounds are interleaved and medians reported for that reason; where servers are compared, a
+//! ratio is the median of those of all rounds.
 
 #![allow(clippy::float_arithmetic, reason = "statistics are not decisions")]
 
@@ -10,6 +11,7 @@ mod gateway;
 mod grpc;
 mod http;
 mod load;
+mod median;
 mod memory;
 mod policy;
 mod redis;
@@ -71,10 +73,10 @@ enum Benchmark {
     /// is installed. Starts its own servers.
     Resp {
         /// The number of rounds; the median is reported.
-        #[arg(long, default_value_t = 3)]
+        #[arg(long, default_value_t = 9)]
         rounds: usize,
         /// How long each kind of traffic lasts in a round.
-        #[arg(long, default_value_t = 1.0)]
+        #[arg(long, default_value_t = 0.4)]
         seconds: f64,
         /// Only this many commands in flight for each client: 1, 16 or 64.
         #[arg(long, value_name = "COMMANDS")]
@@ -87,10 +89,10 @@ enum Benchmark {
     /// it is installed; then with Redis. One core for the server, another for the load.
     Http {
         /// The number of rounds; the median is reported.
-        #[arg(long, default_value_t = 3)]
+        #[arg(long, default_value_t = 9)]
         rounds: usize,
         /// How long each kind of traffic lasts in a round.
-        #[arg(long, default_value_t = 1.0)]
+        #[arg(long, default_value_t = 0.4)]
         seconds: f64,
     },
     /// Envoy's rate limit service, beside a bare tonic server that decides nothing. One core for

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
+use crate::median::median;
 use crate::running::Running;
 use crate::stopwatch::Stopwatch;
 
@@ -43,12 +44,8 @@ pub(crate) struct Measured {
 
 impl Measured {
     /// Each figure's own median.
-    pub(crate) fn median(rounds: Vec<Self>) -> Option<Self> {
-        let middle = |of: &dyn Fn(&Self) -> f64| {
-            let mut values: Vec<f64> = rounds.iter().map(of).collect();
-            values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied()
-        };
+    pub(crate) fn median(rounds: &[Self]) -> Option<Self> {
+        let middle = |of: &dyn Fn(&Self) -> f64| median(rounds.iter().map(of));
         Some(Self {
             a_second: middle(&|it| it.a_second)?,
             cpu: middle(&|it| it.cpu)?,

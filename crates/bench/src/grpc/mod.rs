@@ -15,6 +15,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use tidegate_testkit::Redis;
 
 use self::load::{Load, Measured};
+use crate::median::{median, median_ratio};
 use crate::{running, table};
 
 pub(crate) use self::server::serve;
@@ -57,12 +58,14 @@ fn in_memory(rounds: usize, calls: u64) -> anyhow::Result<()> {
                 measured.push(server.measure(keys, calls)?);
             }
         }
-        let [bare, ours] = measured.map(median);
-        let (bare, ours) = (bare.context("a round")?, ours.context("a round")?);
+        let [bare, ours] = &measured;
         // The bare one says yes to everything.
+        let denied = median(ours.iter().map(|it| it.denied)).context("a round")?;
         let expected = if limit == "denied" { 1.0 } else { 0.0 };
-        ensure!((ours.denied - expected).abs() < 1e-9, "{name}: {} are denied", ours.denied);
-        rows.extend([(CONTESTANTS[0], bare), (CONTESTANTS[1], ours)].map(|it| row(name, it, bare)));
+        ensure!((denied - expected).abs() < 1e-9, "{name}: {denied} are denied");
+        for (contestant, rounds) in CONTESTANTS.iter().zip([bare, ours]) {
+            rows.push(row(&format!("{name}: {contestant}"), rounds, bare)?);
+        }
     }
     table::print(
         "Envoy RLS over gRPC, 8 connections x 8 streams, a core each",
@@ -80,9 +83,9 @@ fn in_redis(rounds: usize, calls: u64) -> anyhow::Result<()> {
         eprintln!("Redis, {keys} keys ...");
         let server = Server::start(&redis.url(), "allowed")?;
         server.measure(keys, 20_000)?;
-        let rounds: Result<Vec<_>, _> = (0..rounds).map(|_| server.measure(keys, calls)).collect();
-        let ours = median(rounds?).context("a round")?;
-        rows.push(row("allowed", (&format!("{keys} keys"), ours), ours));
+        let ours: Result<Vec<_>, _> = (0..rounds).map(|_| server.measure(keys, calls)).collect();
+        let ours = ours?;
+        rows.push(row(&format!("allowed: {keys} keys"), &ours, &ours)?);
     }
     table::print("The same with Redis", &HEADER.map(str::to_owned), &rows);
     Ok(())
@@ -91,34 +94,21 @@ fn in_redis(rounds: usize, calls: u64) -> anyhow::Result<()> {
 const HEADER: [&str; 7] =
     ["", "decisions/s", "of the first", "server CPU, us", "p50, us", "p99, us", "p99.9, us"];
 
-fn row(workload: &str, (contestant, one): (&str, Measured), bare: Measured) -> Vec<String> {
-    vec![
-        format!("{workload}: {contestant}"),
-        format!("{:.0}", one.a_second),
-        format!("{:.2}", one.a_second / bare.a_second),
-        format!("{:.2}", one.cpu),
-        format!("{:.0}", one.p50),
-        format!("{:.0}", one.p99),
-        format!("{:.0}", one.p999),
-    ]
-}
-
 /// The median of each figure.
-fn median(rounds: Vec<Measured>) -> Option<Measured> {
-    let middle = |figure: fn(&Measured) -> f64| {
-        let mut values: Vec<f64> = rounds.iter().map(figure).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
-    };
-    Some(Measured {
-        calls: rounds.iter().map(|round| round.calls).sum(),
-        a_second: middle(|round| round.a_second)?,
-        denied: middle(|round| round.denied)?,
-        cpu: middle(|round| round.cpu)?,
-        p50: middle(|round| round.p50)?,
-        p99: middle(|round| round.p99)?,
-        p999: middle(|round| round.p999)?,
-    })
+fn row(name: &str, rounds: &[Measured], bare: &[Measured]) -> anyhow::Result<Vec<String>> {
+    let a_second = |rounds: &[Measured]| rounds.iter().map(|it| it.a_second).collect::<Vec<_>>();
+    let of_bare = median_ratio(a_second(rounds), a_second(bare)).context("a round")?;
+    let middle =
+        |figure: fn(&Measured) -> f64| median(rounds.iter().map(figure)).context("a round");
+    Ok(vec![
+        name.to_owned(),
+        format!("{:.0}", middle(|it| it.a_second)?),
+        format!("{of_bare:.2}"),
+        format!("{:.2}", middle(|it| it.cpu)?),
+        format!("{:.0}", middle(|it| it.p50)?),
+        format!("{:.0}", middle(|it| it.p99)?),
+        format!("{:.0}", middle(|it| it.p999)?),
+    ])
 }
 
 /// A contestant in a process of its own. Ends when dropped.

@@ -2,6 +2,7 @@
 
 use super::{Contestant, Traffic};
 use crate::load::Measured;
+use crate::median::median_ratio;
 use crate::table;
 
 /// The share of hyper's requests per second, one at a time and 16 at a time.
@@ -13,22 +14,23 @@ const OF_THROTTLECRAB: f64 = 1.4;
 const CPU_WITH_REDIS: f64 = 18.0;
 
 /// A table for one depth of pipelining.
-pub(super) fn print(depth: usize, rows: &[(Traffic, Contestant, Measured)]) {
+pub(super) fn print(depth: usize, rows: &[(Traffic, Contestant, Vec<Measured>)]) {
+    let a_second = |rounds: &[Measured]| rounds.iter().map(|it| it.a_second).collect::<Vec<_>>();
     let other = |traffic: &Traffic, wanted: Contestant| {
         let row = rows.iter().find(|(it, who, _)| it.name == traffic.name && *who == wanted);
-        row.map(|(_, _, measured)| measured.a_second)
+        row.map(|(_, _, rounds)| a_second(rounds))
     };
-    let lines: Vec<_> = rows
-        .iter()
-        .map(|(traffic, contestant, measured)| {
-            let of = |wanted| match other(traffic, wanted) {
-                Some(theirs) => format!("{:.2}", measured.a_second / theirs),
-                None => "-".to_owned(),
-            };
-            let name = format!("{}: {}", traffic.name, contestant.name());
-            row(name, measured, [of(Contestant::Bare), of(Contestant::Throttlecrab)])
-        })
-        .collect();
+    let line = |(traffic, contestant, rounds): &(Traffic, Contestant, Vec<Measured>)| {
+        let of = |wanted| {
+            let theirs = other(traffic, wanted);
+            let ratio = theirs.and_then(|theirs| median_ratio(a_second(rounds), theirs));
+            ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
+        };
+        let name = format!("{}: {}", traffic.name, contestant.name());
+        let measured = Measured::median(rounds)?;
+        Some(row(name, &measured, [of(Contestant::Bare), of(Contestant::Throttlecrab)]))
+    };
+    let lines: Vec<_> = rows.iter().filter_map(line).collect();
     let title = format!("POST /v1/check, 64 connections, {depth} at a time, a core each");
     table::print(&title, &HEADER.map(str::to_owned), &lines);
     let of_bare = if depth == 1 { OF_BARE } else { OF_BARE_PIPELINED };

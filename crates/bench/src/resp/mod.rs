@@ -13,6 +13,7 @@ use tidegate_testkit::peer;
 use self::load::Load;
 use self::server::Contestant;
 use crate::load::{Measured, meet_all_keys, run};
+use crate::median::median_ratio;
 use crate::running::{LOADS_CORE, Running, pin_to};
 use crate::table;
 
@@ -118,12 +119,9 @@ fn print(
     floor: Vec<Measured>,
     measured: impl Iterator<Item = (&'static Traffic, Vec<Measured>)>,
 ) -> anyhow::Result<()> {
-    let floor = Measured::median(floor).context("a round")?;
-    let mut rows = vec![row("bare tokio server, PING", &floor, &floor)];
+    let mut rows = vec![row("bare tokio server, PING", &floor, &floor)?];
     for (traffic, measured) in measured {
-        if let Some(measured) = Measured::median(measured) {
-            rows.push(row(traffic.name, &measured, &floor));
-        }
+        rows.push(row(traffic.name, &measured, &floor)?);
     }
     let header = [
         "",
@@ -140,17 +138,21 @@ fn print(
     Ok(())
 }
 
-fn row(name: &str, measured: &Measured, floor: &Measured) -> Vec<String> {
+fn row(name: &str, rounds: &[Measured], floor: &[Measured]) -> anyhow::Result<Vec<String>> {
+    let measured = Measured::median(rounds).context("a round")?;
+    let of_bare = |figure: fn(&Measured) -> f64| {
+        median_ratio(rounds.iter().map(figure), floor.iter().map(figure)).context("a round")
+    };
     let [p50, p99, p999] = measured.latencies;
-    vec![
+    Ok(vec![
         name.to_owned(),
         format!("{:.0}", measured.a_second / 1e3),
-        format!("{:.2}", measured.a_second / floor.a_second),
+        format!("{:.2}", of_bare(|it| it.a_second)?),
         format!("{:.2}", measured.cpu),
-        format!("{:.2}", measured.cpu / floor.cpu),
+        format!("{:.2}", of_bare(|it| it.cpu)?),
         format!("{p50:.0}"),
         format!("{p99:.0}"),
         format!("{p999:.0}"),
         format!("{:.0} %", 100.0 * measured.denied),
-    ]
+    ])
 }
