@@ -70,7 +70,9 @@ fn hostile_bytes_do_no_harm() {
 fn hostile(random: &mut fastrand::Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..random.usize(1..6) {
-        bytes.extend_from_slice(SEEDS[random.usize(..SEEDS.len())]);
+        // What comes again is read in another way.
+        let times = if random.bool() { 1 } else { random.usize(1..80) };
+        bytes.extend(SEEDS[random.usize(..SEEDS.len())].repeat(times));
     }
     for _ in 0..random.usize(..8) {
         let at = random.usize(..=bytes.len());
