@@ -58,6 +58,7 @@ impl Serve {
         });
         // A file that is still being read is not waited for.
         runtime.shutdown_background();
+        log::finish();
         code
     }
 

@@ -8,6 +8,7 @@ mod commands;
 mod connection;
 #[path = "../support/elsewhere.rs"]
 mod elsewhere;
+mod farewell;
 mod hostile;
 mod inline;
 mod pipelines;

@@ -23,16 +23,20 @@ where
     let mut inbox = Inbox::new();
     let mut anew = true;
     loop {
-        let was_idle = inbox.is_empty();
-        if line.hear(&mut inbox, anew).await == Heard::Nothing {
-            return;
+        let (was_idle, was_closing) = (inbox.is_empty(), line.is_closing());
+        match line.hear(&mut inbox, anew).await {
+            Heard::Something => {}
+            Heard::Nothing => return,
+            Heard::End => return line.farewell().await,
         }
         let (taken, flow) = batch::answer(&door, &mut session, &mut line, inbox.bytes()).await;
         inbox.take(taken);
         if flow == Flow::Lost || !line.flush().await {
             return;
         }
-        if flow == Flow::Leave || line.is_closing() && inbox.is_empty() {
+        // Of a server that closes, half a command is still heard out, but not one after the other.
+        let is_over = line.is_closing() && (inbox.is_empty() || was_closing && taken > 0);
+        if flow == Flow::Leave || is_over {
             return line.farewell().await;
         }
         // The time for a command begins with its first byte, however many reads it takes.

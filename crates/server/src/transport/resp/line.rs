@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::task::coop::unconstrained;
+use tokio::task::{coop::unconstrained, yield_now};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::reply::Replies;
@@ -75,8 +75,10 @@ impl Inbox {
 pub(super) enum Heard {
     /// Bytes.
     Something,
-    /// The client is gone or took too long, or the server closes and owes it nothing.
+    /// The client is gone, or took too long.
     Nothing,
+    /// The server closes, and has answered everything that has come.
+    End,
 }
 
 /// A client at the other end: bytes in, replies out.
@@ -148,7 +150,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
             // First, or a client that never pauses would never be told.
             *is_closing |= closing.has_changed().unwrap_or(true);
             if let Poll::Ready(read) = read.as_mut().poll(cx) {
-                return Poll::Ready(read.unwrap_or(0));
+                return Poll::Ready(Some(read.unwrap_or(0)));
             }
             // Once is enough, as long as it is the same task that waits.
             if !*is_closing && !waiting.as_ref().is_some_and(|it| it.will_wake(cx.waker())) {
@@ -156,17 +158,26 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
                 *waiting = Some(cx.waker().clone());
             }
             if *is_closing && is_idle {
-                return Poll::Ready(0);
+                return Poll::Ready(None);
             }
             while alarm.as_mut().poll(cx).is_ready() {
                 if Instant::now() >= due {
-                    return Poll::Ready(0);
+                    return Poll::Ready(Some(0));
                 }
                 alarm.as_mut().reset(due);
             }
             Poll::Pending
         })
         .await;
+        let Some(heard) = heard else {
+            // What has arrived by now is answered: the runtime may not have seen it yet.
+            yield_now().await;
+            return match poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await {
+                Poll::Ready(Ok(1..)) => Heard::Something,
+                Poll::Ready(_) => Heard::Nothing,
+                Poll::Pending => Heard::End,
+            };
+        };
         inbox.heard(heard);
         if heard > 0 { Heard::Something } else { Heard::Nothing }
     }
@@ -198,28 +209,28 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
     }
 
     /// Says that this was all. Closing with bytes unread would reset the connection, and take away
-    /// answers that the client has not read yet; so whatever still arrives is read and discarded.
+    /// answers that the client has not read yet; so whatever still arrives is read and discarded,
+    /// until the client is gone or silent, for as long as it might have taken to read an answer.
     pub(super) async fn farewell(mut self) {
         let farewell = async {
             self.io.shutdown().await?;
-            let (mut forgotten, mut left) = (BytesMut::with_capacity(LEAST_READ), MOST_FORGOTTEN);
-            loop {
-                let read = self.io.read_buf(&mut forgotten).await?;
-                left = left.saturating_sub(read);
-                if read == 0 || left == 0 {
-                    return Ok::<_, std::io::Error>(());
+            let mut forgotten = BytesMut::with_capacity(MOST_READ);
+            while let Ok(read) = timeout(FAREWELL, self.io.read_buf(&mut forgotten)).await {
+                if read? == 0 {
+                    break;
                 }
                 forgotten.clear();
             }
+            Ok::<_, std::io::Error>(())
         };
-        let _ = timeout(FAREWELL, farewell).await;
+        let _ = timeout(self.write_timeout, farewell).await;
     }
 }
 
 const LEAST_READ: usize = 4 << 10;
 const MOST_READ: usize = 64 << 10;
 pub(super) const MOST_WAITING: usize = 64 << 10;
-const MOST_FORGOTTEN: usize = 1 << 20;
+/// A client that was silent for so long will not say anything more.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Beyond this an instant may not be representable.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
