@@ -214,7 +214,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
     pub(super) async fn farewell(mut self) {
         let farewell = async {
             self.io.shutdown().await?;
-            let mut forgotten = BytesMut::with_capacity(MOST_READ);
+            // Little: when the server stops, all of its clients may be here.
+            let mut forgotten = BytesMut::with_capacity(LEAST_READ);
             while let Ok(read) = timeout(FAREWELL, self.io.read_buf(&mut forgotten)).await {
                 if read? == 0 {
                     break;
