@@ -99,7 +99,11 @@ pub(crate) fn unknown(name: &str, expected: &str) -> Refusal {
 pub(crate) fn unnamed(error: &serde_json::Error, expected: &str) -> Refusal {
     let text = error.to_string();
     let member = text.strip_prefix("duplicate field `").and_then(|rest| rest.split_once('`'));
-    Refusal::bad(member.map(|(name, _)| name), format!("{text}: expected {expected}"))
+    // It may be the first of the two that is wrong, and then the text quotes it.
+    let (what, line, column) = (brief(&text), error.line(), error.column());
+    let place =
+        if what == text { String::new() } else { format!(" at line {line} column {column}") };
+    Refusal::bad(member.map(|(name, _)| name), format!("{what}{place}: expected {expected}"))
 }
 
 const MAX_KEY: usize = 4 << 10;
@@ -128,7 +132,9 @@ mod tests {
             format!(r#"{{"cost": "{long}"}}"#),
             format!(r#"{{"attributes": {{"{long}": 1}}}}"#),
             format!(r#"{{"attributes": {{"{long}": "a", "{long}": "b"}}}}"#),
+            format!(r#"{{"cost": "{long}", "cost": 1}}"#),
             format!(r#"{{"checks": "{long}"}}"#),
+            format!(r#"{{"checks": "{long}", "checks": []}}"#),
             format!(r#""{long}""#),
         ] {
             assert!(refusal(&body).len() < 500);
