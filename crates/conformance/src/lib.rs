@@ -50,8 +50,11 @@ macro_rules! suite {
                 what_is_forgotten_is_fresh, removing_a_request_never_denies_another,
                 concurrent_callers_get_exactly_the_limit, every_key_expires,
                 a_refund_never_hurts, counters_are_apart,
-                a_clock_that_goes_back_adds_nothing_and_denies_for_one_period,
+                a_clock_that_goes_back_adds_nothing_and_denies_nobody_for_long, a_clock_that_trembles_changes_nothing,
                 staggered_windows_keep_the_law,
+                limits_that_share_a_counter_agree_with_the_model,
+                a_denial_changes_nothing_for_any_limit_of_its_counter,
+                every_limit_of_a_counter_tells_exactly, tiers_admit_no_more_than_the_largest,
             }
             cases {
                 five_at_59_and_five_at_61, a_forgotten_bucket_is_no_fuller_than_an_idle_one,

@@ -79,6 +79,12 @@ macro_rules! limits {
                 match self { $(Self::$Name(algorithm) => algorithm.period()),* }
             }
 
+            /// Whether denied requests count too; see [`Algorithm::counts_denied`].
+            #[inline]
+            pub fn counts_denied(&self) -> bool {
+                match self { $(Self::$Name(algorithm) => Algorithm::counts_denied(algorithm)),* }
+            }
+
             /// The verdict for a key never seen.
             pub fn probe_fresh(&self, cost: Cost, now: Timestamp) -> Verdict {
                 match self {

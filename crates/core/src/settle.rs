@@ -68,6 +68,10 @@ where
             verdicts[index] = accounts.commit(index);
         } else {
             accounts.deny(index);
+            if charge.rule().limit.counts_denied() {
+                // The denial was counted: less is left than when it was asked for.
+                verdicts[index].remaining = accounts.probe(index, Cost::PEEK).remaining;
+            }
         }
     }
     passes

@@ -15,7 +15,7 @@ pub(crate) fn at_its_cost(charge: &Charge<'_>, looked: Verdict) -> Verdict {
 }
 
 /// How long a charge has to wait for what is missing. A look tells exactly when a window ends and
-/// how much a bucket owes. Of the windows that slide it tells when all of it is back, which may be
+/// how much a bucket owes, unless another limit with the same counter pays it back. Of the windows that slide it tells when all of it is back, which may be
 /// later than needed and is never too early.
 fn wait(charge: &Charge<'_>, looked: &Verdict) -> Span {
     let limit = &charge.rule().limit;

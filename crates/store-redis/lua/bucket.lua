@@ -1,16 +1,18 @@
--- How a bucket is stored: when it is full, the remainder and the rate, see `token_bucket.lua`; and to
+-- How a bucket is stored: when it is full, the remainder and the pace, see `token_bucket.lua`; and to
 -- which multiple its time to live was rounded up: 256 microseconds, times 4 for each step; 0 if it
 -- was not. As long as the bucket is full before that, the time to live need not be renewed, which
 -- makes writes cheap.
 --
--- A small rate, of which nothing ever remains, is stored as one integer, for which Redis needs the
+-- A small pace, of which nothing ever remains, is stored as one integer, for which Redis needs the
 -- least memory, and to which it adds in place: the microseconds since 2025, and behind them four
--- digits for the rounding and the rate. Otherwise as three numbers, an instant first; if that is
+-- digits for the rounding and the pace. Otherwise as three numbers, an instant first; if that is
 -- short enough, the rounding is in the four bits before it.
 local BEFORE, HIGH = 16, 281474976710656
 local SINCE, RATES, DIGITS = 1735689600000000, 625, 10000
 -- The integers have more digits than any of the strings has bytes, but for the longest.
 local FEWEST, MOST = 1e12, 9e14
+-- A pace: the rate is below this, and above it is a class. The slowest has no bound but 800 days.
+local RATE_LIMIT, SLOWEST, LONGEST_REFILL = 1125899906842624, 7, 69120000000000
 
 local function bucket()
   local it = { SHORT = { [11] = '>BI6I2I2', [15] = '>BI6I4I4' } }
@@ -20,40 +22,40 @@ local function bucket()
   end
 
   -- By as much as leaves it within the period, and in proportion to the debt: most keys are seen
-  -- once, and should not linger.
+  -- once, and should not linger. Another limit may have made more debt than this one can.
   local function rounding(rule, debt)
-    local _, bits = math.frexp(min(rule[3] - debt, 64 * debt))
+    local _, bits = math.frexp(max(0, min(rule[3] - debt, 64 * debt)))
     return max(0, min(15, floor((bits - 9) / 2)))
   end
 
-  -- What an integer says: when the bucket is full, the rate, and the rounding. Nothing if it is none.
+  -- What an integer says: when the bucket is full, the pace, and the rounding. Nothing if it is none.
   function it.whole(raw)
     if #raw < 16 or #raw > 19 or not raw:find('^[1-9]%d+$') then return nil end
     local code = tonumber(raw:sub(-4))
-    local rate = code % RATES
-    return SINCE + tonumber(raw:sub(1, -5)), rate, (code - rate) / RATES
+    local pace = code % RATES
+    return SINCE + tonumber(raw:sub(1, -5)), pace, (code - pace) / RATES
   end
 
-  function it.packed(rule, round, full_at, rest, rate)
+  function it.packed(rule, round, full_at, rest, pace)
     local since = full_at - SINCE
-    if rest + rule[7] == 0 and rate < RATES and since >= FEWEST and since < MOST then
-      return format('%.0f%04.0f', since, round * RATES + rate)
+    if rest + rule[7] == 0 and pace < RATES and since >= FEWEST and since < MOST then
+      return format('%.0f%04.0f', since, round * RATES + pace)
     end
-    local length = max(rest, rate) < 65536 and 11 or 15
-    if max(rest, rate) >= 4294967296 or full_at >= BEFORE * HIGH then
-      return pack('>I7I7I7', full_at, rest, rate)
+    local length = max(rest, pace) < 65536 and 11 or 15
+    if max(rest, pace) >= 4294967296 or full_at >= BEFORE * HIGH then
+      return pack('>I7I7I7', full_at, rest, pace)
     end
     local head = floor(full_at / HIGH)
-    return pack(it.SHORT[length], round * BEFORE + head, full_at - head * HIGH, rest, rate)
+    return pack(it.SHORT[length], round * BEFORE + head, full_at - head * HIGH, rest, pace)
   end
 
   -- Writes it with a time to live of its own.
-  function it.keep(key, rule, at, was, full_at, rest, rate)
+  function it.keep(key, rule, at, was, full_at, rest, pace)
     local round = rounding(rule, full_at - at)
     local final = full_at + min(rest, 1)
     local cell = it.step(round)
     if round > 0 then final = floor(full_at / cell) * cell + cell end
-    return keep(key, was, it.packed(rule, round, full_at, rest, rate), final - at)
+    return keep(key, was, it.packed(rule, round, full_at, rest, pace), final - at)
   end
 
   return it

@@ -1,96 +1,110 @@
--- Requests that share keys, or have several: a flat list of numbers.
---   key, cost, rest                                  one limit
---   0, n, and n times key, cost, rest, watch         several: all pay, or none does
---   -1, key, amount, rest                            give back
+-- Requests that share keys, or have several: a flat list of numbers. A price is one of the rules,
+-- with a cost: charges to one key may have different limits.
+--   key, price                                       one limit
+--   0, n, and n times key, price, watch              several: all pay, or none does
+--   -1, key, price, amount                           give back
 --   -2, key                                          forget
+--   -3, n, and n times key, price                    only look
 local function settle_connected(count)
-  local TOGETHER, GIVE_BACK, ENFORCED = 0, -1, 0
-  -- Each key's value, rule, algorithm, own time, and state in three parts.
-  local raw, rule, by, at, first, second, third = {}, {}, {}, {}, {}, {}, {}
+  local TOGETHER, GIVE_BACK, FORGET, ENFORCED = 0, -1, -2, 0
+  -- Each key's value, own time, and state in three parts; and the rule by which that is written.
+  local raw, rule, at, first, second, third = {}, {}, {}, {}, {}, {}
   -- Keys whose state is not what is stored, and those among them for which that matters.
   local stale, changed = {}, {}
 
   for key = count + 1, #KEYS do
     local it = rules[keys[key - count]]
+    local reader = algorithm(it[1])
     raw[key], rule[key], at[key] = found[key], it, now + (phases and phases[key] or 0)
-    by[key] = algorithm(it[1])
-    first[key], second[key], third[key] = read(by[key], it, raw[key])
-    if by[key].tell then found[key] = TOLD end
-    if not first[key] then found[key], by[key] = DAMAGED, algorithm(0) end
+    first[key], second[key], third[key] = read(reader, it, raw[key])
+    if reader.tell then found[key] = TOLD end
+    if not first[key] then found[key], rule[key] = DAMAGED, nil end
   end
 
-  local function become(key, has_changed, a, b, c)
+  -- The algorithm of a charge. Nothing passes where the value is not one of ours.
+  local function by(key, it)
+    return algorithm(rule[key] and it[1] or 0)
+  end
+
+  local function become(key, it, has_changed, a, b, c)
     if has_changed then
-      first[key], second[key], third[key], changed[key] = a, b, c, true
+      first[key], second[key], third[key], changed[key], rule[key] = a, b, c, true, it
     end
   end
 
-  local function tell(key, cost)
+  local function tell(key, it, cost)
     local has_changed, a, b, c =
-      by[key].tell(told, rule[key], at[key], first[key], second[key], third[key], cost)
+      by(key, it).tell(told, it, at[key], first[key], second[key], third[key], cost)
     first[key], second[key], third[key] = a, b, c
     if has_changed then stale[key] = true end
   end
 
   -- Whether a cost fits. A peek costs nothing, so it fits even if too much was taken.
-  local function probe(key, cost, rest)
-    local it = by[key]
-    if it.tell then tell(key, cost) end
-    local fits = it.take(rule[key], at[key], first[key], second[key], third[key], cost, rest)
-    return fits or (cost == 0 and rest == 0 and not it.never)
+  local function probe(key, it, cost, rest)
+    local its = by(key, it)
+    if its.tell then tell(key, it, cost) end
+    local fits = its.take(it, at[key], first[key], second[key], third[key], cost, rest)
+    return fits or (cost == 0 and rest == 0 and not its.never)
   end
 
-  local function take(key, cost, rest)
-    become(key, true, select(2,
-      by[key].take(rule[key], at[key], first[key], second[key], third[key], cost, rest)))
+  local function pay(passes, key, it)
+    local cost, rest = it[6], it[7]
+    if cost == 0 and rest == 0 then return end
+    if passes then
+      become(key, it, true, select(2,
+        by(key, it).take(it, at[key], first[key], second[key], third[key], cost, rest)))
+    else
+      if stale[key] then changed[key] = true end
+      become(key, it,
+        by(key, it).deny(it, at[key], first[key], second[key], third[key], cost, rest))
+    end
   end
 
-  local function deny(key, cost, rest)
-    if stale[key] then changed[key] = true end
-    become(key, by[key].deny(rule[key], at[key], first[key], second[key], third[key], cost, rest))
-  end
-
-  local function give(key, amount, rest)
+  local function give(key, it, amount)
     if raw[key] or changed[key] then
-      become(key,
-        by[key].give(rule[key], at[key], first[key], second[key], third[key], amount, rest))
+      become(key, it, by(key, it).give(it, at[key], first[key], second[key], third[key], amount))
     end
   end
 
   local function forget(key)
     call('DEL', KEYS[key])
     raw[key], changed[key], stale[key] = false, nil, nil
-    first[key], second[key], third[key] = read(by[key], rule[key], nil)
+    if rule[key] then
+      first[key], second[key], third[key] = read(by(key, rule[key]), rule[key], nil)
+    end
   end
 
-  local function pay(passes, key, cost, rest)
-    if cost == 0 and rest == 0 then return end
-    if passes then take(key, cost, rest) else deny(key, cost, rest) end
+  -- A cost and another one, which may be of another limit.
+  local function sum(it, cost, rest, other)
+    local plus = algorithm(it[1]).plus
+    if plus then return plus(it, cost, rest, other) end
+    return cost + other[6], rest
   end
 
-  -- What a charge and the earlier ones to the same counter cost together.
-  local function sum(place, i, fits)
-    local key, cost, rest = unpack(requests, place + i * 4, place + i * 4 + 2)
+  -- A charge: its key, its rule, and what it and the earlier ones to the same counter cost together.
+  local function charge(place, i, fits)
+    local key, it = requests[place + i * 3], rules[requests[place + i * 3 + 1]]
+    local cost, rest = it[6], it[7]
     for j = 0, i - 1 do
-      if fits[j] and requests[place + j * 4] == key then
-        cost, rest = cost + requests[place + j * 4 + 1], rest + requests[place + j * 4 + 2]
+      if fits[j] and requests[place + j * 3] == key then
+        cost, rest = sum(it, cost, rest, rules[requests[place + j * 3 + 1]])
       end
     end
-    return key, cost, rest
+    return key, it, cost, rest
   end
 
   local function settle_together(place, n)
     local fits, passes, refused = {}, true, {}
     for i = 0, n - 1 do
-      local watch = requests[place + i * 4 + 3]
-      fits[i] = probe(sum(place, i, fits))
+      local watch = requests[place + i * 3 + 2]
+      fits[i] = probe(charge(place, i, fits))
       if not fits[i] then
         if watch == ENFORCED then passes = false else refused[watch] = true end
       end
     end
     for i = 0, n - 1 do
-      local pays = passes and fits[i] and not refused[requests[place + i * 4 + 3]]
-      pay(pays, unpack(requests, place + i * 4, place + i * 4 + 2))
+      local pays = passes and fits[i] and not refused[requests[place + i * 3 + 2]]
+      pay(pays, requests[place + i * 3], rules[requests[place + i * 3 + 1]])
     end
   end
 
@@ -98,26 +112,33 @@ local function settle_connected(count)
   while place <= size do
     local key = requests[place]
     if key > 0 then
-      local cost, rest = requests[place + 1], requests[place + 2]
-      pay(probe(key, cost, rest), key, cost, rest)
-      place = place + 3
+      local it = rules[requests[place + 1]]
+      pay(probe(key, it, it[6], it[7]), key, it)
+      place = place + 2
     elseif key == TOGETHER then
       local n = requests[place + 1]
       settle_together(place + 2, n)
-      place = place + 2 + n * 4
+      place = place + 2 + n * 3
     elseif key == GIVE_BACK then
-      give(requests[place + 1], requests[place + 2], requests[place + 3])
+      give(requests[place + 1], rules[requests[place + 2]], requests[place + 3])
       place = place + 4
-    else
+    elseif key == FORGET then
       forget(requests[place + 1])
       place = place + 2
+    else
+      local n = requests[place + 1]
+      for i = 0, n - 1 do
+        local it = rules[requests[place + 3 + i * 2]]
+        probe(requests[place + 2 + i * 2], it, it[6], it[7])
+      end
+      place = place + 2 + n * 2
     end
   end
 
   for key = count + 1, #KEYS do
     if changed[key] then
-      local written =
-        by[key].write(KEYS[key], rule[key], at[key], raw[key], first[key], second[key], third[key])
+      local written = algorithm(rule[key][1]).write(
+        KEYS[key], rule[key], at[key], raw[key], first[key], second[key], third[key])
       if not written then found[key] = OCCUPIED end
     end
   end

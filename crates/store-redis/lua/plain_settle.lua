@@ -1,7 +1,7 @@
 -- Decides one request over keys that another limiter also writes: all its charges pay, or none
 -- does. Returns the time, and three numbers for each charge, from which the caller works out the
 -- verdict: counts, or a log's count, its newest instant and the one whose leaving makes room.
-local SETTLE, GIVE_BACK, ENFORCED = 0, 1, 0
+local SETTLE, GIVE_BACK, LOOK, ENFORCED = 0, 1, 3, 0
 local LAYOUTS = { plain_fixed_window, plain_sliding_window, plain_log }
 
 local charges, accounts, told = {}, {}, { now }
@@ -32,12 +32,16 @@ local function sum(i, paying)
   return cost
 end
 
+local function tell(i, cost)
+  local a, b, c = charges[i].by.tell(accounts[i], charges[i], cost)
+  told[#told + 1], told[#told + 2], told[#told + 3] = a, b, c
+end
+
 local function settle()
   local paying, passes, refused = {}, true, {}
   for i, it in ipairs(charges) do
     local cost = sum(i, paying)
-    local a, b, c = it.by.tell(accounts[i], it, cost)
-    told[#told + 1], told[#told + 2], told[#told + 3] = a, b, c
+    tell(i, cost)
     paying[i] = fits(it, accounts[i], cost)
     if not paying[i] then
       if it.watch == ENFORCED then passes = false else refused[it.watch] = true end
@@ -54,6 +58,8 @@ end
 
 if verb == SETTLE then
   settle()
+elseif verb == LOOK then
+  for i, it in ipairs(charges) do tell(i, it.cost) end
 elseif verb == GIVE_BACK then
   charges[1].by.give(charges[1], accounts[1], charges[1].cost)
 else

@@ -23,24 +23,32 @@ local function sliding_window()
     if left <= window then return final + window, current, 0 end
     if left <= 2 * window then return final, previous, current end
     -- The clock went back: where in their windows those requests fell is no longer known.
-    return floor(now / window) * window + 2 * window, 0, min(previous + current, rule[2])
+    return floor(now / window) * window + 2 * window, 0, previous + current
+  end
+
+  -- By so little that it may come forward again: then the windows stay where they are.
+  local function is_ahead(rule, now, final)
+    return final - now > 2 * rule[3] and final - now <= 4 * rule[3]
   end
 
   function it.take(rule, now, final, previous, current, cost)
-    final, previous, current = up_to(rule, now, final, previous, current)
-    local room = rule[2] - current - cost
-    local fits = room >= 0 and at_most(previous, final - now - rule[3], room, rule[3])
-    return fits, final, previous, current + cost
+    local to, before, here = up_to(rule, now, final, previous, current)
+    local room = rule[2] - here - cost
+    local fits = room >= 0 and at_most(before, to - now - rule[3], room, rule[3])
+    if is_ahead(rule, now, final) then return fits, final, previous, current + cost end
+    return fits, to, before, here + cost
   end
 
   function it.deny(rule, now, final, previous, current)
-    if final - now > 2 * rule[3] then
+    if final - now > 4 * rule[3] then
       return true, up_to(rule, now, final, previous, current)
     end
   end
 
   function it.give(rule, now, final, previous, current, amount)
-    final, previous, current = up_to(rule, now, final, previous, current)
+    if not is_ahead(rule, now, final) then
+      final, previous, current = up_to(rule, now, final, previous, current)
+    end
     local rest = max(0, amount - current)
     return true, final, max(0, previous - rest), max(0, current - amount)
   end

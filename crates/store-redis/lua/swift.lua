@@ -79,9 +79,10 @@ for i = 1, #rules do
       end
     end
 
-  -- A bucket that is new, or has small numbers and an unchanged rate, and whose requests all fit.
+  -- A bucket that is new, or has an unchanged pace and a short state, and whose requests all fit.
   elseif kind == 4 then
-    local rate, most, most_rest, cost_rest = limit, window, scale, rule[7]
+    local pace, most, most_rest, cost_rest = limit, window, scale, rule[7]
+    local rate = pace % RATE_LIMIT
     local sum, sum_rest, several = cost, cost_rest, false
     local it, cells, sub = bucket(), {}, string.sub
     local values = call('MGET', unpack(KEYS, first, last))
@@ -96,18 +97,21 @@ for i = 1, #rules do
       end
       local length = raw and #raw or 11
       local is_whole = length > 15 and length < 20
-      if (length == 11 or is_whole) and (not several or (sum <= most and rate < 65536)) then
-        local head, low, rest, its_rate, round, full_at = 0, 0, 0, rate, 0, 0
+      if (length == 11 or length == 21 or is_whole)
+        and (not several or (sum <= most and rate < 65536)) then
+        local head, low, rest, its_pace, round, full_at = 0, 0, 0, pace, 0, 0
         if is_whole then
           local code = tonumber(sub(raw, -4)) or 0
-          its_rate, full_at = code % RATES, SINCE + (tonumber(sub(raw, 1, -5)) or 0)
-          round = (code - its_rate) / RATES
+          its_pace, full_at = code % RATES, SINCE + (tonumber(sub(raw, 1, -5)) or 0)
+          round = (code - its_pace) / RATES
+        elseif length == 21 then
+          full_at, rest, its_pace = parse('>I7I7I7', raw)
         elseif raw then
-          head, low, rest, its_rate = parse('>BI6I2I2', raw)
+          head, low, rest, its_pace = parse('>BI6I2I2', raw)
           round, full_at = floor(head / BEFORE), head % BEFORE * HIGH + low
         end
         local micros = full_at - now
-        if its_rate == rate and (micros < most or (micros == most and rest <= most_rest)) then
+        if its_pace == pace and (micros < most or (micros == most and rest <= most_rest)) then
           if micros < 0 then micros, rest = 0, 0 end
           micros, rest = micros + sum, rest + sum_rest
           if rest >= rate then micros, rest = micros + 1, rest - rate end
@@ -122,7 +126,7 @@ for i = 1, #rules do
             done = call('SETRANGE', KEYS[key], '0', pack('>BI6I2', head, low + added, rest))
           -- INCRBY looks at what is there; nobody else has.
           elseif not is_whole or it.whole(raw) then
-            done = it.keep(KEYS[key], rule, now, raw, later, rest, rate)
+            done = it.keep(KEYS[key], rule, now, raw, later, rest, pace)
           end
         end
       end

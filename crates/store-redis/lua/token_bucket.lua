@@ -1,6 +1,8 @@
 -- Token bucket. State: when it is full again, a remainder in units of which a microsecond pays back
--- `rate`, and that rate.
--- Rule: kind, rate, the whole microseconds that an empty bucket takes to fill, and the remainder.
+-- the rate, and the pace of whoever took last: that rate, and above its 50 bits a class c, for which
+-- a refill takes at most 4^c windows (7: any time).
+-- Rule: kind, pace, the whole microseconds that an empty bucket takes to fill, the remainder, and the
+-- window.
 --
 -- A cost comes as the microseconds and the remainder that it takes to refill. Debts are compared and
 -- added as such pairs, so nothing here is rounded.
@@ -12,18 +14,17 @@ local function token_bucket()
     if full_at then return full_at, 0, rate end
     local format = stored.SHORT[#raw]
     if not format then return unpack_three(raw) end
-    local head, low, rest, rate = parse(format, raw)
-    return head % BEFORE * HIGH + low, rest, rate
+    local head, low, rest, pace = parse(format, raw)
+    return head % BEFORE * HIGH + low, rest, pace
   end
 
   local function is_more(micros, rest, other_micros, other_rest)
     return micros > other_micros or (micros == other_micros and rest > other_rest)
   end
 
-  -- The same debt at another rate: (micros * old + rest) / new, bit by bit. Once after a limit has
-  -- changed, for each key.
-  local function converted(rule, micros, rest, old)
-    local new, most, most_rest = rule[2], rule[3], rule[4]
+  -- The same debt at another rate, (micros * old + rest) / new, bit by bit; or the most that is asked
+  -- for, if it is more. For each key after a limit has changed, and where limits share a counter.
+  local function converted(micros, rest, old, new, most, most_rest)
     local quotient, remainder = 0, 0
     local bit = 1
     while bit * 2 <= micros do bit = bit * 2 end
@@ -34,51 +35,84 @@ local function token_bucket()
       end
       local carried = floor(remainder / new)
       quotient, remainder = quotient + carried, remainder - carried * new
-      if quotient > most then return most, most_rest end
+      if quotient > most then return most, most_rest, true end
       bit = bit / 2
     end
     remainder = remainder + rest
     local carried = floor(remainder / new)
-    return quotient + carried, remainder - carried * new
+    quotient, remainder = quotient + carried, remainder - carried * new
+    if is_more(quotient, remainder, most, most_rest) then return most, most_rest, true end
+    return quotient, remainder, false
   end
 
-  -- What is owed now: no more than an empty bucket owes. And whether that differs from what is
-  -- stored.
-  local function debt(rule, now, full_at, rest, rate)
-    local micros = full_at - now
-    if micros < 0 then return 0, 0, false end
-    local differs = false
-    if rate ~= rule[2] and (micros > 0 or rest > 0) then
-      micros, rest = converted(rule, micros, rest, rate)
-      differs = true
+  -- What is owed now at this rule's rate, up to what an empty bucket owes, and whether it is more.
+  local function owed(rule, micros, rest, pace)
+    local rate, own = pace % RATE_LIMIT, rule[2] % RATE_LIMIT
+    if rate ~= own and (micros > 0 or rest > 0) then
+      return converted(micros, rest, rate, own, rule[3], rule[4])
     end
     if is_more(micros, rest, rule[3], rule[4]) then return rule[3], rule[4], true end
-    return micros, rest, differs
+    return micros, rest, false
   end
 
-  function it.take(rule, now, full_at, rest, rate, cost, cost_rest)
-    local micros
-    micros, rest = debt(rule, now, full_at, rest, rate)
-    rest = rest + cost_rest
-    local carried = floor(rest / rule[2])
-    micros, rest = micros + cost + carried, rest - carried * rule[2]
+  -- A cost and that of another rule. It is a time, which depends on the rate.
+  function it.plus(rule, cost, rest, other)
+    local rate = rule[2] % RATE_LIMIT
+    local more, more_rest =
+      converted(other[6], other[7], other[2] % RATE_LIMIT, rate, rule[3] + 1, 0)
+    rest = rest + more_rest
+    local carried = floor(rest / rate)
+    return cost + more + carried, rest - carried * rate
+  end
+
+  -- How long a bucket of this pace takes to refill, at most.
+  local function longest(rule, pace)
+    local class = floor(pace / RATE_LIMIT)
+    if class >= SLOWEST then return LONGEST_REFILL end
+    return min(rule[5] * 4 ^ class, LONGEST_REFILL)
+  end
+
+  -- The debt at its own rate, that at the rule's, and whether it was pulled back: more than twice what
+  -- whoever took last can have made is from a clock that went back.
+  local function debt(rule, now, full_at, rest, pace)
+    local micros = full_at - now
+    if micros < 0 then return 0, 0, 0, 0, false end
+    local own, own_rest, is_too_much = owed(rule, micros, rest, pace)
+    if is_too_much then
+      local most = longest(rule, pace)
+      if micros > 2 * most then
+        own, own_rest = owed(rule, most, 0, pace)
+        return most, 0, own, own_rest, true
+      end
+    end
+    return micros, rest, own, own_rest, false
+  end
+
+  function it.take(rule, now, full_at, rest, pace, cost, cost_rest)
+    local _, _, micros, own_rest = debt(rule, now, full_at, rest, pace)
+    local rate = rule[2] % RATE_LIMIT
+    rest = own_rest + cost_rest
+    local carried = floor(rest / rate)
+    micros, rest = micros + cost + carried, rest - carried * rate
     return not is_more(micros, rest, rule[3], rule[4]), now + micros, rest, rule[2]
   end
 
-  function it.deny(rule, now, full_at, rest, rate)
-    local micros, rest, differs = debt(rule, now, full_at, rest, rate)
-    if differs then return true, now + micros, rest, rule[2] end
+  function it.deny(rule, now, full_at, rest, pace)
+    local micros, rest, _, _, is_pulled_back = debt(rule, now, full_at, rest, pace)
+    if is_pulled_back then return true, now + micros, rest, pace end
   end
 
-  function it.give(rule, now, full_at, rest, rate, amount, amount_rest)
-    local micros, rest = debt(rule, now, full_at, rest, rate)
+  -- The amount comes in units. What this limit holds does not matter: another one may have taken it.
+  function it.give(rule, now, full_at, rest, pace, amount)
+    local micros, rest = debt(rule, now, full_at, rest, pace)
     -- A full bucket stays as it is: with a new timestamp, it would owe something if the clock went
-    -- back.
+    -- back. The pace stays too: whoever gives back must not make others wait longer.
     if micros == 0 and rest == 0 then return false end
-    micros, rest = micros - amount, rest - amount_rest
-    if rest < 0 then micros, rest = micros - 1, rest + rule[2] end
-    if micros < 0 then micros, rest = 0, 0 end
-    return true, now + micros, rest, rule[2]
+    local rate = pace % RATE_LIMIT
+    local given, given_rest = converted(amount, 0, rule[5], rate, micros, rest)
+    micros, rest = micros - given, rest - given_rest
+    if rest < 0 then micros, rest = micros - 1, rest + rate end
+    return true, now + micros, rest, pace
   end
 
   -- When a state was full, and what its time to live was rounded to.
@@ -90,18 +124,18 @@ local function token_bucket()
     return head % BEFORE * HIGH + low, floor(head / BEFORE)
   end
 
-  function it.write(key, rule, now, raw, full_at, rest, rate)
+  function it.write(key, rule, now, raw, full_at, rest, pace)
     if raw then
       local was_full_at, round, is_whole = rounded(raw)
       local cell = stored.step(round)
       -- The time to live is still long enough.
       if round > 0 and floor(full_at / cell) * cell <= was_full_at then
-        local state = stored.packed(rule, round, full_at, rest, rate)
+        local state = stored.packed(rule, round, full_at, rest, pace)
         if is_whole and stored.whole(state) then return call('SET', key, state, 'KEEPTTL') end
         if not is_whole and #state == #raw then return call('SETRANGE', key, '0', state) end
       end
     end
-    return stored.keep(key, rule, now, raw, full_at, rest, rate)
+    return stored.keep(key, rule, now, raw, full_at, rest, pace)
   end
 
   return it

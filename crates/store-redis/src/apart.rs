@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, Fingerprint, Limit, Span, Verdict, pays};
+use tidegate_core::{Charge, Fingerprint, Span, Verdict, pays};
 use tidegate_store::{StoreError, Verdicts};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
@@ -54,7 +54,7 @@ pub(crate) fn by_place(items: Items, on_a_cluster: bool) -> Places {
 
 impl RedisStore {
     /// One place after the other. If one denies, what was taken from the others is given back, and
-    /// the caller does not wait for that.
+    /// the caller does not wait for that; the rest are asked what they would have said.
     ///
     /// Between taking and giving back, others see too little left: at most one request's cost for
     /// each such request under way. Nobody ever sees too much.
@@ -70,31 +70,38 @@ impl RedisStore {
         out.resize(first + total, UNKNOWN);
         let mut paid = Paid { store: self, items: Vec::new() };
         let mut passes = true;
-        for (places, mut items) in groups {
-            if !passes {
-                items.iter_mut().for_each(only_look);
+        for (places, items) in groups {
+            let asks =
+                if passes { vec![(places, Ask::Settle(items))] } else { denied(places, items) };
+            for (places, ask) in asks {
+                let asked = ask.items().to_vec();
+                let left = patience.saturating_sub(began.elapsed());
+                let (group_passes, verdicts) = self.ask(ask, left).await?;
+                for (place, verdict) in places.iter().zip(&verdicts) {
+                    out[first + place] = *verdict;
+                }
+                if passes && group_passes {
+                    paid.add(&places, asked, &verdicts);
+                }
+                passes &= group_passes;
             }
-            let asked = items.clone();
-            let left = patience.saturating_sub(began.elapsed());
-            let (group_passes, verdicts) = self.ask(Ask::Settle(items), left).await?;
-            for (place, verdict) in places.iter().zip(&verdicts) {
-                out[first + place] = *verdict;
-            }
-            if passes && group_passes {
-                paid.add(asked, &verdicts);
-            }
-            passes &= group_passes;
         }
         if passes {
             paid.items.clear();
+        }
+        for item in &paid.items {
+            // It is told what is left once it has been given back.
+            let verdict = &mut out[first + item.place];
+            let units = verdict.remaining.saturating_add(item.item.cost.get());
+            verdict.remaining = units.min(verdict.limit);
         }
         Ok(passes)
     }
 
     /// In the background: a refund that fails errs on the strict side, and nobody who leaves takes it
     /// along.
-    fn give_back(&self, paid: Vec<(Fingerprint, Item)>) {
-        let leave = |(beside, item)| self.leave(Ask::Refund(Box::new(item)), beside);
+    fn give_back(&self, paid: Vec<PaidItem>) {
+        let leave = |PaidItem { beside, item, .. }| self.leave(Ask::Refund(Box::new(item)), beside);
         let asked: Vec<Asked> = paid.into_iter().filter_map(leave).collect();
         let Ok(runtime) = Handle::try_current() else { return };
         let deadline = self.deadline();
@@ -109,22 +116,28 @@ impl RedisStore {
 /// What a request has paid so far, which goes back unless all of it is paid.
 struct Paid<'a> {
     store: &'a RedisStore,
-    /// Each with the first counter of those it was taken together with, which say where it waits in
-    /// line.
-    items: Vec<(Fingerprint, Item)>,
+    items: Vec<PaidItem>,
+}
+
+struct PaidItem {
+    /// The first counter of those it was taken together with, which says where it waits in line.
+    beside: Fingerprint,
+    /// Which of the request's charges it is.
+    place: usize,
+    item: Item,
 }
 
 impl Paid<'_> {
-    fn add(&mut self, items: Items, verdicts: &Verdicts) {
-        let first = items.first().map_or(Fingerprint::NONE, |item| item.counter);
+    fn add(&mut self, places: &[usize], items: Items, verdicts: &Verdicts) {
+        let beside = items.first().map_or(Fingerprint::NONE, |item| item.counter);
         let charges: SmallVec<[Charge<'_>; 4]> = items.iter().map(Item::charge).collect();
         let paid: SmallVec<[bool; 4]> =
             (0..charges.len()).map(|index| pays(&charges, verdicts, index)).collect();
         drop(charges);
-        let paid = items.into_iter().zip(paid).filter(|(_, is_paid)| *is_paid);
-        let goes_back = |item: &Item| !item.cost.is_peek() && !counts_denied(item);
-        let paid = paid.map(|(item, _)| item).filter(goes_back);
-        self.items.extend(paid.map(|item| (first, item)));
+        let goes_back = |item: &Item| !item.cost.is_peek() && !item.rule.limit.counts_denied();
+        let paid = places.iter().zip(items).zip(paid).filter(|(_, is_paid)| *is_paid);
+        let paid = paid.map(|(item, _)| item).filter(|(_, item)| goes_back(item));
+        self.items.extend(paid.map(|(place, item)| PaidItem { beside, place: *place, item }));
     }
 }
 
@@ -137,15 +150,16 @@ impl Drop for Paid<'_> {
     }
 }
 
-/// For a request that is denied already. A limit that counts such requests still does.
-fn only_look(item: &mut Item) {
-    if !counts_denied(item) {
-        item.cost = Cost::PEEK;
-    }
-}
-
-fn counts_denied(item: &Item) -> bool {
-    matches!(item.rule.limit, Limit::FixedWindow(by) if by.counts_denied())
+/// What is asked for a request that is denied already: limits that count such requests do, and others
+/// only say what they would have said.
+fn denied(places: Vec<usize>, items: Items) -> Vec<(Vec<usize>, Ask)> {
+    let (counting, looking): (Vec<_>, Vec<_>) =
+        places.into_iter().zip(items).partition(|(_, item)| item.rule.limit.counts_denied());
+    let ask = |charges: Vec<(usize, Item)>, ask: fn(Items) -> Ask| {
+        let (places, items): (Vec<_>, Items) = charges.into_iter().unzip();
+        (!items.is_empty()).then(|| (places, ask(items)))
+    };
+    ask(counting, Ask::Settle).into_iter().chain(ask(looking, Ask::Look)).collect()
 }
 
 /// A placeholder until the verdict is there.

@@ -22,8 +22,9 @@ pub(crate) struct Item {
     pub(crate) phase: Span,
     /// Set if another limiter keeps the count too; then `key` only determines the slot.
     pub(crate) plain: Option<Box<Plain>>,
-    /// The position of its key in the batch, once it is in one.
+    /// The position of its key in the batch, and of its limit and cost, once it is in one.
     pub(crate) place: usize,
+    pub(crate) price: usize,
 }
 
 impl Item {
@@ -37,6 +38,7 @@ impl Item {
             phase: charge.phase(),
             plain: None,
             place: 0,
+            price: 0,
         }
     }
 
@@ -60,6 +62,8 @@ pub(crate) type Items = Vec<Item>;
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
     Settle(Items),
+    /// What each charge would be told by itself. Nothing is taken.
+    Look(Items),
     Refund(Box<Item>),
     Reset(Box<Item>),
 }
@@ -67,14 +71,14 @@ pub(crate) enum Ask {
 impl Ask {
     pub(crate) fn items(&self) -> &[Item] {
         match self {
-            Self::Settle(items) => items,
+            Self::Settle(items) | Self::Look(items) => items,
             Self::Refund(item) | Self::Reset(item) => std::slice::from_ref(&**item),
         }
     }
 
     fn items_mut(&mut self) -> &mut [Item] {
         match self {
-            Self::Settle(items) => items,
+            Self::Settle(items) | Self::Look(items) => items,
             Self::Refund(item) | Self::Reset(item) => std::slice::from_mut(&mut **item),
         }
     }
@@ -141,6 +145,7 @@ impl Crowd {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: KeyName,
+    /// By which its state is read, and if nothing connects it, decided.
     pub(crate) price: usize,
     pub(crate) phase: Span,
     /// Requests that are all alike: one limit, one cost.
@@ -156,18 +161,13 @@ impl Batch {
     /// Requests in one call.
     pub(crate) const MAX_REQUESTS: usize = 512;
 
-    /// Whether a request can come along: there is room, and no other limit is known for the same
-    /// counter, which happens while a policy is being replaced.
+    /// Whether there is room for a request.
     pub(crate) fn has_room_for(&self, ask: &Ask, size: usize) -> bool {
-        let differs = |item: &Item| {
-            let entry = self.places.get(&item.counter).map(|place| &self.keys[*place]);
-            entry.is_some_and(|entry| self.prices[entry.price].0 != item.rule.limit)
-        };
         // These have a script of their own, which takes one request.
         let apart = ask.is_plain() || self.crowds.first().is_some_and(|crowd| crowd.ask.is_plain());
         let fits = self.requests + size <= Self::MAX_REQUESTS
             && self.keys.len() + ask.items().len() <= Self::MAX_KEYS;
-        self.crowds.is_empty() || (fits && !apart && !ask.items().iter().any(differs))
+        self.crowds.is_empty() || (fits && !apart)
     }
 
     /// Whether all its counters are in the call already.
@@ -180,11 +180,16 @@ impl Batch {
         let times = crowd.size as u64;
         for item in crowd.ask.items_mut() {
             let price = self.price(item.rule.limit, item.cost);
+            item.price = price;
             item.place = *self.places.entry(item.counter).or_insert(self.keys.len());
             match self.keys.get_mut(item.place) {
                 Some(entry) => {
                     entry.times += times;
                     entry.connected |= connected || entry.price != price;
+                    // A limit of zero reads no state, and others of the same counter do.
+                    if self.prices[entry.price].0.capacity() == 0 {
+                        entry.price = price;
+                    }
                 }
                 None => {
                     let (name, phase) = (item.key.clone(), item.phase);

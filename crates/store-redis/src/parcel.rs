@@ -137,12 +137,19 @@ impl Parcel {
                         self.write_item(item, out);
                         pack::number(out, item.watch(items));
                     }
-                    2 + 4 * items.len()
+                    2 + 3 * items.len()
                 }
             },
+            Ask::Look(items) => {
+                pack::negative(out, -3);
+                pack::number(out, items.len() as u64);
+                items.iter().fold(2, |count, item| count + self.write_item(item, out))
+            }
             Ask::Refund(item) => {
                 pack::negative(out, -1);
-                1 + self.write_item(item, out)
+                self.write_item(item, out);
+                pack::number(out, item.cost.get());
+                4
             }
             Ask::Reset(item) => {
                 pack::negative(out, -2);
@@ -153,11 +160,9 @@ impl Parcel {
     }
 
     fn write_item(&self, item: &Item, out: &mut Vec<u8>) -> usize {
-        let (cost, rest) = rule::cost(&item.rule.limit, item.cost);
         pack::number(out, self.position_of(item) as u64 + 1);
-        pack::number(out, cost);
-        pack::number(out, rest);
-        3
+        pack::number(out, item.price as u64 + 1);
+        2
     }
 
     /// The answer to each request, in order.

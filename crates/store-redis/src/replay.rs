@@ -74,6 +74,12 @@ impl<'a> Replay<'a> {
                 let charges: Charges<'_> = items.iter().map(Item::charge).collect();
                 settle(&charges, &mut Sitting { replay: self, items }, &mut verdicts)
             }
+            Ask::Look(items) => {
+                let mut sitting = Sitting { replay: self, items };
+                let look = |index: usize| sitting.probe(index, items[index].cost);
+                verdicts.extend((0..items.len()).map(look));
+                verdicts.iter().all(|verdict| verdict.allowed)
+            }
             Ask::Refund(item) => {
                 self.change(item, |state, limit, now| state.refund(limit, item.cost, now));
                 true

@@ -28,7 +28,7 @@ pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, units_asked: Cost, now: Ti
         Limit::SlidingLog(_) => [SLIDING_LOG, units, window, 0, 0],
         Limit::TokenBucket(by) => {
             let (micros, rest) = brim(by);
-            [TOKEN_BUCKET, units, micros, rest, 0]
+            [TOKEN_BUCKET, by.pace(), micros, rest, window]
         }
     };
     let ends = ends(limit, now);

@@ -24,11 +24,11 @@ pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<State> {
             Some(State::SlidingWindow(SlidingWindow::state(until, previous, current)))
         }
         Limit::TokenBucket(_) => {
-            let (full_at, rest, rate) = match bucket(raw) {
-                Some((full_at, rate)) => (full_at, 0, rate),
+            let (full_at, rest, pace) = match bucket(raw) {
+                Some((full_at, pace)) => (full_at, 0, pace),
                 None => three(&without_rounding(raw))?,
             };
-            Some(State::TokenBucket(TokenBucket::state(full_at, rest, rate)))
+            Some(State::TokenBucket(TokenBucket::state(full_at, rest, pace)))
         }
         // A log stays where it is; the script reports what a verdict needs.
         Limit::SlidingLog(_) => None,
@@ -64,7 +64,7 @@ pub(crate) fn counted(limit: &Limit, number: u64) -> Option<State> {
     Some(State::FixedWindow(FixedWindow::state(instant(end), count)))
 }
 
-/// A bucket as one integer: when it is full, and its rate; see `bucket.lua`.
+/// A bucket as one integer: when it is full, and its pace; see `bucket.lua`.
 fn bucket(raw: &[u8]) -> Option<(Timestamp, u64)> {
     let number = digits(raw).filter(|_| (16..20).contains(&raw.len()))?;
     Some((instant(SINCE + number / 10_000), number % 10_000 % 625))

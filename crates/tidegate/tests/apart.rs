@@ -87,6 +87,30 @@ async fn denied_requests_count_where_that_was_asked_for() {
     }
 }
 
+#[tokio::test]
+async fn every_place_that_denies_is_heard() {
+    let redis = Redis::start();
+    let users = "
+  - { name: users, key: [user], limits: [2/hour], algorithm: fixed-window }";
+    let free = "
+  - { name: free, key: [user], limits: [9/7d], algorithm: fixed-window }";
+    let limiter = limiter(&format!("{users}{ONE_FROM_HERE}{free}"), &redis.url());
+    let two = Cost::new(2).unwrap();
+    assert!(limiter.check(&[EVE], two).await.is_allowed());
+    assert!(limiter.check(&[HERE], Cost::ONE).await.is_allowed());
+    let decision = denied(&limiter).await;
+    let told: Vec<_> =
+        decision.verdicts().iter().map(|verdict| (verdict.allowed, verdict.remaining)).collect();
+    assert_eq!(told, [(false, 0), (false, 0), (true, 7)]);
+    // A day is longer than an hour, unless it is about to end.
+    let waits = decision.verdicts().iter().filter_map(|verdict| verdict.retry_after);
+    assert_eq!(decision.retry_after(), waits.max());
+    // What had passed is told as it is once it has been given back.
+    let decision = limiter.check(&[("user", "bob"), HERE], Cost::ONE).await;
+    let left: Vec<_> = decision.verdicts().iter().map(|verdict| verdict.remaining).collect();
+    assert_eq!((decision.is_allowed(), left), (false, vec![2, 0, 9]));
+}
+
 /// Counters in memory, as if each were in a place of its own.
 struct InSteps(MemoryStore<ManualClock>);
 

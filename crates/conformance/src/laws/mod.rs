@@ -4,6 +4,7 @@ mod agreement;
 mod bounds;
 mod concurrency;
 mod exactness;
+mod sharing;
 mod time;
 
 pub use agreement::{
@@ -18,9 +19,13 @@ pub use bounds::{
 };
 pub use concurrency::concurrent_callers_get_exactly_the_limit;
 pub use exactness::{a_denial_or_a_peek_changes_nothing, remaining_is_exact, retry_after_is_exact};
+pub use sharing::{
+    a_denial_changes_nothing_for_any_limit_of_its_counter, every_limit_of_a_counter_tells_exactly,
+    limits_that_share_a_counter_agree_with_the_model, tiers_admit_no_more_than_the_largest,
+};
 pub use time::{
-    a_clock_that_goes_back_adds_nothing_and_denies_for_one_period, every_key_expires,
-    what_is_forgotten_is_fresh,
+    a_clock_that_goes_back_adds_nothing_and_denies_nobody_for_long,
+    a_clock_that_trembles_changes_nothing, every_key_expires, what_is_forgotten_is_fresh,
 };
 
 /// How many random cases each law is tried on.

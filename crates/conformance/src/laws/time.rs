@@ -1,7 +1,7 @@
 //! What time does: it heals everything, and does no harm when it goes back.
 
 use proptest::prelude::*;
-use tidegate_core::Span;
+use tidegate_core::{AlgorithmKind, Limit, Span};
 
 use super::CASES;
 use crate::Subject;
@@ -40,8 +40,8 @@ pub fn every_key_expires(subject: &impl Subject) {
     });
 }
 
-/// A clock that goes back gives nobody anything, and denies nobody for longer than one period.
-pub fn a_clock_that_goes_back_adds_nothing_and_denies_for_one_period(subject: &impl Subject) {
+/// A clock that goes back gives nobody anything, and denies nobody for long.
+pub fn a_clock_that_goes_back_adds_nothing_and_denies_nobody_for_long(subject: &impl Subject) {
     let jump = prop_oneof![0..1_000_000_u64, 0..10_u64.pow(11)];
     for_all(subject.share_of(CASES), (traces(Mix::COSTS), jump), |(trace, jump)| {
         let mut play = Play::new(subject, trace.limit, trace.start);
@@ -51,8 +51,37 @@ pub fn a_clock_that_goes_back_adds_nothing_and_denies_for_one_period(subject: &i
         assert!(play.peek().remaining <= before);
         let denied = play.check(play.peek().remaining + 1);
         assert!(!denied.allowed);
-        assert!(denied.retry_after.unwrap_or_default() <= trace.limit.period());
-        play.wait(trace.limit.period());
+        let longest = longest_denial(&trace.limit);
+        assert!(denied.retry_after.unwrap_or_default() <= longest);
+        play.wait(longest);
         assert_eq!(play.peek().remaining, trace.limit.capacity());
+    });
+}
+
+/// For how long anybody is denied after the clock went back, by however much: two periods, or for a
+/// bucket two windows, or more of them where a burst is larger than the limit.
+fn longest_denial(limit: &Limit) -> Span {
+    let AlgorithmKind::TokenBucket = limit.kind() else { return limit.period() + limit.period() };
+    let quota = limit.quota();
+    let windows =
+        [1, 4, 16, 64].into_iter().find(|windows| limit.capacity() <= quota.limit() * windows);
+    Span::from_micros(2 * windows.expect("a small burst") * quota.window().as_micros())
+}
+
+/// A clock that goes back and forth leaves everything as it was.
+pub fn a_clock_that_trembles_changes_nothing(subject: &impl Subject) {
+    let steps = prop::collection::vec(1..1_000_u64, 1..6);
+    for_all(subject.share_of(CASES), (traces(Mix::COSTS), steps), |(trace, steps)| {
+        let mut play = Play::new(subject, trace.limit, trace.start);
+        play.play_all(&trace.events);
+        let now = play.now();
+        let before = play.peek().remaining;
+        for step in steps {
+            let back = Span::from_micros(trace.limit.quota().window().as_micros() * step / 1_000);
+            play.set_now(now.before(back));
+            assert!(!play.check(play.peek().remaining + 1).allowed);
+            play.set_now(now);
+            assert!(play.peek().remaining <= before, "{back} back and forth");
+        }
     });
 }

@@ -1,6 +1,6 @@
 //! Fixed window: the hits of the latest window.
 
-use tidegate_core::{Cost, Limit, Quota, Timestamp, Verdict};
+use tidegate_core::{Cost, Limit, Timestamp, Verdict};
 
 use super::{Hit, Model, cost_of, micros, take_newest, units, verdict};
 
@@ -68,8 +68,9 @@ impl Model for FixedWindow {
         take_newest(&mut self.hits, cost_of(amount));
     }
 
-    fn adopt(&mut self, quota: &Quota, _: Timestamp) {
-        self.limit = i128::from(quota.limit());
+    fn adopt(&mut self, limit: &Limit) {
+        let Self { limit, counts_denied, .. } = Self::new(limit);
+        (self.limit, self.counts_denied) = (limit, counts_denied);
     }
 
     fn forget_at(&self) -> Timestamp {

@@ -9,7 +9,7 @@ mod token_bucket;
 
 pub use store::ModelStore;
 
-use tidegate_core::{AlgorithmKind, Cost, Limit, Quota, Timestamp, Verdict};
+use tidegate_core::{AlgorithmKind, Cost, Limit, Timestamp, Verdict};
 
 /// One key under one limit.
 pub trait Model: Send {
@@ -21,8 +21,8 @@ pub trait Model: Send {
     fn deny(&mut self, cost: Cost, now: Timestamp);
     /// Units given back.
     fn refund(&mut self, amount: Cost, now: Timestamp);
-    /// Another quota of the same algorithm and window: what was counted stays.
-    fn adopt(&mut self, quota: &Quota, now: Timestamp);
+    /// Another limit of the same algorithm and window judges from now on: what was counted stays.
+    fn adopt(&mut self, limit: &Limit);
     /// From this time on, as good as new.
     fn forget_at(&self) -> Timestamp;
     /// A copy to try things on.
@@ -90,13 +90,14 @@ fn first(mut low: i128, mut high: i128, holds: impl Fn(i128) -> bool) -> i128 {
     low
 }
 
-/// A verdict from plain numbers. `admits` is the algorithm's rule after waiting that long.
+/// A verdict from plain numbers. `admits_after` is the algorithm's rule after waiting that long, which
+/// is at most `longest`.
 fn verdict(
     capacity: i128,
     remaining: i128,
     cost: i128,
     reset: i128,
-    period: i128,
+    longest: i128,
     admits_after: impl Fn(i128) -> bool,
 ) -> Verdict {
     let span = |micros: i128| tidegate_core::Span::from_micros(u64::try_from(micros).unwrap());
@@ -107,7 +108,7 @@ fn verdict(
         allowed,
         limit: u64::try_from(capacity).unwrap(),
         remaining: u64::try_from(remaining.max(0)).unwrap(),
-        retry_after: (!allowed && possible).then(|| span(first(1, period, admits_after))),
+        retry_after: (!allowed && possible).then(|| span(first(1, longest, admits_after))),
         reset_after: span(reset),
     }
 }

@@ -1,6 +1,6 @@
 //! Sliding log: every hit of the last window.
 
-use tidegate_core::{Cost, Quota, Timestamp, Verdict};
+use tidegate_core::{Cost, Limit, Quota, Timestamp, Verdict};
 
 use super::{Hit, Model, cost_of, micros, pull_back, take_newest, units, verdict};
 
@@ -51,8 +51,8 @@ impl Model for SlidingLog {
         take_newest(&mut self.hits, cost_of(amount));
     }
 
-    fn adopt(&mut self, quota: &Quota, _: Timestamp) {
-        self.limit = i128::from(quota.limit());
+    fn adopt(&mut self, limit: &Limit) {
+        self.limit = i128::from(limit.quota().limit());
     }
 
     fn forget_at(&self) -> Timestamp {

@@ -1,20 +1,22 @@
 //! Sliding-window counter: the hits of two windows, weighted.
 
-use tidegate_core::{Cost, Quota, Timestamp, Verdict};
+use tidegate_core::{Cost, Limit, Quota, Timestamp, Verdict};
 
-use super::{Hit, Model, cost_of, first, micros, pull_back, take_newest, units, verdict};
+use super::{Hit, Model, cost_of, first, micros, take_newest, units, verdict};
 
 #[derive(Clone)]
 pub(super) struct SlidingWindow {
     limit: i128,
     window: i128,
     hits: Vec<Hit>,
+    /// The number of the window in which it last changed.
+    latest: i128,
 }
 
 impl SlidingWindow {
     pub(super) fn new(quota: &Quota) -> Self {
         let window = i128::from(quota.window().as_micros());
-        Self { limit: i128::from(quota.limit()), window, hits: Vec::new() }
+        Self { limit: i128::from(quota.limit()), window, hits: Vec::new(), latest: -2 }
     }
 
     /// Units in the window that is `back` windows before the one at `now`.
@@ -32,20 +34,31 @@ impl SlidingWindow {
         self.weight(now) + cost * self.window <= self.limit * self.window
     }
 
-    fn went_back(&self, now: i128) -> bool {
-        self.hits.iter().any(|hit| hit.at / self.window > now / self.window)
+    /// By how many windows its latest change lies in the future.
+    fn ahead(&self, now: i128) -> i128 {
+        (self.latest - now / self.window).max(0)
     }
 
     /// Its state at `now`: two windows, neither later than the current one.
     fn tidied(&self, now: i128) -> Self {
         let mut tidied = self.clone();
-        if self.went_back(now) {
-            pull_back(&mut tidied.hits, now - now % self.window);
-            let total = units(&tidied.hits, |_| true).min(self.limit);
+        if self.ahead(now) > 0 {
+            let total = units(&tidied.hits, |_| true);
             tidied.hits = vec![Hit { at: now, units: total }];
         }
         tidied.hits.retain(|hit| hit.at / self.window >= now / self.window - 1);
+        tidied.latest = now / self.window;
         tidied
+    }
+
+    /// What changes at `now`: its state, unless the clock may come forward again. Returns when it
+    /// happens.
+    fn tidy(&mut self, now: i128) -> i128 {
+        if matches!(self.ahead(now), 1 | 2) {
+            return self.latest * self.window;
+        }
+        *self = self.tidied(now);
+        now
     }
 }
 
@@ -61,28 +74,27 @@ impl Model for SlidingWindow {
     }
 
     fn commit(&mut self, cost: Cost, now: Timestamp) {
-        *self = self.tidied(micros(now));
-        self.hits.push(Hit { at: micros(now), units: cost_of(cost) });
+        let at = self.tidy(micros(now));
+        self.hits.push(Hit { at, units: cost_of(cost) });
     }
 
     fn deny(&mut self, _: Cost, now: Timestamp) {
-        if self.went_back(micros(now)) {
-            *self = self.tidied(micros(now));
+        if self.ahead(micros(now)) > 0 {
+            self.tidy(micros(now));
         }
     }
 
     fn refund(&mut self, amount: Cost, now: Timestamp) {
-        *self = self.tidied(micros(now));
+        self.tidy(micros(now));
         take_newest(&mut self.hits, cost_of(amount));
     }
 
-    fn adopt(&mut self, quota: &Quota, _: Timestamp) {
-        self.limit = i128::from(quota.limit());
+    fn adopt(&mut self, limit: &Limit) {
+        self.limit = i128::from(limit.quota().limit());
     }
 
     fn forget_at(&self) -> Timestamp {
-        let newest = self.hits.iter().map(|hit| hit.at).max();
-        let at = newest.map_or(0, |at| (at / self.window + 2) * self.window);
+        let at = (self.latest + 2) * self.window;
         Timestamp::from_micros(u64::try_from(at).unwrap())
     }
 

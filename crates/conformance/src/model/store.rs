@@ -24,79 +24,62 @@ impl Inner {
         self.now + charge.phase()
     }
 
+    /// The model of a charge's counter, as its limit sees it.
     fn copy_of(&self, charge: &Charge<'_>) -> Box<dyn Model> {
         let limit = &charge.rule().limit;
         let Some(known) = self.models.get(&charge.counter()) else {
             return model(limit);
         };
         let mut copy = known.copy();
-        copy.adopt(&limit.quota(), self.time(charge));
+        copy.adopt(limit);
         copy
     }
 
-    /// Plays the request on copies, one charge after the other. If all enforced charges pass, it is
-    /// played once more with those that pay, and that is kept.
+    /// Asks each charge whether it fits, together with the earlier ones to its counter that do. If no
+    /// enforced charge denies, those that fit are played one after the other, and that is kept.
     fn settle(&mut self, charges: &[Charge<'_>]) -> (bool, Verdicts) {
-        let (probed, _) = self.play(charges, |_, verdict| verdict.allowed);
-        let denied = |index: &usize| !probed[*index].allowed;
-        let is_shadow = |index: &usize| !charges[*index].rule().enforced;
-        if !(0..charges.len()).filter(denied).all(|index| is_shadow(&index)) {
-            return (false, charges.iter().map(|charge| self.deny(charge)).collect());
+        let mut probed = Verdicts::new();
+        for (index, charge) in charges.iter().enumerate() {
+            let earlier = charges[..index].iter().zip(&probed);
+            let same = earlier
+                .filter(|(other, verdict)| verdict.allowed && other.counter() == charge.counter());
+            let units: u64 = same.map(|(other, _)| other.cost().get()).sum();
+            let cost = Cost::new(units + charge.cost().get()).unwrap();
+            probed.push(self.copy_of(charge).probe(cost, self.time(charge)));
         }
+        let is_shadow = |index: usize| !charges[index].rule().enforced;
+        let passes = (0..charges.len()).all(|index| probed[index].allowed || is_shadow(index));
         // The shadow limits of one policy and caller pay together, or not at all.
         let pays = |index: usize| {
             let siblings = (0..charges.len()).filter(|other| {
-                is_shadow(other)
-                    && is_shadow(&index)
+                is_shadow(*other)
+                    && is_shadow(index)
                     && charges[*other].policy() == charges[index].policy()
                     && charges[*other].subject() == charges[index].subject()
             });
             probed[index].allowed && siblings.clone().all(|other| probed[other].allowed)
         };
-        let (played, models) = self.play(charges, |index, _| pays(index));
-        models.into_iter().for_each(|(counter, model)| self.keep(counter, model));
-        let each = probed.iter().zip(&played);
-        let told = each.map(|(probed, played)| if probed.allowed { *played } else { *probed });
-        (true, told.collect())
-    }
-
-    /// What each charge is told, and what becomes of the models, if those pay that `pays` says.
-    fn play(
-        &self,
-        charges: &[Charge<'_>],
-        pays: impl Fn(usize, &Verdict) -> bool,
-    ) -> (Verdicts, HashMap<Fingerprint, Box<dyn Model>>) {
-        let mut played: HashMap<Fingerprint, Box<dyn Model>> = HashMap::new();
-        let mut verdicts = Verdicts::new();
-        for (index, charge) in charges.iter().enumerate() {
-            let now = self.time(charge);
-            let known = played.get(&charge.counter()).map(|model| model.copy());
-            let mut model = known.unwrap_or_else(|| self.copy_of(charge));
-            let mut verdict = model.probe(charge.cost(), now);
-            if charge.cost() > Cost::PEEK {
-                if pays(index, &verdict) {
-                    model.commit(charge.cost(), now);
-                    let left = model.probe(Cost::PEEK, now);
-                    verdict = Verdict { allowed: true, retry_after: None, ..left };
-                } else {
-                    model.deny(charge.cost(), now);
-                }
-                played.insert(charge.counter(), model);
+        let told = charges.iter().enumerate().map(|(index, charge)| {
+            if charge.cost().is_peek() {
+                return probed[index];
             }
-            verdicts.push(verdict);
-        }
-        (verdicts, played)
-    }
-
-    /// The verdict of a charge whose request was denied, and what the denial leaves behind.
-    fn deny(&mut self, charge: &Charge<'_>) -> Verdict {
-        let (mut model, now) = (self.copy_of(charge), self.time(charge));
-        let verdict = model.probe(charge.cost(), now);
-        if charge.cost() > Cost::PEEK {
-            model.deny(charge.cost(), now);
+            let (mut model, now) = (self.copy_of(charge), self.time(charge));
+            if passes && pays(index) {
+                model.commit(charge.cost(), now);
+            } else {
+                model.deny(charge.cost(), now);
+            }
+            let left = model.probe(Cost::PEEK, now);
             self.keep(charge.counter(), model);
-        }
-        verdict
+            if passes && pays(index) {
+                Verdict { allowed: true, retry_after: None, ..left }
+            } else if charge.rule().limit.counts_denied() {
+                Verdict { remaining: left.remaining, ..probed[index] }
+            } else {
+                probed[index]
+            }
+        });
+        (passes, told.collect())
     }
 
     /// A key that was only peeked at, or denied, stays unknown.
@@ -132,7 +115,7 @@ impl Subject for ModelStore {
         self.with(|inner| {
             let now = inner.time(charge);
             if let Some(model) = inner.models.get_mut(&charge.counter()) {
-                model.adopt(&charge.rule().limit.quota(), now);
+                model.adopt(&charge.rule().limit);
                 model.refund(charge.cost(), now);
             }
         });

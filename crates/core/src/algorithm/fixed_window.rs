@@ -133,6 +133,10 @@ impl Algorithm for FixedWindow {
         self.window
     }
 
+    fn counts_denied(&self) -> bool {
+        self.counts_denied
+    }
+
     #[inline]
     fn admits(&self, state: &WindowCount, cost: Cost, now: Timestamp) -> bool {
         let count = self.current(state, now).count;

@@ -38,9 +38,9 @@ for_each_algorithm!(modules);
 /// that could overflow is refused by [`from_quota`](Algorithm::from_quota). Every implementation
 /// must satisfy the laws that the conformance crate tests.
 ///
-/// Every state is valid for every `now`. A state from the future (because the clock went back) is
-/// read as if it had been written now: nobody gains anything, and nobody is denied for longer than
-/// one [`period`](Algorithm::period).
+/// Every state is valid for every `now`, and for every quota of the same window: limits may share a
+/// counter. A state from the future (because the clock went back) gives nobody anything, and denies
+/// nobody for longer than two of the longest periods that its algorithm could have had.
 pub trait Algorithm: Sized {
     /// What is remembered about a key. The default is a key never seen. Small and fixed-size,
     /// except for the log.
@@ -70,9 +70,14 @@ pub trait Algorithm: Sized {
     /// Takes `cost`, which was admitted at the same `now`, and reports what is left.
     fn commit(&self, state: &mut Self::State, cost: Cost, now: Timestamp) -> Verdict;
 
-    /// Records a denial, by this limit or another one. It must not change any later decision, with
-    /// two exceptions: a state from the future is pulled back to `now`, and an algorithm may have
-    /// been asked to count denials.
+    /// Whether denied requests count too.
+    fn counts_denied(&self) -> bool {
+        false
+    }
+
+    /// Records a denial, by this limit or another one. It must not change any later decision, by this
+    /// limit or by another one that shares the counter, with two exceptions: a state from the far
+    /// future is pulled back, and an algorithm may have been asked to count denials.
     fn deny(&self, state: &mut Self::State, cost: Cost, now: Timestamp);
 
     /// Gives `amount` back. Never lifts the state above full, and never makes a later request fail.

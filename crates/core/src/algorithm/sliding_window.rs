@@ -50,14 +50,23 @@ impl SlidingWindow {
             WindowPair { until: self.until(now), previous: 0, current: 0 }
         } else if left <= self.window {
             WindowPair { until: state.until + self.window, previous: state.current, current: 0 }
-        } else if left <= self.window + self.window {
+        } else if left <= self.period() {
             *state
         } else {
             // The clock went back. Where in their windows those requests fell is no longer known,
             // so all of them count in full.
             let total = state.previous.saturating_add(state.current);
-            WindowPair { until: self.until(now), previous: 0, current: total.min(self.limit) }
+            WindowPair { until: self.until(now), previous: 0, current: total }
         }
+    }
+
+    /// The state to change: as of `now`, unless the clock went back by so little that it may come
+    /// forward again. Then its windows stay where they are: moved, they would weigh less by then.
+    #[inline]
+    fn to_change(&self, state: &WindowPair, now: Timestamp) -> WindowPair {
+        let left = state.until.since(now);
+        let is_ahead = left > self.period() && left <= self.period() + self.period();
+        if is_ahead { *state } else { self.current(state, now) }
     }
 
     /// Two windows after the start of the one that contains `now`.
@@ -145,21 +154,21 @@ impl Algorithm for SlidingWindow {
 
     #[inline(always)]
     fn commit(&self, state: &mut WindowPair, cost: Cost, now: Timestamp) -> Verdict {
-        let pair = self.current(state, now);
+        let pair = self.to_change(state, now);
         *state = WindowPair { current: pair.current.saturating_add(cost.get()), ..pair };
-        self.verdict(*state, Cost::PEEK, now)
+        self.verdict(self.current(state, now), Cost::PEEK, now)
     }
 
     #[inline]
     fn deny(&self, state: &mut WindowPair, _cost: Cost, now: Timestamp) {
         if state.until.since(now) > self.period() {
-            *state = self.current(state, now);
+            *state = self.to_change(state, now);
         }
     }
 
     /// Takes from the current window first: what is being given back was probably taken just now.
     fn refund(&self, state: &mut WindowPair, amount: Cost, now: Timestamp) {
-        let pair = self.current(state, now);
+        let pair = self.to_change(state, now);
         let from_previous = amount.get().saturating_sub(pair.current);
         *state = WindowPair {
             until: pair.until,

@@ -28,6 +28,7 @@ pub struct TokenBucket {
     rate: u64,
     window: Span,
     burst: u64,
+    pace: Pace,
     /// How long the bucket takes to refill with one token already in it. Divided once, for all
     /// denials of the usual cost.
     but_one: Refill,
@@ -40,15 +41,16 @@ struct Refill {
     rest: u64,
 }
 
-/// When the bucket is full again, and how that was calculated.
+/// When the bucket is full again, and how fast that goes.
 ///
-/// The debt at `now` is `rate * (full_at - now) + rest`. The rate is stored alongside, so that when
-/// a limit changes the debt carries over in tokens.
+/// The debt at `now` is `rate * (full_at - now) + rest`. The rate is that of the limit which took
+/// last, and is stored alongside: limits that share a counter (tiers, a limit that was changed) agree
+/// on the debt in tokens, and none of them changes it by looking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debt {
     full_at: Timestamp,
     rest: u64,
-    rate: u64,
+    pace: Pace,
 }
 
 impl Debt {
@@ -57,15 +59,65 @@ impl Debt {
         if now > self.full_at {
             return 0;
         }
-        product(self.rate, self.full_at.since(now).as_micros()) + u128::from(self.rest)
+        product(self.pace.rate(), self.full_at.since(now).as_micros()) + u128::from(self.rest)
+    }
+
+    /// The same debt at the same pace, but as large as this.
+    #[inline]
+    fn of(debt: u128, pace: Pace, now: Timestamp) -> Self {
+        let (micros, rest) = div_rem(debt, pace.rate());
+        Self { full_at: now + Span::from_micros(narrow(micros)), rest, pace }
+    }
+}
+
+/// A rate, and how many windows at most a bucket takes to refill at it: a power of four.
+///
+/// The latter tells a clock that went back from a limit with a smaller burst, which also sees more
+/// debt than it could have made itself. It has eight classes, so that both fit into a number below
+/// 2^53, which every store can keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pace(u64);
+
+impl Pace {
+    /// Rates are at most 10^15.
+    const RATE_BITS: u32 = 50;
+    /// Of buckets that take longer than all classes below.
+    const SLOWEST: u64 = 7;
+
+    fn new(rate: u64, burst: u64) -> Self {
+        let holds = |class: &u64| burst <= rate.saturating_mul(1 << (2 * class));
+        let class = (0..Self::SLOWEST).find(holds).unwrap_or(Self::SLOWEST);
+        Self(class << Self::RATE_BITS | rate)
+    }
+
+    #[inline]
+    const fn rate(self) -> u64 {
+        self.0 & ((1 << Self::RATE_BITS) - 1)
+    }
+
+    /// The longest that a bucket of this pace takes to refill.
+    fn longest(self, window: Span) -> Span {
+        match self.0 >> Self::RATE_BITS {
+            class if class < Self::SLOWEST => {
+                let micros = window.as_micros().saturating_mul(1 << (2 * class));
+                Span::from_micros(micros).min(LONGEST_REFILL)
+            }
+            _ => LONGEST_REFILL,
+        }
     }
 }
 
 impl TokenBucket {
-    /// Rebuilds the state from what a store keeps: when the bucket is full, a remainder in units of
-    /// which a microsecond pays back `rate`, and that rate.
-    pub const fn state(full_at: Timestamp, rest: u64, rate: u64) -> Debt {
-        Debt { full_at, rest, rate }
+    /// Rebuilds the state from what a store keeps: when the bucket is full, a remainder, and the
+    /// [pace](Self::pace) of the limit that took last.
+    pub const fn state(full_at: Timestamp, rest: u64, pace: u64) -> Debt {
+        Debt { full_at, rest, pace: Pace(pace) }
+    }
+
+    /// What a store keeps of the limit that took last, below 2^53: its rate in the lower 50 bits, and
+    /// above them a class c, for which a refill takes at most 4^c windows (7: any time).
+    pub const fn pace(&self) -> u64 {
+        self.pace.0
     }
 
     /// How long an empty bucket takes to refill `tokens`: whole microseconds, and a remainder in
@@ -85,17 +137,26 @@ impl TokenBucket {
         product(tokens, self.window.as_micros())
     }
 
-    /// Caps the debt at what an empty bucket owes. More can only come from a clock that went back
-    /// or a burst that was lowered, and neither may deny anyone for longer than one refill.
-    #[inline]
-    fn debt(&self, state: &Debt, now: Timestamp) -> u128 {
-        state.at(now).min(self.brim())
+    /// The state as of `now`, if that is another one: more debt than twice what its writer could have
+    /// made can only come from a clock that went back, and nobody waits for long because of that.
+    ///
+    /// A smaller step back leaves the state alone. If the debt were cut to a full one at once, a clock
+    /// that goes back and forth would pay it back in no time.
+    #[cold]
+    fn pulled_back(&self, state: &Debt, now: Timestamp) -> Option<Debt> {
+        let longest = state.pace.longest(self.window);
+        let is_far = state.full_at.since(now) > longest + longest;
+        is_far.then(|| Debt { full_at: now + longest, rest: 0, pace: state.pace })
     }
 
+    /// What is owed, which may be more than an empty bucket owes: another limit may have taken it.
     #[inline]
-    fn owing(&self, debt: u128, now: Timestamp) -> Debt {
-        let (micros, rest) = div_rem(debt, self.rate);
-        Debt { full_at: now + Span::from_micros(narrow(micros)), rest, rate: self.rate }
+    fn debt(&self, state: &Debt, now: Timestamp) -> u128 {
+        let debt = state.at(now);
+        if debt <= self.brim() {
+            return debt;
+        }
+        self.pulled_back(state, now).map_or(debt, |state| state.at(now))
     }
 
     #[inline]
@@ -103,7 +164,7 @@ impl TokenBucket {
         Span::from_micros(narrow(div_ceil(debt, self.rate)))
     }
 
-    /// A denial of one token, with a debt that was calculated by this limit:
+    /// A denial of one token, with a debt that was made by this limit:
     /// `ceil((debt + 1 token - a full bucket) / rate)`, from two quotients that are already known.
     #[inline]
     fn denial_of_one(&self, state: &Debt, now: Timestamp) -> Verdict {
@@ -119,11 +180,14 @@ impl TokenBucket {
         }
     }
 
+    /// The verdict on a state that is not from the future.
     #[inline(always)]
-    fn verdict(&self, debt: u128, cost: Cost, reset_after: Span) -> Verdict {
+    fn verdict(&self, state: &Debt, debt: u128, cost: Cost, now: Timestamp) -> Verdict {
         let (tokens, _) = div_rem(self.brim().saturating_sub(debt), self.window.as_micros());
-        judge(self.burst, narrow(tokens), cost, reset_after, || {
-            self.paid_in((debt + self.worth(cost.get())).saturating_sub(self.brim()))
+        judge(self.burst, narrow(tokens), cost, Self::forget_at(state).since(now), || {
+            let excess = (debt + self.worth(cost.get())).saturating_sub(self.brim());
+            // Whoever took last also says how fast that is paid back.
+            Span::from_micros(narrow(div_ceil(excess, state.pace.rate())))
         })
     }
 }
@@ -134,8 +198,8 @@ impl Algorithm for TokenBucket {
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         let burst = quota.burst().unwrap_or(quota.limit());
         let (rate, window) = (quota.limit(), quota.window());
-        let but_one = Refill::default();
-        let bucket = Self { rate, window, burst, but_one };
+        let (pace, but_one) = (Pace::new(rate, burst), Refill::default());
+        let bucket = Self { rate, window, burst, pace, but_one };
         if quota.limit() == 0 && quota.burst().is_some() {
             return Err(QuotaError::new(
                 quota,
@@ -169,44 +233,48 @@ impl Algorithm for TokenBucket {
 
     #[inline]
     fn admits(&self, state: &Debt, cost: Cost, now: Timestamp) -> bool {
-        self.burst > 0 && self.debt(state, now) + self.worth(cost.get()) <= self.brim()
+        // A peek fits everywhere, even where another limit has taken more than this one holds.
+        let debt = self.debt(state, now).min(self.brim());
+        self.burst > 0 && debt + self.worth(cost.get()) <= self.brim()
     }
 
     #[inline]
     fn probe(&self, state: &Debt, cost: Cost, now: Timestamp) -> Verdict {
-        let (stored, debt) = (state.at(now), self.debt(state, now));
-        // The state says when it is full, unless another limit calculated it.
-        if stored != debt || state.rate != self.rate {
-            return self.verdict(debt, cost, self.paid_in(debt));
+        let debt = state.at(now);
+        if debt > self.brim() {
+            let state = self.pulled_back(state, now).unwrap_or(*state);
+            return self.verdict(&state, state.at(now), cost, now);
         }
-        if cost == Cost::ONE && self.burst > 0 && debt + self.worth(1) > self.brim() {
+        let is_own = state.pace == self.pace;
+        if is_own && cost == Cost::ONE && self.burst > 0 && debt + self.worth(1) > self.brim() {
             return self.denial_of_one(state, now);
         }
-        self.verdict(debt, cost, Self::forget_at(state).since(now))
+        self.verdict(state, debt, cost, now)
     }
 
     #[inline(always)]
     fn commit(&self, state: &mut Debt, cost: Cost, now: Timestamp) -> Verdict {
         let debt = self.debt(state, now) + self.worth(cost.get());
-        *state = self.owing(debt, now);
-        self.verdict(debt, Cost::PEEK, Self::forget_at(state).since(now))
+        *state = Debt::of(debt, self.pace, now);
+        self.verdict(state, debt, Cost::PEEK, now)
     }
 
     #[inline]
     fn deny(&self, state: &mut Debt, _cost: Cost, now: Timestamp) {
-        // Applies to a changed limit too: from now on the debt is repaid at the new rate.
-        let (stored, debt) = (state.at(now), self.debt(state, now));
-        if stored > debt || (debt > 0 && state.rate != self.rate) {
-            *state = self.owing(debt, now);
+        if state.at(now) > self.brim()
+            && let Some(pulled_back) = self.pulled_back(state, now)
+        {
+            *state = pulled_back;
         }
     }
 
     fn refund(&self, state: &mut Debt, amount: Cost, now: Timestamp) {
         let debt = self.debt(state, now);
         // A full bucket stays as it is: with a new timestamp, it would owe something if the clock
-        // went back.
+        // went back. The pace stays too: whoever gives back must not make others wait longer.
         if debt > 0 {
-            *state = self.owing(debt.saturating_sub(self.worth(amount.get())), now);
+            let left = debt.saturating_sub(self.worth(amount.get()));
+            *state = Debt::of(left, state.pace, now);
         }
     }
 
@@ -258,12 +326,68 @@ mod tests {
     }
 
     #[test]
-    fn a_lowered_burst_denies_for_one_refill_at_most() {
+    fn a_denial_by_a_smaller_limit_gives_nothing_back() {
         let now = Timestamp::from_secs(100);
+        let (large, small) = (bucket("100/hour"), bucket("1/hour"));
         let mut state = Debt::default();
-        let _ = bucket("1/second burst 1000").commit(&mut state, Cost::new(1000).unwrap(), now);
-        let verdict = bucket("1/second burst 5").probe(&state, Cost::new(5).unwrap(), now);
-        assert_eq!(verdict.retry_after, Some(Span::from_secs(5)));
+        let _ = large.commit(&mut state, Cost::new(80).unwrap(), now);
+        let before = state;
+        let verdict = small.probe(&state, Cost::ONE, now);
+        // 80 of the large one's tokens take 48 minutes.
+        assert_eq!(verdict.retry_after, Some(Span::from_secs(48 * 60)));
+        small.deny(&mut state, Cost::ONE, now);
+        assert_eq!(state, before);
+        assert_eq!(large.probe(&state, Cost::ONE, now).remaining, 20);
+        // A refund takes back as much, and nobody waits longer for the rest.
+        small.refund(&mut state, Cost::new(30).unwrap(), now);
+        let verdict = large.probe(&state, Cost::ONE, now);
+        assert_eq!((verdict.remaining, verdict.reset_after), (50, Span::from_secs(30 * 60)));
+    }
+
+    #[test]
+    fn a_lowered_burst_waits_for_what_was_used_and_forgets_none_of_it() {
+        let now = Timestamp::from_secs(100);
+        let (large, small) = (bucket("1/second burst 1000"), bucket("1/second burst 5"));
+        let mut state = Debt::default();
+        let _ = large.commit(&mut state, Cost::new(1000).unwrap(), now);
+        let verdict = small.probe(&state, Cost::new(5).unwrap(), now);
+        assert_eq!(verdict.retry_after, Some(Span::from_secs(1000)));
+        small.deny(&mut state, Cost::new(5).unwrap(), now);
+        assert_eq!(large.probe(&state, Cost::ONE, now).remaining, 0);
+    }
+
+    #[test]
+    fn a_clock_that_trembles_adds_nothing_and_one_that_jumps_back_heals() {
+        let (limit, now) = (bucket("10/second"), Timestamp::from_secs(1_000));
+        let mut state = Debt::default();
+        let _ = limit.commit(&mut state, Cost::new(10).unwrap(), now);
+        for _ in 0..40 {
+            for at in [now.before(Span::from_millis(700)), now] {
+                assert!(!limit.admits(&state, Cost::ONE, at));
+                limit.deny(&mut state, Cost::ONE, at);
+            }
+        }
+        let long_ago = Timestamp::from_secs(10);
+        limit.deny(&mut state, Cost::ONE, long_ago);
+        let verdict = limit.probe(&state, Cost::ONE, long_ago);
+        assert_eq!(verdict.retry_after, Some(Span::from_millis(100)));
+    }
+
+    #[test]
+    fn paces_tell_how_long_a_refill_may_take() {
+        for (quota, windows) in [
+            ("100/hour", 1),
+            ("100/hour burst 5", 1),
+            ("100/hour burst 101", 4),
+            ("1/hour burst 100", 256),
+        ] {
+            let limit = bucket(quota);
+            assert!(limit.pace() < 1 << 53);
+            assert_eq!(limit.pace.longest(limit.window), Span::from_secs(windows * 3_600));
+            assert!(limit.period() <= limit.pace.longest(limit.window));
+        }
+        let slow = bucket("1/second burst 1000000");
+        assert_eq!((slow.pace.rate(), slow.pace.longest(slow.window)), (1, LONGEST_REFILL));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use tidegate_core::{Charge, Cost, Limit, Span, Timestamp, Verdict};
 use tidegate_store::Verdicts;
 
 use super::Moment;
+use super::leftovers::{Leftovers, Watch};
 
 #[derive(Debug)]
 pub(super) struct Denial {
@@ -16,6 +17,8 @@ pub(super) struct Denial {
     limit: Limit,
     costs: SmallVec<[Cost; 2]>,
     verdicts: Verdicts,
+    /// The counters that deny for a while, during which another request may take something.
+    watched: SmallVec<[Watch; 1]>,
 }
 
 impl Denial {
@@ -25,17 +28,19 @@ impl Denial {
         verdicts: &Verdicts,
         asked: Moment,
         at_most: Span,
+        leftovers: &Leftovers,
     ) -> Option<Self> {
         let denying = charges
             .iter()
             .zip(verdicts)
             .enumerate()
             .filter(|(_, (charge, verdict))| !verdict.allowed && charge.rule().enforced);
+        // One that waiting does not cure lasts longest.
+        let wait = |verdict: &Verdict| verdict.retry_after.unwrap_or(Span::from_micros(u64::MAX));
         let (wait, longest, limit) = denying
-            .filter_map(|(at, (charge, verdict))| {
-                Some((verdict.retry_after?, at, charge.rule().limit))
-            })
+            .map(|(at, (charge, verdict))| (wait(verdict), at, charge.rule().limit))
             .max_by_key(|(wait, ..)| *wait)?;
+        let waits = charges.iter().zip(verdicts).filter(|(_, said)| said.retry_after.is_some());
         Some(Self {
             asked,
             until: asked.at + wait.min(at_most),
@@ -43,12 +48,18 @@ impl Denial {
             limit,
             costs: charges.iter().map(Charge::cost).collect(),
             verdicts: verdicts.clone(),
+            watched: waits.map(|(charge, _)| leftovers.watch(charge.counter())).collect(),
         })
     }
 
     /// When it was taken down.
     pub(super) const fn at(&self) -> Timestamp {
         self.asked.at
+    }
+
+    /// Whether all it waits for is as it was.
+    pub(super) fn is_untouched(&self, leftovers: &Leftovers) -> bool {
+        self.watched.iter().all(|watch| leftovers.is_untouched(*watch))
     }
 
     /// What the store would say to these charges now; `None` where it has to be asked.
@@ -70,7 +81,11 @@ impl Denial {
             .zip(charges)
             .map(|((verdict, cost), charge)| {
                 let later = after(*verdict, elapsed);
-                if charge.cost() == *cost { Some(later) } else { at_another_cost(charge, later) }
+                if charge.cost() == *cost {
+                    Some(later)
+                } else {
+                    at_another_cost(charge, later, *cost)
+                }
             })
             .collect()
     }
@@ -84,19 +99,23 @@ fn after(verdict: Verdict, elapsed: Span) -> Verdict {
     }
 }
 
-/// What a limit would say to another cost, where what it said tells that: a window is over when it is
-/// over, and a bucket says how much it owes (to a microsecond, and never too little).
-fn at_another_cost(charge: &Charge<'_>, said: Verdict) -> Option<Verdict> {
+/// What a limit would say to another cost than `before`, where what it said tells that: a window is over
+/// when it is over, and a bucket says how much it owes (to a microsecond, and never too little).
+fn at_another_cost(charge: &Charge<'_>, said: Verdict, before: Cost) -> Option<Verdict> {
     let (cost, now) = (charge.cost(), Timestamp::from_secs(1));
     match charge.rule().limit {
         Limit::FixedWindow(_) => {
             let allowed = cost.get() <= said.remaining;
-            let retry_after = (!allowed).then_some(said.reset_after);
-            Some(Verdict { allowed, retry_after, ..said })
+            let is_cured = !allowed && cost.get() <= said.limit;
+            Some(Verdict { allowed, retry_after: is_cured.then_some(said.reset_after), ..said })
         }
         Limit::TokenBucket(bucket) => {
-            let debt = TokenBucket::state(now + said.reset_after, 0, bucket.quota().limit());
-            Some(bucket.probe(&debt, cost, now))
+            let debt = TokenBucket::state(now + said.reset_after, 0, bucket.pace());
+            // Another limit with the same counter may pay the debt back at another rate.
+            let told = bucket.probe(&debt, before, now).retry_after?;
+            let is_at_its_rate = told.minus(said.retry_after?) <= Span::from_micros(1)
+                && said.retry_after?.minus(told) <= Span::from_micros(1);
+            is_at_its_rate.then(|| bucket.probe(&debt, cost, now))
         }
         _ => None,
     }

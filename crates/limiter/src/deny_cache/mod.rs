@@ -1,15 +1,17 @@
 //! Denials that need no store: exact, for as long as they last.
 
 mod denial;
+mod leftovers;
 mod refunds;
 #[cfg(test)]
 mod tests;
 
 use parking_lot::Mutex;
-use tidegate_core::{Charge, Fingerprint, Limit, Span, Timestamp};
+use tidegate_core::{Charge, Fingerprint, Span, Timestamp};
 use tidegate_store::{Clock, SystemClock, Verdicts};
 
 use self::denial::{Denial, depends_on_cost};
+use self::leftovers::Leftovers;
 pub(crate) use self::refunds::Moment;
 use self::refunds::Refunds;
 use crate::by_fingerprint::ByFingerprint;
@@ -20,6 +22,9 @@ use crate::by_fingerprint::ByFingerprint;
 /// fall before its window is over, a bucket does not fill faster, a log's entries leave only by
 /// age. So nobody is denied who would have passed, and whoever hammers never reaches the store.
 ///
+/// The wait that is told is exact too, as far as this instance knows: a denial is forgotten when
+/// another request takes something from its counter. What other instances admit is seen after [`LONGEST`].
+///
 /// Exceptions: a limit that has changed is another limit, and is compared; one that is only watched by
 /// now denies nobody; what is given back or forgotten here makes the denials of that counter forgotten;
 /// what other instances give back is seen after [`LONGEST`]; limits that count denials are left out.
@@ -27,6 +32,7 @@ use crate::by_fingerprint::ByFingerprint;
 pub(crate) struct DenyCache<C = SystemClock> {
     clock: C,
     refunds: Refunds,
+    leftovers: Leftovers,
     shards: Vec<Mutex<Shard>>,
 }
 
@@ -54,7 +60,7 @@ impl DenyCache {
 impl<C: Clock> DenyCache<C> {
     pub(crate) fn with_clock(clock: C) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { clock, refunds: Refunds::new(), shards }
+        Self { clock, refunds: Refunds::new(), leftovers: Leftovers::new(), shards }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -71,7 +77,8 @@ impl<C: Clock> DenyCache<C> {
     pub(crate) fn recall(&self, charges: &[Charge<'_>], now: Moment) -> Option<Verdicts> {
         let name = name(charges)?;
         let shard = self.shard(name).lock();
-        shard.denials.get(&name)?.repeated(charges, now)
+        let denial = shard.denials.get(&name)?;
+        denial.is_untouched(&self.leftovers).then(|| denial.repeated(charges, now))?
     }
 
     /// Takes note of a denial by the store.
@@ -79,10 +86,17 @@ impl<C: Clock> DenyCache<C> {
         if charges.iter().any(|charge| charge.cost().is_peek() || counts_denied(charge)) {
             return;
         }
-        let denial = Denial::new(charges, verdicts, asked, LONGEST);
+        let denial = Denial::new(charges, verdicts, asked, LONGEST, &self.leftovers);
         if let (Some(denial), Some(name)) = (denial, name(charges)) {
             self.insert(name, denial);
         }
+    }
+
+    /// Takes note of a request that the store let pass.
+    pub(crate) fn admitted(&self, charges: &[Charge<'_>], verdicts: &Verdicts) {
+        let each = charges.iter().zip(verdicts);
+        let paid = each.filter(|(charge, said)| said.allowed && !charge.cost().is_peek());
+        paid.for_each(|(charge, _)| self.leftovers.take(charge.counter()));
     }
 
     /// Something was given back to this charge's counter, or it was forgotten.
@@ -158,5 +172,5 @@ fn stirred(name: Fingerprint) -> Fingerprint {
 }
 
 pub(crate) fn counts_denied(charge: &Charge<'_>) -> bool {
-    matches!(charge.rule().limit, Limit::FixedWindow(by) if by.counts_denied())
+    charge.rule().limit.counts_denied()
 }

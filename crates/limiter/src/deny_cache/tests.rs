@@ -1,6 +1,6 @@
 //! The cache against a store that is always asked: who is denied is the same.
 
-use tidegate_core::{AlgorithmKind, Cost, Quota, Rule};
+use tidegate_core::{AlgorithmKind, Cost, Limit, Quota, Rule};
 use tidegate_store::{LocalStore, ManualClock, MemoryStore};
 
 use super::*;
@@ -38,7 +38,9 @@ impl Fixture {
         self.asked += 1;
         let mut verdicts = Verdicts::new();
         let passes = self.store.settle_now(charges, &mut verdicts);
-        if !passes {
+        if passes {
+            self.cache.admitted(charges, &verdicts);
+        } else {
             self.cache.remember(charges, &verdicts, now);
         }
         (passes, verdicts)
@@ -63,11 +65,10 @@ fn decides_as_the_store_would_and_asks_it_seldom() {
             let (passes, told) = with.check(&charges);
             assert_eq!(passes, expected, "{kind}");
             assert_eq!(wait(&told).is_some(), wait(&verdicts).is_some(), "{kind}");
-            // Others may have come since, so that it takes longer by now; it never takes less. Of a
-            // bucket it is known to a microsecond what it owes.
-            let late = wait(&told).unwrap_or_default().minus(wait(&verdicts).unwrap_or_default());
-            let bound = u64::from(*kind == AlgorithmKind::TokenBucket);
-            assert!(late.as_micros() <= bound, "{kind}: {late} late");
+            // Of a bucket it is known to a microsecond what it owes.
+            let [told, exact] = [&told, &verdicts].map(|it| wait(it).unwrap_or_default());
+            let bound = Span::from_micros(u64::from(*kind == AlgorithmKind::TokenBucket));
+            assert!(told >= exact && told.minus(exact) <= bound, "{kind}: {told} for {exact}");
             let pause = Span::from_micros((random >> 33) % 4_000);
             with.clock.advance(pause);
             without.clock.advance(pause);
@@ -87,6 +88,54 @@ fn a_smaller_cost_or_another_limit_asks_the_store() {
     assert!(fixture.check(&[charge(&strict, 1)]).0);
     let raised = rule(AlgorithmKind::FixedWindow, "9/minute");
     assert!(fixture.check(&[charge(&raised, 4)]).0);
+}
+
+#[test]
+fn whoever_takes_what_a_denial_left_makes_it_wait_longer() {
+    for kind in AlgorithmKind::ALL {
+        let mut fixture = Fixture::new();
+        let rule = rule(*kind, "10/minute");
+        assert!(fixture.check(&[charge(&rule, 5)]).0, "{kind}");
+        fixture.clock.advance(Span::from_millis(1));
+        let (_, first) = fixture.check(&[charge(&rule, 8)]);
+        let (_, again) = fixture.check(&[charge(&rule, 8)]);
+        assert_eq!((wait(&first), fixture.asked), (wait(&again), 2), "{kind}");
+        for _ in 0..4 {
+            assert!(fixture.check(&[charge(&rule, 1)]).0, "{kind}");
+        }
+        let (passes, told) = fixture.check(&[charge(&rule, 8)]);
+        assert!(!passes);
+        fixture.clock.advance(wait(&told).unwrap());
+        assert!(fixture.check(&[charge(&rule, 8)]).0, "{kind} after {:?}", wait(&told));
+    }
+}
+
+#[test]
+fn what_can_never_pass_is_remembered_too_and_promises_nothing() {
+    for kind in AlgorithmKind::ALL {
+        let mut fixture = Fixture::new();
+        let rule = rule(*kind, "5/minute");
+        for _ in 0..3 {
+            let (passes, told) = fixture.check(&[charge(&rule, 6)]);
+            assert_eq!((passes, wait(&told)), (false, None), "{kind}");
+        }
+        assert_eq!(fixture.asked, 1, "{kind}");
+        assert!(fixture.check(&[charge(&rule, 5)]).0, "{kind}");
+        assert!(!fixture.check(&[charge(&rule, 5)]).0, "{kind}");
+        assert_eq!(wait(&fixture.check(&[charge(&rule, 6)]).1), None, "{kind}");
+    }
+}
+
+#[test]
+fn a_debt_that_another_limit_pays_back_is_not_reckoned_here() {
+    let mut fixture = Fixture::new();
+    let (large, small) =
+        (rule(AlgorithmKind::TokenBucket, "100/hour"), rule(AlgorithmKind::TokenBucket, "10/hour"));
+    assert!(fixture.check(&[charge(&large, 50)]).0);
+    assert!(!fixture.check(&[charge(&small, 1)]).0);
+    let (_, told) = fixture.check(&[charge(&small, 5)]);
+    // 45 of the large one's tokens.
+    assert_eq!(wait(&told), Some(Span::from_secs(45 * 36)));
 }
 
 #[test]

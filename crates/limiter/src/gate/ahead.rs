@@ -25,28 +25,44 @@ impl<S: Store> Gate<S> {
         {
             return Some(decided(charges, true, Source::Lease, Verdicts::from_iter([verdict])));
         }
+        self.denied_before(denials, charges, terms, now)
+    }
+
+    /// A denial that the store would repeat.
+    pub(super) fn denied_before(
+        &self,
+        denials: &DenyCache,
+        charges: &[Charge<'_>],
+        terms: Terms,
+        now: Moment,
+    ) -> Option<Decision> {
         let verdicts = denials.recall(charges, now).filter(|_| !terms.exact)?;
         Some(decided(charges, false, Source::DenyCache, verdicts))
     }
 
-    /// How the limits stand, for a request that none of them will ever let pass.
+    /// How the limits stand, for a request that can never pass. Whoever insists is told from memory.
     pub(super) async fn look_in_vain(
         &self,
+        denials: &DenyCache,
         charges: &[Charge<'_>],
         terms: Terms,
         mode: impl Fn(usize) -> OnStoreError + Send,
     ) -> Decision {
-        let asked_at = self.now();
+        let asked = denials.moment(charges);
+        if let Some(decision) = self.denied_before(denials, charges, terms, asked) {
+            return decision;
+        }
         let looks: SmallVec<[Charge<'_>; 4]> =
             charges.iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
         let looked = self.ask_within(&looks, terms.deadline).await;
-        let took = self.now().since(asked_at);
+        let took = self.now().since(asked.at);
         match looked {
             Ok(looked) => {
                 self.vitals.answered(took);
                 let each = charges.iter().zip(looked.verdicts());
                 let verdicts =
                     each.map(|(charge, verdict)| at_its_cost(charge, *verdict)).collect();
+                denials.remember(charges, &verdicts, asked);
                 decided(charges, false, Source::Store, verdicts)
             }
             Err(error) => self.failed(&error, took, charges, mode),

@@ -10,22 +10,26 @@ use crate::{Decision, Source};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hope {
     Some,
-    /// It costs more than a limit ever holds. Only the store knows what is left of that all the same.
-    TooDear,
-    /// A limit lets nothing pass: a block list stays closed whatever fails.
+    /// A limit lets nothing pass, or less than this costs. Only the store knows what is left of the
+    /// others, or of that one.
+    None,
+    /// All limits let nothing pass, so that nothing is to be known: a block list stays closed whatever
+    /// fails.
     Closed,
 }
 
 impl Hope {
     pub(super) fn of(charges: &[Charge<'_>]) -> Self {
-        let enforced = || charges.iter().filter(|charge| charge.rule().enforced);
         let capacity = |charge: &Charge<'_>| charge.rule().limit.capacity();
-        if enforced().any(|charge| capacity(charge) == 0) {
-            Self::Closed
-        } else if enforced().any(|charge| charge.cost().get() > capacity(charge)) {
-            Self::TooDear
-        } else {
+        let never =
+            |charge: &&Charge<'_>| capacity(charge) == 0 || charge.cost().get() > capacity(charge);
+        let mut enforced = charges.iter().filter(|charge| charge.rule().enforced);
+        if !enforced.any(|charge| never(&charge)) {
             Self::Some
+        } else if charges.iter().all(|charge| capacity(charge) == 0) {
+            Self::Closed
+        } else {
+            Self::None
         }
     }
 }

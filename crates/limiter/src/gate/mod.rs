@@ -87,7 +87,7 @@ impl<S: Store> Gate<S> {
         if let Some(denials) = &self.denials {
             return match Hope::of(charges) {
                 Hope::Closed => Some(denied_unasked(charges, Source::None)),
-                Hope::TooDear => None,
+                Hope::None => self.denied_before(denials, charges, terms, denials.moment(charges)),
                 Hope::Some => self.known(denials, charges, terms, denials.moment(charges)),
             };
         }
@@ -113,7 +113,7 @@ impl<S: Store> Gate<S> {
         };
         match Hope::of(charges) {
             Hope::Closed => return denied_unasked(charges, Source::None),
-            Hope::TooDear => return Box::pin(self.look_in_vain(charges, terms, mode)).await,
+            Hope::None => return Box::pin(self.look_in_vain(denials, charges, terms, mode)).await,
             Hope::Some => {}
         }
         let now = denials.moment(charges);
@@ -228,7 +228,9 @@ impl<S: Store> Gate<S> {
         decision: &Decision,
         asked: Moment,
     ) {
-        if !decision.is_allowed() {
+        if decision.is_allowed() {
+            denials.admitted(charges, decision.all_verdicts());
+        } else {
             let asked = self.passed_by(denials, charges, decision, asked);
             denials.remember(charges, decision.all_verdicts(), asked);
         }

@@ -39,6 +39,40 @@ async fn nobody_pays_for_what_another_descriptor_refused() {
     }
 }
 
+const TIERS: &str = "
+defaults: { store_deadline: 2s }
+policies:
+  - name: tiers
+    key: [user]
+    algorithm: fixed-window
+    limits: [3/day]
+    tiers: [{ when: { plan: pro }, limits: [100/day] }]
+";
+
+/// Two descriptors of one caller under different tiers: one counter, and each limit has its say.
+async fn both_tiers(server: &Server, user: &str) {
+    let small = || RateLimitDescriptor::new([("user", user)]);
+    let large = || RateLimitDescriptor::new([("user", user), ("plan", "pro")]);
+    let both = request([small(), large()]);
+    assert_eq!(brief(&server.ask(&both).await), (true, vec![(true, 2), (true, 98)]));
+    let other = request([large(), small()]);
+    assert_eq!(brief(&server.ask(&both).await), (true, vec![(true, 0), (true, 96)]));
+    for _ in 0..20 {
+        assert!(!brief(&server.ask(&both).await).0);
+        assert!(!brief(&server.ask(&other).await).0);
+    }
+    assert_eq!(brief(&server.ask(&request([large()])).await), (true, vec![(true, 95)]));
+}
+
+#[tokio::test]
+async fn descriptors_under_different_tiers_share_a_counter_and_keep_their_limits() {
+    both_tiers(&Server::start(TIERS).await, "alice").await;
+    let redis = tidegate_testkit::Redis::start();
+    let config: tidegate::RedisConfig = redis.url().parse().unwrap();
+    let store = tidegate::RedisStore::builder(config).build();
+    both_tiers(&Server::on(store, TIERS, Config::default()).await, "alice").await;
+}
+
 #[tokio::test]
 async fn each_pays_for_itself_when_told_so() {
     let server = each().await;

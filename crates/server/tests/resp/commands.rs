@@ -44,7 +44,10 @@ fn a_throttle_that_changes_keeps_what_was_taken() {
     assert_eq!(throttle(&server, "k 9 10 60 8"), [0, 10, 2, -1, 48]);
     // Another burst and another count find eight tokens taken, another period does not.
     assert_eq!(throttle(&server, "k 19 10 60 0"), [0, 20, 12, -1, 48]);
-    assert_eq!(throttle(&server, "k 9 20 60 0"), [0, 10, 2, -1, 24]);
+    assert_eq!(throttle(&server, "k 9 20 60 0"), [0, 10, 2, -1, 48]);
+    // A denial under a smaller one gives nothing back.
+    assert_eq!(throttle(&server, "k 0 1 60 1"), [1, 1, 0, 48, 48]);
+    assert_eq!(throttle(&server, "k 9 10 60 0"), [0, 10, 2, -1, 48]);
     assert_eq!(throttle(&server, "k 9 10 61 0"), [0, 10, 10, -1, 0]);
     assert_eq!(throttle(&server, "other 9 10 60 0"), [0, 10, 10, -1, 0]);
 }

@@ -39,6 +39,7 @@ fn argument(ask: &Ask, items: &[Item]) -> Vec<u8> {
         Ask::Settle(_) => 0,
         Ask::Refund(_) => 1,
         Ask::Reset(_) => 2,
+        Ask::Look(_) => 3,
     };
     let plain = |item: &Item| item.plain.as_deref().map(|plain| plain.buffer.as_micros());
     let mut out = Vec::with_capacity(64 + 128 * items.len());
@@ -58,7 +59,7 @@ fn write(out: &mut Vec<u8>, item: &Item, items: &[Item]) {
         layout(&item.rule.limit),
         quota.limit(),
         quota.window().as_micros(),
-        u64::from(matches!(&item.rule.limit, Limit::FixedWindow(by) if by.counts_denied())),
+        u64::from(item.rule.limit.counts_denied()),
         item.cost.get(),
         item.watch(items),
         first_of(items, item) as u64 + 1,

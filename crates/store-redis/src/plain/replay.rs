@@ -16,14 +16,19 @@ pub(crate) fn answer(ask: &Ask, reply: &Reply) -> Option<Answer> {
     let numbers: Vec<u64> = numbers.iter().map(number).collect::<Option<_>>()?;
     let (now, told) = numbers.split_first()?;
     let mut verdicts = Verdicts::new();
-    let Ask::Settle(items) = ask else { return Some(Ok((true, verdicts))) };
+    let (Ask::Settle(items) | Ask::Look(items)) = ask else { return Some(Ok((true, verdicts))) };
     let told: Vec<[u64; 3]> =
         told.chunks_exact(3).filter_map(|three| three.try_into().ok()).collect();
     if told.len() != items.len() {
         return None;
     }
-    let states = items.iter().map(|item| State::fresh(&item.rule.limit)).collect();
+    let states = vec![None; items.len()];
     let mut sitting = Sitting { items, now: Timestamp::from_micros(*now), told, states };
+    if let Ask::Look(_) = ask {
+        let look = |index: usize| sitting.probe(index, items[index].cost);
+        verdicts.extend((0..items.len()).map(look));
+        return Some(Ok((verdicts.iter().all(|verdict| verdict.allowed), verdicts)));
+    }
     let charges: Charges<'_> = items.iter().map(Item::charge).collect();
     let passes = settle(&charges, &mut sitting, &mut verdicts);
     Some(Ok((passes, verdicts)))
@@ -35,8 +40,8 @@ struct Sitting<'a> {
     now: Timestamp,
     /// Three numbers for each charge, as `plain_settle.lua` returns them.
     told: Vec<[u64; 3]>,
-    /// At the position of the first charge to each counter.
-    states: Vec<State>,
+    /// At the position of the first charge to each counter, once it was looked at.
+    states: Vec<Option<State>>,
 }
 
 impl Sitting<'_> {
@@ -62,22 +67,37 @@ impl Sitting<'_> {
     }
 }
 
+impl Sitting<'_> {
+    /// The state of a charge's counter. What is told of a log depends on the cost.
+    fn state(&mut self, index: usize, cost: Option<Cost>) -> &mut State {
+        let (item, place) = (&self.items[index], first_of(self.items, &self.items[index]));
+        let limit = &item.rule.limit;
+        let is_told = matches!((limit, cost), (Limit::SlidingLog(_), Some(_)));
+        if is_told || self.states[place].is_none() {
+            let found = self.found(limit, cost.unwrap_or(item.cost), self.told[index]);
+            self.states[place] = Some(found);
+        }
+        self.states[place].get_or_insert_with(|| State::fresh(limit))
+    }
+}
+
 impl Accounts for Sitting<'_> {
     fn probe(&mut self, index: usize, cost: Cost) -> Verdict {
-        let (item, place) = (&self.items[index], first_of(self.items, &self.items[index]));
-        self.states[place] = self.found(&item.rule.limit, cost, self.told[index]);
-        self.states[place].probe(&item.rule.limit, cost, self.now)
+        let (limit, now) = (self.items[index].rule.limit, self.now);
+        self.state(index, Some(cost)).probe(&limit, cost, now)
     }
 
     fn commit(&mut self, index: usize) -> Verdict {
-        let (item, place) = (&self.items[index], first_of(self.items, &self.items[index]));
-        let (limit, at) = (&item.rule.limit, self.as_stored(&item.rule.limit));
-        let _ = self.states[place].commit(limit, item.cost, at);
-        self.states[place].probe(limit, Cost::PEEK, self.now)
+        let Item { rule, cost, .. } = &self.items[index];
+        let (limit, cost, now, at) = (rule.limit, *cost, self.now, self.as_stored(&rule.limit));
+        let state = self.state(index, None);
+        let _ = state.commit(&limit, cost, at);
+        state.probe(&limit, Cost::PEEK, now)
     }
 
     fn deny(&mut self, index: usize) {
-        let (item, place) = (&self.items[index], first_of(self.items, &self.items[index]));
-        self.states[place].deny(&item.rule.limit, item.cost, self.now);
+        let Item { rule, cost, .. } = &self.items[index];
+        let (limit, cost, now) = (rule.limit, *cost, self.now);
+        self.state(index, None).deny(&limit, cost, now);
     }
 }

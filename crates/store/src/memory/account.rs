@@ -39,10 +39,20 @@ impl<A: Algorithm> Account<'_, A> {
         } else if verdict.allowed {
             out.push(self.commit());
         } else {
-            self.deny();
-            out.push(verdict);
+            out.push(self.denied(verdict));
         }
         Ok(verdict.allowed)
+    }
+
+    /// Records a denial. Returns what is told of it: less is left if it was counted.
+    fn denied(self, verdict: Verdict) -> Verdict {
+        let Ticket { charge, counter, now, upkeep } = self.ticket;
+        self.table.deny(self.by, counter, charge.cost(), now, upkeep);
+        if !self.by.counts_denied() {
+            return verdict;
+        }
+        let left = self.table.probe(self.by, counter, Cost::PEEK, now);
+        Verdict { remaining: left.remaining, ..verdict }
     }
 
     /// Whether the key has a slot that no sweep will take away. A key without one needs a claim.

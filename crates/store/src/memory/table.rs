@@ -90,6 +90,11 @@ impl<A: Algorithm> Table<A> {
         out.push(by.probe(state, cost, now));
         if !cost.is_peek() {
             self.change(place, capacity, |state| by.deny(state, cost, now));
+            if by.counts_denied()
+                && let Some(told) = out.last_mut()
+            {
+                told.remaining = by.probe(&self.slots[place].state, Cost::PEEK, now).remaining;
+            }
         }
         Some(allowed)
     }

@@ -1,0 +1,88 @@
+//! Tiers of one policy share a counter: whoever may choose the tier gains nothing by that.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use std::time::Duration;
+
+use tidegate::config::Source as Text;
+use tidegate::{Cost, MemoryStore, PlanLimiter, RedisConfig, RedisStore, Store};
+use tidegate_testkit::Redis;
+
+const USER: (&str, &str) = ("user", "eve");
+const PRO: (&str, &str) = ("plan", "pro");
+
+const ALGORITHMS: [&str; 4] = ["token-bucket", "fixed-window", "sliding-window", "sliding-log"];
+
+fn by<S: Store>(policies: &str, store: S) -> PlanLimiter<S> {
+    let text = format!("defaults: {{ store_deadline: 2s }}\npolicies:\n{policies}");
+    PlanLimiter::load(&Text::new("limits.yaml", text).unwrap(), store).unwrap()
+}
+
+fn in_redis(redis: &Redis) -> RedisStore {
+    let config: RedisConfig = redis.url().parse().unwrap();
+    RedisStore::builder(config.connect_timeout(Duration::from_secs(2))).build()
+}
+
+fn tiers(algorithm: &str) -> String {
+    format!(
+        "
+  - name: tiers
+    key: [user]
+    algorithm: {algorithm}
+    limits: [1/day]
+    tiers: [{{ when: {{ plan: pro }}, limits: [20/day] }}]"
+    )
+}
+
+/// Asks as the large tier for as long as it may, then once as the small one, over and over.
+async fn admitted<S: Store>(limiter: &PlanLimiter<S>) -> u32 {
+    let mut admitted = 0;
+    for _ in 0..30 {
+        while limiter.check(&[USER, PRO], Cost::ONE).await.is_allowed() {
+            admitted += 1;
+        }
+        admitted += u32::from(limiter.check(&[USER], Cost::ONE).await.is_allowed());
+    }
+    admitted
+}
+
+#[tokio::test]
+async fn who_leaves_an_attribute_out_gets_no_quota_back() {
+    let redis = Redis::start();
+    for algorithm in ALGORITHMS {
+        let policies = tiers(algorithm);
+        // A day may begin in between, but no more than one.
+        assert!(admitted(&by(&policies, MemoryStore::new())).await <= 41, "{algorithm}");
+        let limiter = by(&policies, in_redis(&redis));
+        assert!(admitted(&limiter).await <= 41, "{algorithm} in Redis");
+    }
+}
+
+#[tokio::test]
+async fn both_stores_say_the_same_beside_a_limit_that_never_fits() {
+    for never in ["0/day", "2/day"] {
+        let redis = Redis::start();
+        let policies = format!(
+            "
+  - {{ name: users, key: [user], limits: [10/day], algorithm: token-bucket }}
+  - {{ name: plans, key: [plan], limits: [{never}], algorithm: token-bucket }}"
+        );
+        let seven = Cost::new(7).unwrap();
+        let three = Cost::new(3).unwrap();
+        let memory = by(&policies, MemoryStore::new());
+        let remote = by(&policies, in_redis(&redis));
+        assert!(memory.check(&[USER], seven).await.is_allowed());
+        assert!(remote.check(&[USER], seven).await.is_allowed());
+        for again in [false, true] {
+            let told =
+                [memory.check(&[USER, PRO], three).await, remote.check(&[USER, PRO], three).await];
+            for decision in told {
+                assert!(!decision.is_allowed());
+                let left: Vec<_> =
+                    decision.verdicts().iter().map(|verdict| verdict.remaining).collect();
+                let expected = if never == "0/day" { 0 } else { 2 };
+                assert_eq!(left, [3, expected], "{never}, again: {again}");
+            }
+        }
+    }
+}
