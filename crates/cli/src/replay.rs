@@ -37,7 +37,7 @@ pub(crate) struct Replay {
 /// A log, and how it is read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Log {
-    /// Access logs, plain or gzip, one after the other; - is standard input
+    /// Access logs, plain or gzip, in any order; - is standard input
     #[arg(value_name = "ACCESS_LOG")]
     files: Vec<PathBuf>,
     /// common (also combined), json or csv. Detected by default

@@ -1,6 +1,7 @@
 //! The gateway that all workers share.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -67,9 +68,9 @@ impl Gateway {
         self.current.load().services.gateway.listen.clone()
     }
 
-    /// How many records of the access log were dropped because its file is slow.
-    pub fn dropped_records(&self) -> u64 {
-        self.current.load().services.log.as_ref().map_or(0, |log| log.dropped())
+    /// How many lines of the access log were lost: its file is slow, or full.
+    pub fn lost_log_lines(&self) -> u64 {
+        self.current.load().services.lost_lines.load(Ordering::Relaxed)
     }
 
     /// What requests go by under this plan.

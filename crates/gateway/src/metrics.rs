@@ -45,6 +45,12 @@ impl MetricSource for ServiceMetrics {
                 help: "Addresses of a service that neither fail nor say that they are not well.",
                 samples: well.collect(),
             },
+            MetricFamily {
+                name: "tidegate_access_log_dropped_total",
+                kind: "counter",
+                help: "Lines of the access log that were lost: nobody took them, or a disk was full.",
+                samples: vec![(Vec::new(), gateway.lost_log_lines())],
+            },
         ]
     }
 }

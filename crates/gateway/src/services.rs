@@ -2,6 +2,7 @@
 //! names files, which are read once, when a plan is loaded.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use tidegate::config::gateway;
 
@@ -20,6 +21,8 @@ pub(crate) struct Services {
     pub(crate) ways: Vec<Way>,
     pub(crate) verifier: Option<Verifier>,
     pub(crate) log: Option<Arc<AccessLog>>,
+    /// Lines that access logs have lost, this one and those before it.
+    pub(crate) lost_lines: Arc<AtomicU64>,
 }
 
 /// Where a route leads, and what is changed on the way.
@@ -86,12 +89,14 @@ impl Services {
                 responses: Rules::new(&[&gateway.response_headers, &route.response_headers]),
             })
         };
+        let lost_lines = before.map(|it| Arc::clone(&it.lost_lines)).unwrap_or_default();
         let ways = gateway.routes().iter().filter_map(way).collect();
         Ok(Self {
             ways,
             clusters,
             verifier: gateway.jwt.as_ref().map(Verifier::new).transpose()?,
-            log: log(&gateway, before)?,
+            log: log(&gateway, before, &lost_lines)?,
+            lost_lines,
             gateway,
         })
     }
@@ -100,11 +105,12 @@ impl Services {
 fn log(
     gateway: &gateway::Gateway,
     before: Option<&Services>,
+    lost_lines: &Arc<AtomicU64>,
 ) -> Result<Option<Arc<AccessLog>>, LogError> {
     let Some(about) = &gateway.access_log else { return Ok(None) };
     let open = before.and_then(|it| it.log.as_ref()).filter(|log| log.is_of(about));
     match open {
         Some(log) => Ok(Some(Arc::clone(log))),
-        None => Ok(Some(Arc::new(AccessLog::open(about)?))),
+        None => Ok(Some(Arc::new(AccessLog::open(about, Arc::clone(lost_lines))?))),
     }
 }

@@ -1,94 +1,127 @@
-//! Follows files: their directories tell when one changes.
+//! Follows files: their directories tell when one may have changed, their stamps whether it has.
 
+mod watch;
+
+use std::convert::Infallible;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::{Instant, sleep};
 
-/// Looks at `subject` forever: now, when one of its files changes, when `wake` is notified, and
-/// from time to time regardless, since not every file system reports changes.
+use self::watch::Watch;
+
+/// Looks at `subject` forever: now, when one of its files changes, and when `asked` is notified.
 ///
-/// Watches directories rather than the files themselves: editors replace files, and Kubernetes
-/// swaps a link beside them. Looking may read files, and is kept off the runtime's own thread.
+/// A file is looked at once it has been quiet for a moment and nobody is writing it any more, so
+/// that nobody sees half of it. Whether it has changed is also checked from time to time, since not
+/// every file system reports changes. A file that stays as it is is never read again.
+///
+/// All that touches a file system is kept off the runtime's own thread: it may hang.
 pub(crate) async fn follow<T: Send + 'static>(
-    mut subject: T,
+    subject: T,
     paths: Vec<PathBuf>,
-    wake: Arc<Notify>,
+    asked: Arc<Notify>,
     look: impl Fn(T) -> T + Clone + Send + 'static,
 ) {
-    let mut watch = Watch::new(&wake);
+    // This fails when the runtime is shutting down.
+    let Err(_) = try_follow(subject, paths, asked, LOOK_ANYWAY, look).await;
+}
+
+async fn try_follow<T: Send + 'static>(
+    mut subject: T,
+    paths: Vec<PathBuf>,
+    asked: Arc<Notify>,
+    anyway: Duration,
+    look: impl Fn(T) -> T + Clone + Send + 'static,
+) -> Result<Infallible, JoinError> {
+    let changed = Arc::new(Notify::new());
+    let mut files = Files { watch: Watch::new(&changed), paths };
+    let mut seen;
     loop {
         // Watch first, then look: a change in between wakes us up.
-        watch.cover(&paths);
+        (files, seen) = spawn_blocking(move || files.stamps()).await?;
         let look = look.clone();
-        // This fails when the runtime is shutting down.
-        let Ok(seen) = tokio::task::spawn_blocking(move || look(subject)).await else { return };
-        subject = seen;
-        let _ = timeout(LOOK_ANYWAY, wake.notified()).await;
-        // A file is written in several steps: let them happen.
+        subject = spawn_blocking(move || look(subject)).await?;
+        let mut is_asked = false;
+        while !is_asked {
+            is_asked = tokio::select! {
+                () = asked.notified() => true,
+                () = changed.notified() => false,
+                () = sleep(anyway) => false,
+            };
+            let stamps;
+            (files, stamps) = settled(files, is_asked).await?;
+            if stamps != seen {
+                break;
+            }
+        }
+    }
+}
+
+/// Waits until the files are quiet, and until nobody writes them, but not for ever: a writer may be
+/// one that never stops. Whoever asks for a file has written it.
+async fn settled(
+    mut files: Files,
+    is_asked: bool,
+) -> Result<(Files, Vec<Option<Stamp>>), JoinError> {
+    let latest = Instant::now() + PATIENCE;
+    let (mut before, mut stamps);
+    (files, before) = spawn_blocking(move || files.stamps()).await?;
+    loop {
         sleep(SETTLE).await;
-    }
-}
-
-/// Watches the directories in which a change may show up.
-struct Watch {
-    watcher: Option<RecommendedWatcher>,
-    covered: Vec<PathBuf>,
-}
-
-impl Watch {
-    fn new(wake: &Arc<Notify>) -> Self {
-        let wake = Arc::clone(wake);
-        // If nothing can be watched, looking periodically has to do.
-        let watcher = notify::recommended_watcher(move |_| wake.notify_one()).ok();
-        Self { watcher, covered: Vec::new() }
-    }
-
-    /// The directories of these paths, and those that they lead to through links.
-    fn cover(&mut self, paths: &[PathBuf]) {
-        let led_to = paths.iter().filter_map(|path| path.canonicalize().ok());
-        let directories = paths.iter().cloned().chain(led_to).filter_map(|path| directory(&path));
-        // By its canonical name: watched under two names, a directory is lost with the first that
-        // goes.
-        let by_name = |directory: PathBuf| directory.canonicalize().unwrap_or(directory);
-        let mut wanted: Vec<_> = directories.map(by_name).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let Some(watcher) = &mut self.watcher else { return };
-        for gone in self.covered.iter().filter(|path| !wanted.contains(path)) {
-            let _ = watcher.unwatch(gone);
+        (files, stamps) = spawn_blocking(move || files.stamps()).await?;
+        let is_quiet = stamps == before && (is_asked || !files.watch.sees_a_writer());
+        if is_quiet || Instant::now() >= latest {
+            return Ok((files, stamps));
         }
-        for new in wanted.iter().filter(|path| !self.covered.contains(path)) {
-            let _ = watcher.watch(new, RecursiveMode::NonRecursive);
-        }
-        self.covered = wanted;
+        before = stamps;
     }
 }
 
-fn directory(path: &Path) -> Option<PathBuf> {
-    match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Some(PathBuf::from(".")),
-        parent => parent.map(Path::to_owned),
+/// The files, and what watches them.
+struct Files {
+    watch: Watch,
+    paths: Vec<PathBuf>,
+}
+
+impl Files {
+    /// What the files are now, and watched from now on.
+    fn stamps(mut self) -> (Self, Vec<Option<Stamp>>) {
+        self.watch.cover(&self.paths);
+        let stamps = self.paths.iter().map(|path| Stamp::of(path)).collect();
+        (self, stamps)
     }
 }
 
+/// Other for another version of a file, whether it was replaced, rewritten or allowed to be read.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    id: (u64, u64),
+    size: u64,
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let it = path.metadata().ok()?;
+        Some(Self {
+            id: (it.dev(), it.ino()),
+            size: it.size(),
+            written: (it.mtime(), it.mtime_nsec()),
+            changed: (it.ctime(), it.ctime_nsec()),
+        })
+    }
+}
+
+/// Longer than a file system's clock stands still: what is written after a look has another stamp.
 const SETTLE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_ANYWAY: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_is_watched_under_one_name_and_stays_so_when_the_file_is_gone() {
-        let mut watch = Watch::new(&Arc::new(Notify::new()));
-        watch.cover(&["Cargo.toml".into(), "./src/../Cargo.lock".into()]);
-        let covered = watch.covered.clone();
-        assert_eq!(covered.len(), 1, "{covered:?}");
-        watch.cover(&["gone.toml".into()]);
-        assert_eq!(watch.covered, covered);
-    }
-}
+mod tests;

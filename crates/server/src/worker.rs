@@ -57,6 +57,8 @@ impl Workers {
             threads.push(thread.spawn(move || {
                 CURRENT.set(Some(number));
                 worker.runtime.block_on(work);
+                // A name that is still being looked up is not waited for.
+                worker.runtime.shutdown_background();
                 drop(working);
             })?);
         }

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use tidegate::config::Source;
 use tidegate_sim::log::Input;
 use tidegate_sim::{Progress, Replay, ReplayError, Replayed};
@@ -133,6 +137,63 @@ fn notes_tell_what_is_odd_about_a_log() {
     );
     assert!(shown.contains("No request has the attribute plan."), "{shown}");
     assert!(shown.contains("No policy is about 1 request."), "{shown}");
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+    packer.write_all(text.as_bytes()).unwrap();
+    packer.finish().unwrap()
+}
+
+#[test]
+fn files_are_read_in_the_order_of_their_times_however_they_are_given() {
+    // A day ago, and packed; too long to be looked at whole; and one that is empty.
+    let old: Vec<_> = (0..5_000).map(|minute| (minute * 60, "a", 3)).collect();
+    let new: Vec<_> = (5_000..9_000).map(|minute| (minute * 60, "a", 3)).collect();
+    let (old, new) = (log(&old), log(&new));
+    let input = |name: &str| match name {
+        "access.log" => Input::bytes(name, new.clone()),
+        "access.log.1.gz" => Input::bytes(name, gzip(&old)),
+        _ => Input::bytes(name, ""),
+    };
+    let replay = |names: [&str; 3]| {
+        let replay = Replay::load(&source("new.yaml", PER_USER), None).unwrap();
+        let inputs = names.map(input).into();
+        replay.run(inputs, |reader| reader, &Progress::default()).unwrap().report().text()
+    };
+    let in_order = replay(["access.log.1.gz", "access.log", "empty.log"]);
+    let by_name = replay(["access.log", "access.log.1.gz", "empty.log"]);
+    assert!(in_order.contains("18,000 (67 %)"), "{in_order}");
+    assert!(!in_order.contains("Files were read") && !in_order.contains("counted at their time"));
+    let note = "Files were read in the order of their first requests: access.log.1.gz, access.log, \
+                empty.log.";
+    assert!(by_name.replace('\n', " ").contains(note), "{by_name}");
+    let findings = |text: &str| text.split("About the log").next().unwrap().trim().to_owned();
+    assert_eq!(findings(&by_name), findings(&in_order));
+}
+
+#[test]
+fn files_that_overlap_are_merged() {
+    // Three servers, one of which is asked seldom: its piece spans all of the others.
+    let all: Vec<_> = (0..60_000_u64).map(|second| (second, "a", 1)).collect();
+    let of = |server: u64| {
+        let mine = |second: u64| match second % 100 {
+            0 => 0,
+            other => 1 + other % 2,
+        };
+        let mine: Vec<_> = all.iter().copied().filter(|(at, ..)| mine(*at) == server).collect();
+        log(&mine)
+    };
+    let replay = |logs: &[String]| {
+        let replay = Replay::load(&source("new.yaml", PER_USER), None).unwrap();
+        let inputs = logs.iter().map(|log| Input::bytes("access.log", log.clone())).collect();
+        replay.run(inputs, |reader| reader, &Progress::default()).unwrap().report().text()
+    };
+    let (whole, parts) = (replay(&[log(&all)]), replay(&[of(2), of(0), of(1)]));
+    assert!(parts.contains("Files overlap in time: their requests were merged."), "{parts}");
+    assert!(!parts.contains("counted at their time"), "{parts}");
+    let findings = |text: &str| text.split("About the log").next().unwrap().trim().to_owned();
+    assert_eq!(findings(&parts), findings(&whole));
 }
 
 #[test]

@@ -38,7 +38,7 @@ mod wait;
 pub use cluster::{Cluster, ClusterBuilder};
 pub use fake::FakeRedis;
 pub use migration::MigrationStep;
-pub use peer::{Daemon, peer, peers};
+pub use peer::{Daemon, peer, peers, skipped};
 pub use process::free_port;
 pub use proxy::{Mode, Proxy};
 pub use redis::Redis;

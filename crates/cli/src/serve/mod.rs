@@ -7,6 +7,7 @@ mod signals;
 mod store;
 mod traces;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tidegate::config::Source;
 use tidegate::{Board, Plan, Store};
-use tidegate_server::log::{self, Level};
+use tidegate_server::log::{self, Level, LineWriter};
 use tidegate_server::{App, ReloadRequest, Reloaded, Reloader, Server, Tls, TlsReloaded};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
@@ -27,7 +28,6 @@ use self::signals::reload_on_hangup;
 use self::store::{Chosen, doubts_of};
 use crate::ERROR;
 use crate::gateway::Prepared;
-use crate::output::print;
 use crate::validate::wrong;
 
 impl Serve {
@@ -132,8 +132,7 @@ impl Serve {
             config: self.config.as_deref(),
             plan: &app.limiter().plan(),
         };
-        // The server can run even if the greeting cannot be printed.
-        let _ = print(&greeting.text());
+        greet(greeting.text());
 
         let told = Notify::new();
         let mut running = std::pin::pin!(server.run(told.notified()));
@@ -154,6 +153,17 @@ impl Serve {
         Ok(ExitCode::SUCCESS)
     }
 }
+
+/// The server runs even if the greeting cannot be printed, or nobody takes it.
+fn greet(text: String) {
+    let open = || Some(|text: &[u8]| std::io::stdout().lock().write_all(text).unwrap_or_default());
+    if let Ok(writer) = LineWriter::start("greeting", MAX_GREETING, open) {
+        writer.send(text.into_bytes());
+    }
+}
+
+/// In bytes.
+const MAX_GREETING: usize = 16 << 20;
 
 /// Logs when the store is lost, why, and when it is back.
 async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {

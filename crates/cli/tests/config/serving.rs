@@ -152,13 +152,18 @@ fn an_rlaas_file_brings_its_door_along() {
         "rate-limiter:\n  use-algo: sliding-window-algo\n  max-requests: 2\n  window-size: 60\n";
     let server = Server::start(&scratch.write("application.yaml", text));
     let ask = |path: &str| server.get(&format!("GET {path} HTTP/1.1\r\nconnection: close\r\n\r\n"));
-    for expected in ["HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 429"] {
+    for (count, expected) in [(1, "HTTP/1.1 200"), (2, "HTTP/1.1 200"), (2, "HTTP/1.1 429")] {
         let reply = ask("/check?userId=42");
+        assert!(reply.ends_with(&format!(",\"count\":{count},\"ttl\":60}}")), "{reply}");
         assert!(reply.starts_with(expected), "{reply}");
         assert_eq!(reply.contains("retry-after: "), expected.ends_with("429"), "{reply}");
     }
     assert!(ask("/check?userId=43").starts_with("HTTP/1.1 200"));
     assert!(ask("/check").starts_with("HTTP/1.1 400"));
+    let reply = ask("/check?userId=44&userId=45");
+    assert!(reply.starts_with("HTTP/1.1 400") && reply.contains("is there twice"), "{reply}");
+    let reply = ask("/check?userId=44&user%49d=44");
+    assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("\"count\":1,"), "{reply}");
     let ours = Server::start(&scratch.write("limits.yaml", ONE));
     let reply = ours.get("GET /check?userId=42 HTTP/1.1\r\nconnection: close\r\n\r\n");
     assert!(reply.starts_with("HTTP/1.1 404"), "{reply}");

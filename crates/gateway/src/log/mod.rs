@@ -1,38 +1,47 @@
 //! The access log: a JSON object for each request, written by a thread of its own. A request never
 //! waits for it; what does not fit into its queue is counted and dropped.
 
+mod losses;
 mod record;
-mod writer;
+mod target;
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
 use tidegate::config::gateway;
 use tidegate::{Clock as _, SystemClock, Timestamp};
+use tidegate_server::log::LineWriter;
 
+use losses::Losses;
 pub(crate) use record::{About, Record};
-pub(crate) use writer::LogError;
-use writer::Writer;
+use target::Target;
 
 /// Where requests are written down.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     about: gateway::AccessLog,
-    writer: Writer,
+    writer: LineWriter,
+    losses: Arc<Losses>,
     clock: SystemClock,
-    dropped: AtomicU64,
     /// Other in every process: what is hashed cannot be looked up in a table.
     secret: RandomState,
 }
 
 impl AccessLog {
-    pub(crate) fn open(about: &gateway::AccessLog) -> Result<Self, LogError> {
+    /// Counts the lines that it loses in `lost`.
+    pub(crate) fn open(about: &gateway::AccessLog, lost: Arc<AtomicU64>) -> Result<Self, LogError> {
+        let losses = Arc::new(Losses::new(about.file.as_deref(), lost));
+        let wrong = |why| LogError { file: losses.name().to_owned(), why };
         Ok(Self {
-            writer: Writer::start(about.file.as_deref())?,
+            writer: start(about.file.as_deref(), &losses).map_err(wrong)?,
+            losses,
             about: about.clone(),
             clock: SystemClock::new(),
-            dropped: AtomicU64::new(0),
             secret: RandomState::new(),
         })
     }
@@ -63,12 +72,41 @@ impl AccessLog {
 
     fn write(&self, line: Vec<u8>) {
         if !self.writer.send(line) {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.losses.add(1, &"nobody takes them, or not fast enough");
         }
     }
+}
 
-    /// How many records found no room in the queue.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+/// Why nothing can be written.
+#[derive(Debug, thiserror::Error)]
+#[error("access log {file}: {why}")]
+pub(crate) struct LogError {
+    file: String,
+    why: io::Error,
+}
+
+/// Opens a file, or standard output, on the thread that writes to it: that may take for ever, if it
+/// is a pipe that nobody reads, say. Whatever does not work out soon may work out later.
+fn start(file: Option<&Path>, losses: &Arc<Losses>) -> io::Result<LineWriter> {
+    let (told, opened) = sync_channel(1);
+    let (file, losses) = (file.map(Path::to_owned), Arc::clone(losses));
+    let open = move || match Target::open(file.as_deref(), losses) {
+        Ok(mut target) => {
+            let _ = told.try_send(Ok(()));
+            Some(move |lines: &[u8]| target.write(lines))
+        }
+        Err(error) => {
+            let _ = told.try_send(Err(error));
+            None
+        }
+    };
+    let writer = LineWriter::start("access-log", MAX_WAITING, open)?;
+    match opened.recv_timeout(PATIENCE) {
+        Ok(Err(error)) => Err(error),
+        Ok(Ok(())) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(writer),
     }
 }
+
+/// In bytes.
+const MAX_WAITING: usize = 16 << 20;
+const PATIENCE: Duration = Duration::from_millis(500);

@@ -55,6 +55,10 @@ async fn each_policy_says_what_happens() {
     }
     assert_eq!(brief(&server.ask(&request([entry("c", "x")])).await), (true, vec![(true, 0)]));
     assert_eq!(brief(&server.ask(&request([entry("c", "x")])).await), (false, vec![(false, 0)]));
+    // Envoy's access log can tell.
+    let told = closed.dynamic_metadata.unwrap();
+    let kind = told.fields["source"].kind.clone();
+    assert_eq!(kind, Some(prost_types::value::Kind::StringValue("fallback".to_owned())));
     // Of two descriptors, only the closed policy's is over its limit.
     let both = server.ask(&request([entry("b", "x"), entry("a", "x")])).await;
     assert_eq!(brief(&both), (false, vec![(true, 0), (false, 0)]));

@@ -27,7 +27,7 @@ async fn grpcio_is_told_what_envoy_would_be() {
     let output = asked.await.unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     if errors.contains("ModuleNotFoundError") {
-        eprintln!("SKIPPED: python has no grpcio or protobuf (scripts/peers installs them)");
+        tidegate_testkit::skipped("grpcio or protobuf");
         return;
     }
     assert!(output.status.success(), "{errors}");

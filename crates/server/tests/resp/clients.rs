@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use tidegate_server::Config;
 use tidegate_server::resp::Password;
-use tidegate_testkit::{peer, peers};
+use tidegate_testkit::{peer, peers, skipped};
 
 use crate::support::Server;
 
@@ -102,7 +102,7 @@ print("done")
 fn redis_py() {
     let Some(program) = peer("python") else { return };
     if !can(&program, &["-c", "import redis"]) {
-        eprintln!("SKIPPED: redis-py is not installed (scripts/peers does that)");
+        skipped("redis-py");
         return;
     }
     let server = Server::start();
@@ -139,7 +139,7 @@ fn ioredis() {
     let Some(program) = peer("node") else { return };
     let modules = peers().map(|peers| peers.join("node_modules")).unwrap_or_default();
     if !modules.join("ioredis").is_dir() {
-        eprintln!("SKIPPED: ioredis is not installed (scripts/peers does that)");
+        skipped("ioredis");
         return;
     }
     let server = Server::start();

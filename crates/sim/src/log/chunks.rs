@@ -18,6 +18,20 @@ pub(super) struct Chunk {
     pub(super) text: Vec<u8>,
 }
 
+impl Chunk {
+    /// The lines before this one, and the others.
+    pub(super) fn cut_before(mut self, line: u64) -> (Self, Self) {
+        let before = line.saturating_sub(self.line);
+        let ends = memchr::memchr_iter(b'\n', &self.text);
+        let at = match before {
+            0 => 0,
+            _ => ends.take(before as usize).last().map_or(0, |end| end + 1),
+        };
+        let text = self.text.split_off(at);
+        (self, Self { line, text })
+    }
+}
+
 impl<R: Read> Chunks<R> {
     pub(super) const fn new(reader: R) -> Self {
         Self { reader, carry: Vec::new(), line: 1, is_over: false }

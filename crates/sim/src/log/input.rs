@@ -58,6 +58,22 @@ impl Input {
         self.length
     }
 
+    /// How it begins, unpacked. What was looked at is still there to be read.
+    pub(super) fn look(&mut self) -> Vec<u8> {
+        let mut packed = Vec::new();
+        // If this fails, so will reading it, which says so.
+        let _ = self.reader.by_ref().take(LOOKED_AT).read_to_end(&mut packed);
+        let mut start = Vec::new();
+        match packed.starts_with(&GZIP) {
+            // It ends in the middle, which is no mistake here.
+            true => drop(MultiGzDecoder::new(&*packed).take(LOOKED_AT).read_to_end(&mut start)),
+            false => start.clone_from(&packed),
+        }
+        let rest = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        self.reader = Box::new(Cursor::new(packed).chain(rest));
+        start
+    }
+
     /// Unpacked, where it is packed; `progress` is told what was read.
     pub(super) fn into_reader<'p>(
         self,
@@ -66,7 +82,7 @@ impl Input {
         let mut reader = Counted { reader: self.reader, progress };
         let mut start = Vec::new();
         reader.by_ref().take(2).read_to_end(&mut start)?;
-        let is_gzip = start == [0x1f, 0x8b];
+        let is_gzip = start == GZIP;
         let whole = Cursor::new(start).chain(reader);
         Ok(match is_gzip {
             true => Box::new(MultiGzDecoder::new(BufReader::with_capacity(256 << 10, whole))),
@@ -80,6 +96,11 @@ impl std::fmt::Debug for Input {
         f.debug_struct("Input").field("name", &self.name).finish_non_exhaustive()
     }
 }
+
+/// How gzip begins.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Enough for many lines.
+const LOOKED_AT: u64 = 64 << 10;
 
 /// Reports how much was read.
 struct Counted<'p, R> {

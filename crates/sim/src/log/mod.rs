@@ -11,6 +11,7 @@ mod format;
 mod generate;
 mod input;
 mod json;
+mod merge;
 mod names;
 mod reader;
 mod reading;

@@ -7,13 +7,12 @@ use std::thread;
 use tidegate::{Span, Timestamp};
 
 use super::block::{Block, Request};
-use super::chunks::{Chunk, Chunks};
-use super::format::{Format, Layout};
+use super::format::Format;
+use super::merge::{How, Merge, Piece, first_time};
 use super::names::Names;
 use super::reorder::Reorder;
 use super::{Input, LogError, Reading};
 use crate::Progress;
-use crate::report::clip;
 
 /// How a log is read.
 ///
@@ -38,12 +37,8 @@ pub struct LogReader {
     slack: Span,
 }
 
-/// Work for a parser.
-struct Work {
-    file: usize,
-    layout: Arc<Layout>,
-    chunk: Chunk,
-}
+/// The formats of files, and whether they were merged.
+type Split = (Vec<Format>, bool);
 
 impl LogReader {
     /// How long a request may take by default.
@@ -67,7 +62,9 @@ impl LogReader {
         Self { slack, ..self }
     }
 
-    /// Hands every request to `each`, in the order of their times.
+    /// Hands every request to `each`, in the order of their times. Several files are read in the order
+    /// of their first requests, however they are given, since `access.log*` is not that order; and
+    /// where they overlap, they are merged.
     ///
     /// # Errors
     ///
@@ -79,10 +76,14 @@ impl LogReader {
         progress: &Progress,
         each: impl FnMut(&Request<'_>),
     ) -> Result<Reading, LogError> {
-        let files: Vec<String> = inputs.iter().map(|input| input.name().to_owned()).collect();
-        if let Some(total) = inputs.iter().map(Input::length).sum::<Option<u64>>() {
+        let (inputs, is_other_order) = self.in_order(inputs);
+        let files: Vec<String> = inputs.iter().map(|(_, it)| it.name().to_owned()).collect();
+        if let Some(total) = inputs.iter().map(|(_, it)| it.length()).sum::<Option<u64>>() {
             progress.expect(total);
         }
+        let ahead = Span::from_micros(self.slack.as_micros() / 2);
+        let (names, format) = (&self.names, self.format);
+        let merge = Merge::new(inputs, How { names, format, ahead, progress });
         thread::scope(|scope| {
             let (mut to, mut from) = (Vec::new(), Vec::new());
             for _ in 0..parsers() {
@@ -91,23 +92,42 @@ impl LogReader {
                 to.push(work);
                 from.push(blocks);
             }
-            let reader = scope.spawn(move || self.split(inputs, &to, progress));
+            let reader = scope.spawn(move || Self::split(merge, &to));
             let mut reading = self.hand_on(&from, &files, each);
             // Threads that still read find nobody to hand it to.
             drop(from);
-            let formats = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            reading.formats = formats?;
+            let split = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (reading.formats, reading.has_merged) = split?;
+            if is_other_order {
+                reading.order = files;
+            }
             Ok(reading)
         })
     }
 
+    /// Sorted by their first requests, and whether that is another order. Files without any come
+    /// last.
+    fn in_order(&self, mut inputs: Vec<Input>) -> (Vec<(Option<Timestamp>, Input)>, bool) {
+        let is_one = inputs.len() == 1;
+        let begin = |(place, mut input): (usize, Input)| {
+            // A single one has nobody to be compared with.
+            let start = if is_one { Vec::new() } else { input.look() };
+            let first = first_time(&self.names, self.format, &start);
+            (place, (first, input))
+        };
+        let mut all: Vec<_> = inputs.drain(..).enumerate().map(begin).collect();
+        all.sort_by_key(|(place, (first, _))| (first.is_none(), *first, *place));
+        let is_other = all.iter().enumerate().any(|(now, (place, _))| now != *place);
+        (all.into_iter().map(|(_, input)| input).collect(), is_other)
+    }
+
     /// A parser, and both ends of its queues. They are short: what is in progress is bounded.
-    fn parser(&self) -> (SyncSender<Work>, Receiver<Block>, impl FnOnce() + Send) {
-        let (work_in, work) = sync_channel::<Work>(BELT);
+    fn parser(&self) -> (SyncSender<Piece>, Receiver<Block>, impl FnOnce() + Send) {
+        let (work_in, work) = sync_channel::<Piece>(BELT);
         let (blocks, blocks_out) = sync_channel(BELT);
         let run = move || {
             let mut scratch = Vec::new();
-            for Work { file, layout, chunk } in work {
+            for Piece { file, layout, chunk } in work {
                 let parse = |line: &[u8], fill: &mut super::block::Fill<'_>| {
                     layout.parse(line, &mut scratch, fill)
                 };
@@ -121,60 +141,15 @@ impl LogReader {
     }
 
     /// Deals pieces out in turn, so that they can be collected in turn.
-    fn split(
-        &self,
-        inputs: Vec<Input>,
-        parsers: &[SyncSender<Work>],
-        progress: &Progress,
-    ) -> Result<Vec<Format>, LogError> {
+    fn split(mut merge: Merge<'_>, parsers: &[SyncSender<Piece>]) -> Result<Split, LogError> {
         let mut turns = parsers.iter().cycle();
-        let mut formats = Vec::new();
-        for (file, input) in inputs.into_iter().enumerate() {
-            let name = input.name().to_owned();
-            let fail = |line: u64, error| LogError::Read {
-                name: name.clone(),
-                line: line.saturating_sub(1),
-                error,
-            };
-            let reader = input.into_reader(progress).map_err(|error| fail(1, error))?;
-            let mut chunks = Chunks::new(reader);
-            let mut layout: Option<Arc<Layout>> = None;
-            while let Some(mut chunk) = chunks.next().map_err(|error| fail(chunks.line(), error))? {
-                if layout.is_none() && chunk.text.trim_ascii().is_empty() {
-                    continue;
-                }
-                let layout = match &layout {
-                    Some(layout) => layout.clone(),
-                    None => {
-                        let found = self.layout_of(&name, &mut chunk)?;
-                        formats.push(found.format());
-                        layout.insert(Arc::new(found)).clone()
-                    }
-                };
-                let Some(parser) = turns.next() else { return Ok(formats) };
-                if parser.send(Work { file, layout, chunk }).is_err() {
-                    return Ok(formats);
-                }
+        while let Some(piece) = merge.next()? {
+            // Nobody takes it any more if the caller has gone.
+            if turns.next().is_none_or(|parser| parser.send(piece).is_err()) {
+                break;
             }
         }
-        Ok(formats)
-    }
-
-    /// What the first piece says. A line of names is blanked, so that line numbers stay right.
-    fn layout_of(&self, name: &str, chunk: &mut Chunk) -> Result<Layout, LogError> {
-        let layout = Layout::of(self.format, &chunk.text, &self.names);
-        let Some(layout) = layout else {
-            let start = chunk.text.trim_ascii_start();
-            let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            let start = clip(&String::from_utf8_lossy(line), 60);
-            return Err(LogError::Unknown { name: name.to_owned(), start });
-        };
-        if layout.has_header() {
-            let begin = chunk.text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(0);
-            let rest = chunk.text.get_mut(begin..).unwrap_or_default();
-            rest.iter_mut().take_while(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
-        }
-        Ok(layout)
+        Ok((merge.formats, merge.has_merged))
     }
 
     fn hand_on(

@@ -26,6 +26,10 @@ pub struct Reading {
     pub first: Option<Timestamp>,
     /// The latest request.
     pub last: Option<Timestamp>,
+    /// The files in the order in which they were read, if they were given in another.
+    pub order: Vec<String>,
+    /// Whether files overlap, and were merged.
+    pub has_merged: bool,
     /// Formats that were found, by file.
     pub formats: Vec<Format>,
     /// How many requests had each attribute that was asked for.

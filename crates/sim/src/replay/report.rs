@@ -169,9 +169,24 @@ impl Replayed {
     }
 }
 
+/// How many names of files are shown.
+const MOST_FILES: usize = 8;
+
 /// What to know about a log, for any report.
 pub(crate) fn notes_on(reading: &Reading) -> Vec<String> {
     let mut notes = Vec::new();
+    if !reading.order.is_empty() {
+        let shown = reading.order.iter().take(MOST_FILES).map(|name| clip(name, 40));
+        let more = match reading.order.len().saturating_sub(MOST_FILES) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        notes.push(format!("Files were read in the order of their first requests: {shown}{more}."));
+    }
+    if reading.has_merged {
+        notes.push("Files overlap in time: their requests were merged.".to_owned());
+    }
     if reading.malformed > 0 {
         let shown: Vec<_> = reading.examples.iter().map(ToString::to_string).collect();
         notes.push(format!(

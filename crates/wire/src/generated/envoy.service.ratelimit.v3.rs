@@ -36,7 +36,7 @@ pub struct RateLimitResponse {
     /// A body for the client, in place of Envoy's. Never sent.
     #[prost(bytes = "vec", tag = "5")]
     pub raw_body: ::prost::alloc::vec::Vec<u8>,
-    /// For other filters. Never sent.
+    /// For other filters and access logs. Only sent where a stand-in for the store has decided.
     #[prost(message, optional, tag = "6")]
     pub dynamic_metadata: ::core::option::Option<::prost_types::Struct>,
     /// Never sent.

@@ -1,8 +1,8 @@
 //! From a decision to the message that Envoy gets.
 
-use prost_types::Duration;
+use prost_types::{Duration, Struct, Value, value};
 use tidegate::config::{DescriptorStatus as Status, DescriptorsOwed};
-use tidegate::{Calendar, Limit, Span};
+use tidegate::{Calendar, Limit, Source, Span};
 use tidegate_http::{Answer, Said, each_field};
 use tidegate_wire::envoy::{
     Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit,
@@ -17,8 +17,18 @@ pub(super) fn describe(owed: &DescriptorsOwed<'_>, settled: &Settled<'_>) -> Rat
         overall_code: code(settled.is_denied()).into(),
         statuses: owed.statuses.iter().map(|one| status(one, owed, settled)).collect(),
         response_headers_to_add: settled.speaker().map(headers).unwrap_or_default(),
+        dynamic_metadata: stand_in(settled),
         ..RateLimitResponse::default()
     }
+}
+
+/// Says who has decided, if that was not the store: Envoy's access log can show it, and other filters
+/// can go by it.
+fn stand_in(settled: &Settled<'_>) -> Option<Struct> {
+    let mut sources = settled.bills.iter().map(|bill| bill.decision.source());
+    let source = sources.find(|source| *source == Source::Fallback)?;
+    let value = Value { kind: Some(value::Kind::StringValue(source.name().to_owned())) };
+    Some(Struct { fields: [("source".to_owned(), value)].into() })
 }
 
 fn status(status: &Status, owed: &DescriptorsOwed<'_>, settled: &Settled<'_>) -> DescriptorStatus {

@@ -3,15 +3,16 @@
 //! Events are few: starts, reloads, the store lost and regained, operator actions. Requests are
 //! counted, not logged, and no event contains a key in clear.
 
-use std::io::Write;
+mod lines;
+
+use std::io::Write as _;
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tidegate::{Clock as _, SystemClock, Timestamp};
+
+pub use self::lines::LineWriter;
 
 /// The format of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,53 +63,28 @@ pub fn say(level: Level, event: &str, message: &str, fields: &[(&str, &str)]) {
         LogFormat::Text => as_text(message),
         LogFormat::Json => as_json(SystemClock::new().now(), level, event, message, fields),
     };
-    let _ = WRITER.get_or_init(|| writer(std::io::stderr())).try_send(Entry::Line(line));
+    if let Some(writer) = WRITER.get_or_init(writer) {
+        writer.send(line.into_bytes());
+    }
 }
 
-/// Waits until everything is written, for a process that is about to end. Not for long: there may be
-/// nobody to read it.
+/// Waits until everything is written, for a process that is about to end, also by other
+/// [`LineWriter`]s. Not for long: there may be nobody to read it.
 pub fn finish() {
-    if let Some(writer) = WRITER.get() {
-        wait_for(writer);
-    }
+    lines::finish();
 }
 
-/// What the writer has to do.
-enum Entry {
-    Line(String),
-    /// Tells that all before it is done.
-    Tell(SyncSender<()>),
-}
-
-/// Writes log lines without making anyone wait: a pipe that nobody empties must not stop the
-/// server.
-fn writer(mut out: impl Write + Send + 'static) -> SyncSender<Entry> {
-    let (sender, entries) = sync_channel(MAX_WAITING);
-    // Without the thread nothing is logged, and everything else goes on.
-    let _ = thread::Builder::new().name("log".to_owned()).spawn(move || {
-        for entry in entries {
-            // There may be nobody to read it, and then nobody to tell.
-            let _ = match entry {
-                Entry::Line(line) => out.write_all(line.as_bytes()).ok(),
-                Entry::Tell(who) => who.try_send(()).ok(),
-            };
-        }
-    });
-    sender
-}
-
-fn wait_for(writer: &SyncSender<Entry>) {
-    let (sender, done) = sync_channel(1);
-    if writer.try_send(Entry::Tell(sender)).is_ok() {
-        let _ = done.recv_timeout(LAST_WORDS);
-    }
+/// A pipe that nobody empties must not stop the server. Without the thread nothing is logged, and
+/// everything else goes on.
+fn writer() -> Option<LineWriter> {
+    let open = || Some(|lines: &[u8]| std::io::stderr().write_all(lines).unwrap_or_default());
+    LineWriter::start("log", MAX_WAITING, open).ok()
 }
 
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
-static WRITER: OnceLock<SyncSender<Entry>> = OnceLock::new();
-/// Lines that nobody reads for so long are old news.
-const MAX_WAITING: usize = 64;
-const LAST_WORDS: Duration = Duration::from_secs(1);
+static WRITER: OnceLock<Option<LineWriter>> = OnceLock::new();
+/// In bytes. Lines that nobody reads for so long are old news.
+const MAX_WAITING: usize = 1 << 20;
 
 /// A message may have several lines, but no other control characters: it may quote somebody.
 fn as_text(message: &str) -> String {
@@ -156,11 +132,6 @@ fn rfc3339(now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::mpsc::{Receiver, channel};
-
-    use parking_lot::Mutex;
-
     use super::*;
 
     #[test]
@@ -187,35 +158,6 @@ mod tests {
         assert_eq!(object["level"], "warn");
         assert_eq!(object["policy"], "a\"b\n\u{1b}");
         assert_eq!(as_text("a\u{1b}[2Jb\nc"), "a [2Jb\nc\n");
-    }
-
-    /// Writes a line once it may.
-    struct Held(Receiver<()>, Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Held {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            let _ = self.0.recv();
-            self.1.lock().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn the_last_lines_are_waited_for() {
-        let (go, may_go) = channel();
-        let written = Arc::new(Mutex::new(Vec::new()));
-        let writer = writer(Held(may_go, Arc::clone(&written)));
-        for line in ["a\n", "b\n"] {
-            writer.try_send(Entry::Line(line.to_owned())).unwrap();
-        }
-        let going = thread::spawn(move || (0..2).for_each(|_| go.send(()).unwrap()));
-        wait_for(&writer);
-        assert_eq!(*written.lock(), b"a\nb\n");
-        going.join().unwrap();
     }
 
     #[test]
