@@ -4,9 +4,11 @@ mod files;
 mod flags;
 mod greeting;
 mod signals;
+mod size;
 mod store;
 mod traces;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -157,7 +159,7 @@ impl Serve {
 
 /// Logs when the store is lost, why, and when it is back.
 async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
-    let mut said = None;
+    let (mut said, mut told) = (None, HashSet::new());
     loop {
         let problem = app.limiter().store_problem();
         match (&said, &problem) {
@@ -171,6 +173,12 @@ async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
             _ => {}
         }
         said = problem;
+        for policy in app.overflowing().await {
+            if told.insert(policy.clone()) {
+                let message = format!("{policy}: no room for new keys, {SHARED}");
+                log::say(Level::Warn, "overflow", &message, &[("policy", &policy)]);
+            }
+        }
         tokio::time::sleep(LOOK_AT_THE_STORE).await;
     }
 }
@@ -227,4 +235,6 @@ fn follow_certificates(tls: Arc<Tls>) -> Arc<Notify> {
     wake
 }
 
+const SHARED: &str = "which share counters until others are forgotten; --max-memory makes more room, \
+    and a key that nobody can make up needs less";
 const LOOK_AT_THE_STORE: Duration = Duration::from_millis(500);
