@@ -44,6 +44,17 @@ fn it_says_what_an_operator_asks() {
 }
 
 #[test]
+fn it_says_how_much_memory_counters_may_take() {
+    let said = |more: &[&str]| serve(more).said("store: ").to_owned();
+    let by_default = said(&[]);
+    assert!(by_default.starts_with("memory, at most "), "{by_default}");
+    assert!(by_default.contains(" (half of what there is), "), "{by_default}");
+    assert_eq!(said(&["--max-memory", "512MiB"]), "memory, at most 512 MiB, 3355443 keys");
+    let both = said(&["--max-memory", "512MiB", "--max-keys", "9"]);
+    assert_eq!(both, "memory, at most 512 MiB, 9 keys");
+}
+
+#[test]
 fn what_it_says_to_try_meets_a_policy_with_several_attributes() {
     let file = scratch("several.yaml");
     let text = "policies: [{ name: login, match: { path: /login }, key: [ip, path], limits: [5/m] },\n\
@@ -142,6 +153,9 @@ fn bounds_that_make_no_sense_are_refused() {
         ("--drain-timeout", "99d"),
         ("--max-body", "much"),
         ("--max-keys", "0"),
+        ("--max-memory", "lots"),
+        ("--max-memory", "5G"),
+        ("--max-memory", "64KiB"),
     ] {
         let output = output(&["serve", flag, value]);
         assert_eq!(output.status.code(), Some(2), "{flag} {value}");

@@ -42,7 +42,31 @@ impl Fingerprint {
     pub const fn low(self) -> u64 {
         self.low
     }
+
+    /// How many pools there are. A store in memory shares its room between them: see
+    /// [`pool`](Fingerprint::pool).
+    pub const POOLS: usize = 1 << 12;
+
+    /// The pool of a rule with this id: twelve of its bits. Keys of one pool compete for room, and
+    /// two rules practically never have the same, unless they were [given](Self::with_pool) it.
+    #[inline]
+    pub const fn pool(self) -> u16 {
+        (self.low >> POOL_AT) as u16 & POOL_BITS
+    }
+
+    /// The same with another pool, of which only the lowest twelve bits count. Rules that strangers
+    /// can make up should have one pool in common.
+    #[inline]
+    #[must_use]
+    pub const fn with_pool(self, pool: u16) -> Self {
+        let others = self.low & !((POOL_BITS as u64) << POOL_AT);
+        Self { low: others | ((pool & POOL_BITS) as u64) << POOL_AT, ..self }
+    }
 }
+
+/// Where the pool is in the lower half: away from its ends, which tables and marks use.
+const POOL_AT: u32 = 48;
+const POOL_BITS: u16 = (Fingerprint::POOLS - 1) as u16;
 
 /// Adds a salt. As long as salts are random, different pairs practically never collide in 128 bits.
 impl BitXor for Fingerprint {
@@ -231,6 +255,19 @@ impl<'a> Charge<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pool_is_twelve_bits_of_a_fingerprint_and_can_be_given() {
+        let id = Fingerprint::new(7, 0xabcd_ef01_2345_6789);
+        assert_eq!(id.pool(), 0xbcd);
+        assert_eq!(id.with_pool(0xbcd), id);
+        for pool in [0, 1, 0xfff] {
+            assert_eq!(id.with_pool(pool).pool(), pool);
+            assert_eq!(id.with_pool(pool).with_pool(0xbcd), id, "nothing else changes");
+        }
+        assert_eq!(id.with_pool(0x1fff), id.with_pool(0xfff));
+        assert_ne!(Fingerprint::new(0, 0).with_pool(0), Fingerprint::NONE);
+    }
 
     #[test]
     fn no_fingerprint_is_none_and_salts_come_off_again() {

@@ -33,6 +33,8 @@ impl AdHoc {
         let (counts_by, window) = kind(&limit);
         // Three parts, where a policy's rules have four: they never collide, whatever their names.
         let id = hasher.apart().fingerprint(&(space, counts_by, window.as_micros()));
+        // Whoever asks may bring a thousand windows. They have no more room than one policy.
+        let id = id.with_pool(AD_HOC_POOL);
         let rule = Rule { id, limit, enforced: true, staggered: false };
         Self { subject: hasher.fingerprint(key), rule }
     }
@@ -59,6 +61,9 @@ impl Plan {
     }
 }
 
+/// The pool of all limits that come with requests.
+pub(crate) const AD_HOC_POOL: u16 = 0;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +85,15 @@ mod tests {
             ("a", "5/minute burst 5", "bob"),
         ] {
             assert_ne!(one, counter(space, limit, key));
+        }
+    }
+
+    #[test]
+    fn all_of_them_have_one_pool() {
+        let hasher = KeyHasher::of_this_process();
+        for (space, limit) in [("a", "5/minute"), ("a", "5/61s"), ("b", "5/hour burst 9")] {
+            let asked = AdHoc::new(&hasher, space, limit.parse().unwrap(), "alice");
+            assert_eq!(asked.charge(Cost::ONE).rule().id.pool(), AD_HOC_POOL);
         }
     }
 

@@ -99,6 +99,13 @@ impl PlannedPolicy {
         self.limits.rules()
     }
 
+    /// The limits of all requests but those of keys with limits of their own, and the penalty. A rule
+    /// that several of them use is there several times.
+    pub fn all_rules(&self) -> impl Iterator<Item = &Rule> {
+        let tiers = self.tiers.iter().flat_map(|tier| tier.limits.rules());
+        tiers.chain(self.rules()).chain(self.block.iter().map(|block| &block.rule))
+    }
+
     /// The attributes that distinguish its callers.
     pub fn key(&self) -> impl ExactSizeIterator<Item = &str> {
         self.key.iter().map(|part| &*part.name)

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use tidegate_core::{Calendar, Charge, Cost, Fingerprint, Limit, Rule, Span};
 
+use crate::ad_hoc::AD_HOC_POOL;
 use crate::{Key, KeyHasher};
 
 /// The charges of one request. No allocation for up to four.
@@ -159,7 +160,7 @@ pub(crate) fn block_rule(hasher: &KeyHasher, policy: &str, limit: Limit, enforce
 /// The rule of a limit that comes with a request. Policies have names, so it never collides with
 /// theirs.
 pub(crate) fn override_rule(hasher: &KeyHasher, limit: Limit) -> Rule {
-    let id = hasher.apart().fingerprint(&identity("", &limit, 0));
+    let id = hasher.apart().fingerprint(&identity("", &limit, 0)).with_pool(AD_HOC_POOL);
     Rule { id, limit, enforced: true, staggered: false }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::HeaderMap;
 use parking_lot::Mutex;
-use tidegate::config::{Problems, Source};
+use tidegate::config::{PlannedPolicy, Problems, Source};
 use tidegate::{MemoryStore, Plan, PlanLimiter, Span, Store, Timestamp, Usage};
 
 use crate::amendments::Making;
@@ -175,6 +175,25 @@ impl<S: Store> App<S> {
         let usage = self.limiter.store().usage().await.unwrap_or_default();
         *self.usage.lock() = (now, usage);
         usage
+    }
+
+    /// Charges of a policy's new keys that had to share counters, since the store has no room for
+    /// them; `None` if the store cannot tell.
+    pub(crate) fn overflowed_of(&self, policy: &PlannedPolicy) -> Option<u64> {
+        let mut rules: Vec<_> = policy.all_rules().collect();
+        rules.sort_unstable_by_key(|rule| rule.id);
+        rules.dedup_by_key(|rule| rule.id);
+        rules.into_iter().map(|rule| self.limiter.store().overflowed_of(rule)).sum()
+    }
+
+    /// The policies whose new keys have had to share counters.
+    pub async fn overflowing(&self) -> Vec<String> {
+        if self.usage().await.overflowed.unwrap_or(0) == 0 {
+            return Vec::new();
+        }
+        let plan = self.limiter.plan();
+        let has = |policy: &&PlannedPolicy| self.overflowed_of(policy).is_some_and(|it| it > 0);
+        plan.policies().iter().filter(has).map(|policy| policy.name().to_owned()).collect()
     }
 
     /// Takes note of a reload that took effect, or of why it did not.

@@ -65,7 +65,10 @@ async fn each_policy_counts_what_it_says_itself() {
     let info = r#"tidegate_policy_info{policy="b",mode="shadow",on_store_error="local"}"#;
     assert_eq!(value(&page, info), Some(1));
     assert_eq!(value(&page, "tidegate_keys"), Some(3));
-    assert_eq!(value(&page, "tidegate_max_keys"), Some(1_000_000));
+    assert!(value(&page, "tidegate_max_keys") > Some(1_000));
+    assert!(value(&page, "tidegate_store_memory_bytes") > Some(0));
+    assert!(value(&page, "tidegate_store_max_memory_bytes") > Some(1 << 20));
+    assert_eq!(value(&page, r#"tidegate_overflowed_total{policy="a"}"#), Some(0));
     assert_eq!(value(&page, "tidegate_store_breaker_open"), Some(0));
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(value(&page, &format!("tidegate_build_info{{version=\"{version}\"}}")), Some(1));

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Span, Verdict};
+use tidegate_core::{Charge, Rule, Span, Verdict};
 
 use crate::StoreError;
 
@@ -97,6 +97,12 @@ pub trait Store: Send + Sync {
     fn usage(&self) -> impl Future<Output = Result<Usage, StoreError>> + Send {
         async { Ok(Usage::default()) }
     }
+
+    /// Of [`Usage::overflowed`], what this rule's keys had part in, if that is known.
+    fn overflowed_of(&self, rule: &Rule) -> Option<u64> {
+        let _ = rule;
+        None
+    }
 }
 
 /// What a store holds, as far as that is known.
@@ -106,9 +112,9 @@ pub struct Usage {
     pub keys: Option<u64>,
     /// How many keys it may hold.
     pub max_keys: Option<u64>,
-    /// Charges of new keys that had to share a counter because it was full.
+    /// Charges of new keys that had to share a counter because there was no room for them.
     pub overflowed: Option<u64>,
-    /// The memory used by a store that is a process of its own, in bytes.
+    /// The memory of its counters in bytes, or of the whole process that it is.
     pub bytes: Option<u64>,
     /// What that memory may grow to.
     pub max_bytes: Option<u64>,
@@ -179,6 +185,10 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 
     async fn usage(&self) -> Result<Usage, StoreError> {
         (**self).usage().await
+    }
+
+    fn overflowed_of(&self, rule: &Rule) -> Option<u64> {
+        (**self).overflowed_of(rule)
     }
 }
 

@@ -6,13 +6,13 @@
 #[cfg(not(shuttle))]
 mod real {
     pub(crate) use parking_lot::{Mutex, MutexGuard};
-    pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 }
 
 #[cfg(shuttle)]
 mod real {
     pub(crate) use shuttle::sync::MutexGuard;
-    pub(crate) use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use shuttle::sync::atomic::{AtomicUsize, Ordering};
 
     /// Shuttle's mutex with parking_lot's signature: a poisoned lock is still a lock.
     #[derive(Debug, Default)]

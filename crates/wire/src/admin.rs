@@ -54,6 +54,8 @@ pub struct PolicyStatus {
     pub fallback: u64,
     /// Denied clients that came back too early.
     pub early_returns: u64,
+    /// Charges of new keys that had to share a counter, if the store can tell.
+    pub overflowed: Option<u64>,
 }
 
 /// How long something took.
@@ -80,8 +82,14 @@ pub struct StoreStatus {
     pub errors: u64,
     /// Keys in it, if known.
     pub keys: Option<u64>,
+    /// Keys that it may hold, if bounded.
+    pub max_keys: Option<u64>,
     /// Its memory in bytes, if known.
     pub bytes: Option<u64>,
+    /// What that may grow to, if bounded.
+    pub max_bytes: Option<u64>,
+    /// Charges of new keys that had to share a counter because there was no room for them.
+    pub overflowed: Option<u64>,
 }
 
 /// The resources that the process uses.

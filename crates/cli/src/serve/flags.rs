@@ -9,6 +9,7 @@ use tidegate::Span;
 use tidegate_server::resp::Password;
 use tidegate_server::{Address, Config, Tls, TlsFiles, Transport};
 
+use super::size;
 use super::traces::TraceFlags;
 use crate::gateway::GatewayFlags;
 use crate::operate::Operate;
@@ -53,10 +54,14 @@ pub(crate) struct Serve {
     #[arg(long, env = "TIDEGATE_WORKERS", value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=1_024))]
     workers: Option<u16>,
-    /// The most keys in memory; beyond that, new ones share a counter
-    #[arg(long, env = "TIDEGATE_MAX_KEYS", value_name = "N", default_value_t = 1_000_000,
+    /// The most memory for counters, such as 512MiB or 4GiB. Defaults to half of what this process
+    /// may use. Beyond that, new keys share counters
+    #[arg(long, env = "TIDEGATE_MAX_MEMORY", value_name = "SIZE", value_parser = size::bytes)]
+    pub(super) max_memory: Option<u64>,
+    /// The most keys in memory. Defaults to as many as fit
+    #[arg(long, env = "TIDEGATE_MAX_KEYS", value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
-    pub(super) max_keys: u64,
+    pub(super) max_keys: Option<u64>,
     #[command(flatten)]
     pub(super) gateway: GatewayFlags,
     #[command(flatten)]

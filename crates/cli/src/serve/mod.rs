@@ -4,9 +4,11 @@ mod files;
 mod flags;
 mod greeting;
 mod signals;
+mod size;
 mod store;
 mod traces;
 
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -167,7 +169,7 @@ const MAX_GREETING: usize = 16 << 20;
 
 /// Logs when the store is lost, why, and when it is back.
 async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
-    let mut said = None;
+    let (mut said, mut told) = (None, HashSet::new());
     loop {
         let problem = app.limiter().store_problem();
         match (&said, &problem) {
@@ -181,6 +183,12 @@ async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
             _ => {}
         }
         said = problem;
+        for policy in app.overflowing().await {
+            if told.insert(policy.clone()) {
+                let message = format!("{policy}: no room for new keys, {SHARED}");
+                log::say(Level::Warn, "overflow", &message, &[("policy", &policy)]);
+            }
+        }
         tokio::time::sleep(LOOK_AT_THE_STORE).await;
     }
 }
@@ -237,4 +245,6 @@ fn follow_certificates(tls: Arc<Tls>) -> Arc<Notify> {
     wake
 }
 
+const SHARED: &str = "which share counters until others are forgotten; --max-memory makes more room, \
+    and a key that nobody can make up needs less";
 const LOOK_AT_THE_STORE: Duration = Duration::from_millis(500);

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use anyhow::anyhow;
 use tidegate::config::KeyTemplate;
-use tidegate::{KeyFormat, MemoryStore, Plan, RedisConfig, RedisStore, RedisUrlError};
+use tidegate::{KeyFormat, MemoryStats, MemoryStore, Plan, RedisConfig, RedisStore, RedisUrlError};
 use tidegate_server::PerWorker;
 
-use super::Serve;
+use super::{Serve, size};
 
 /// Where the counters are.
 pub(super) enum Chosen {
@@ -22,9 +22,9 @@ impl Serve {
         let url = self.store.as_deref().or_else(|| settings.and_then(|settings| settings.store()));
         match url {
             None | Some("memory") => {
-                let most = usize::try_from(self.max_keys).unwrap_or(usize::MAX);
-                let store = MemoryStore::builder().max_keys(most).build();
-                Ok((Chosen::Memory(Box::new(store)), format!("memory, at most {most} keys")))
+                let store = self.memory();
+                let about = self.about_memory(&store.stats());
+                Ok((Chosen::Memory(Box::new(store)), about))
             }
             Some(url) => {
                 let config: RedisConfig = url.parse().map_err(|error| no_store(url, &error))?;
@@ -46,6 +46,29 @@ impl Serve {
                 }
                 let store = PerWorker::new(self.workers().get(), || builder.clone().build());
                 Ok((Chosen::Redis(Box::new(store)), about))
+            }
+        }
+    }
+
+    fn memory(&self) -> MemoryStore {
+        let mut builder = MemoryStore::builder();
+        if let Some(bytes) = self.max_memory {
+            builder = builder.max_memory(bytes);
+        }
+        if let Some(keys) = self.max_keys {
+            builder = builder.max_keys(usize::try_from(keys).unwrap_or(usize::MAX));
+        }
+        builder.build()
+    }
+
+    fn about_memory(&self, stats: &MemoryStats) -> String {
+        let MemoryStats { max_keys, max_bytes, .. } = stats;
+        let size = size::shown(self.max_memory.unwrap_or(*max_bytes as u64));
+        match (self.max_memory, self.max_keys) {
+            (None, Some(_)) => format!("memory, at most {max_keys} keys"),
+            (Some(_), _) => format!("memory, at most {size}, {max_keys} keys"),
+            (None, None) => {
+                format!("memory, at most {size} (half of what there is), {max_keys} keys")
             }
         }
     }

@@ -43,6 +43,7 @@ pub(super) struct Row<'a> {
     pub(super) denied: Rate,
     pub(super) shadow_denied: Rate,
     pub(super) early_returns: Rate,
+    pub(super) overflowed: Rate,
 }
 
 /// A rate per second, in tenths.
@@ -122,6 +123,7 @@ impl Model {
             denied: rate(|it| it.denied),
             shadow_denied: rate(|it| it.shadow_denied),
             early_returns: rate(|it| it.early_returns),
+            overflowed: rate(|it| it.overflowed.unwrap_or(0)),
         }
     }
 

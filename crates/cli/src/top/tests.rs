@@ -101,6 +101,23 @@ fn trouble_is_said_in_words() {
 }
 
 #[test]
+fn it_shows_how_much_room_there_is_and_whose_keys_find_none() {
+    let mut full = status(2);
+    full.store.max_keys = Some(3_355_443);
+    full.store.max_bytes = Some(512 << 20);
+    full.store.overflowed = Some(40);
+    full.policies[1].overflowed = Some(40);
+    let mut model = model();
+    model.update(Ok(full.clone()), Stopwatch::start());
+    let shown = picture(&model);
+    assert!(shown.contains("holds: 184,223 of 3.35M keys, 48.2 MB of 536.8 MB "), "{shown}");
+    assert!(shown.contains(" ! no room: new keys of login share counters"), "{shown}");
+    full.uptime_secs += 1;
+    model.update(Ok(full), Stopwatch::start());
+    assert!(!picture(&model).contains("no room"), "not any more");
+}
+
+#[test]
 fn policies_are_sorted_as_wished_and_those_without_room_are_counted() {
     let mut model = model();
     let first = |model: &Model| model.rows()[0].policy.name.clone();

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row as TableRow, Table, Wrap};
 use tidegate_wire::admin::{Status, TopKey};
 
-use super::model::{Model, Row, age, bytes, short};
+use super::model::{Model, Rate, Row, age, bytes, short};
 
 /// Draws all of it. Made for 80 columns and 24 lines; more of either shows more policies and keys.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
@@ -75,10 +75,15 @@ fn store_line(model: &Model) -> Paragraph<'static> {
 /// What the store holds, and what the server uses.
 fn memory_line(model: &Model) -> Paragraph<'static> {
     let Status { store, process, .. } = &model.now;
-    let keys = store.keys.map(|keys| format!("{} keys", short(keys)));
+    let of =
+        |most: Option<u64>, show: fn(u64) -> String| most.map(|it| format!(" of {}", show(it)));
+    let of_keys = of(store.max_keys, short).unwrap_or_default();
+    let keys = store.keys.map(|keys| format!("{}{of_keys} keys", short(keys)));
+    let of_bytes = of(store.max_bytes, bytes).unwrap_or_default();
+    let memory = store.bytes.map(|it| bytes(it) + &of_bytes);
     let files = process.open_fds.map(|fds| format!("{fds} files"));
     let list = |parts: [Option<String>; 2]| parts.into_iter().flatten().collect::<Vec<_>>();
-    let of_store = list([keys, store.bytes.map(bytes)]).join(", ");
+    let of_store = list([keys, memory]).join(", ");
     let of_server = list([process.resident_bytes.map(bytes), files]).join(", ");
     let held = if of_store.is_empty() { String::new() } else { format!(" holds: {of_store} ") };
     Paragraph::new(Line::from(format!("{held} server: {of_server}")))
@@ -90,7 +95,7 @@ fn alarm_line(model: &Model) -> Line<'static> {
     let old = model.problem.as_ref().map(|it| format!("no answer: {it}"));
     let lost = store.problem.as_ref().map(|it| format!("without the store: {it}"));
     let refused = config.problem.as_ref().map(|it| format!("configuration refused: {it}"));
-    match old.or(lost).or(refused) {
+    match old.or(lost).or(refused).or_else(|| overflow(model)) {
         Some(alarm) => Line::from(format!(" ! {alarm}")).fg(Color::Red).bold(),
         None if config.amendments > 0 => {
             Line::from(format!(" {} overrides and modes set at run time", config.amendments))
@@ -99,6 +104,23 @@ fn alarm_line(model: &Model) -> Line<'static> {
             none if none == "0" => Line::from(""),
             unmatched => Line::from(format!(" {unmatched} requests/s match no policy")),
         },
+    }
+}
+
+/// Whose new keys find no room at the moment.
+fn overflow(model: &Model) -> Option<String> {
+    let rows = model.rows().into_iter();
+    let names: Vec<_> =
+        rows.filter(|it| it.overflowed > Rate::default()).map(|it| &it.policy.name).collect();
+    let all = model.rate_of(|it| it.store.overflowed.unwrap_or(0));
+    match names[..] {
+        _ if all == Rate::default() => None,
+        [] => Some("no room: new keys share counters".to_owned()),
+        [name] => Some(format!("no room: new keys of {name} share counters")),
+        [name, ..] => {
+            let more = names.len() - 1;
+            Some(format!("no room: new keys of {name} and {more} more share counters"))
+        }
     }
 }
 

@@ -108,7 +108,10 @@ pub(super) async fn status<S: Store>(app: &App<S>) -> Response {
             latency: timing(&report.latency),
             errors: report.errors.iter().map(|(_, count)| count).sum(),
             keys: usage.keys,
+            max_keys: usage.max_keys,
             bytes: usage.bytes,
+            max_bytes: usage.max_bytes,
+            overflowed: usage.overflowed,
         },
         process: ProcessStatus {
             resident_bytes: process.resident_bytes,
@@ -160,6 +163,7 @@ fn policy_status<S: Store>(app: &App<S>, policy: &PlannedPolicy) -> PolicyStatus
         peeked: total(Outcome::Peeked),
         fallback: counters.as_ref().map_or(0, |counters| counters.by_source(Source::Fallback)),
         early_returns: counters.as_ref().map_or(0, |counters| counters.early()),
+        overflowed: app.overflowed_of(policy),
     }
 }
 

@@ -136,16 +136,13 @@ fn store<S: Store>(app: &App<S>, usage: &Usage, text: &mut Text) {
     );
     text.optional("tidegate_keys", "gauge", "Keys in the store.", usage.keys);
     text.optional("tidegate_max_keys", "gauge", "Keys that the store may hold.", usage.max_keys);
-    text.optional(
-        "tidegate_overflowed_total",
-        "counter",
-        "Charges of new keys that shared a counter because the store was full.",
-        usage.overflowed,
-    );
+    if let Some(all) = usage.overflowed {
+        overflowed(app, all, text);
+    }
     text.optional(
         "tidegate_store_memory_bytes",
         "gauge",
-        "Memory of a store that is a process of its own.",
+        "Memory of the counters, or of a store that is a process of its own.",
         usage.bytes,
     );
     text.optional(
@@ -154,6 +151,23 @@ fn store<S: Store>(app: &App<S>, usage: &Usage, text: &mut Text) {
         "What that memory may grow to.",
         usage.max_bytes,
     );
+}
+
+/// By policy. What is left came with requests, or is of policies that are gone.
+fn overflowed<S: Store>(app: &App<S>, all: u64, text: &mut Text) {
+    let mut family = text.family(
+        "tidegate_overflowed_total",
+        "counter",
+        "Charges of new keys that shared a counter because there was no room for them, by policy; \
+         of none, if their limit came with the request.",
+    );
+    let mut rest = all;
+    for policy in app.limiter().plan().policies() {
+        let count = app.overflowed_of(policy).unwrap_or(0);
+        rest = rest.saturating_sub(count);
+        family.sample(&[("policy", policy.name())], count);
+    }
+    family.sample(&[("policy", "")], rest);
 }
 
 fn configuration<S: Store>(app: &App<S>, text: &mut Text) {

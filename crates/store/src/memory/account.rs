@@ -3,7 +3,6 @@
 use tidegate_core::algorithm::Algorithm;
 use tidegate_core::{Charge, Cost, Fingerprint, Timestamp, Verdict};
 
-use super::capacity::Full;
 use super::table::{Table, Upkeep};
 use crate::Verdicts;
 
@@ -11,7 +10,8 @@ use crate::Verdicts;
 #[derive(Clone, Copy)]
 pub(super) struct Ticket<'a> {
     pub(super) charge: &'a Charge<'a>,
-    pub(super) counter: Fingerprint,
+    /// The key under which the counter is kept.
+    pub(super) key: Fingerprint,
     /// The charge's own time: the clock's, or ahead of it if windows are staggered.
     pub(super) now: Timestamp,
     pub(super) upkeep: Upkeep<'a>,
@@ -25,23 +25,19 @@ pub(super) struct Account<'a, A: Algorithm> {
 }
 
 impl<A: Algorithm> Account<'_, A> {
-    /// Decides for a key that may be new. Returns whether it was allowed; the verdict goes to
-    /// `out`.
-    pub(super) fn decide(self, out: &mut Verdicts) -> Result<bool, Full> {
-        let _claim = match self.is_settled() {
-            true => None,
-            false => Some(self.ticket.upkeep.capacity.claim()?),
-        };
+    /// Decides for a key that is here or has room. Returns whether it was allowed; the verdict goes
+    /// to `out`.
+    pub(super) fn decide(self, out: &mut Verdicts) -> bool {
         let cost = self.ticket.charge.cost();
         let verdict = self.probe(cost);
         if cost.is_peek() {
             out.push(verdict);
         } else if verdict.allowed {
-            out.push(self.commit());
+            out.push(self.commit(cost));
         } else {
             out.push(self.denied(verdict));
         }
-        Ok(verdict.allowed)
+        verdict.allowed
     }
 
     /// Records a denial. Returns what is told of it: less is left if it was counted.
@@ -57,30 +53,30 @@ impl<A: Algorithm> Account<'_, A> {
 
     /// Whether the key has a slot that no sweep will take away. A key without one needs a claim.
     pub(super) fn is_settled(&self) -> bool {
-        let forget_at = self.table.forget_at(self.ticket.counter);
+        let forget_at = self.table.forget_at(self.ticket.key);
         forget_at.is_some_and(|at| at > self.ticket.upkeep.time)
     }
 
     pub(super) fn probe(&self, cost: Cost) -> Verdict {
-        self.table.probe(self.by, self.ticket.counter, cost, self.ticket.now)
+        self.table.probe(self.by, self.ticket.key, cost, self.ticket.now)
     }
 
-    pub(super) fn commit(self) -> Verdict {
-        let Ticket { charge, counter, now, upkeep } = self.ticket;
-        self.table.commit(self.by, counter, charge.cost(), now, upkeep)
+    pub(super) fn commit(self, cost: Cost) -> Verdict {
+        let Ticket { key, now, upkeep, .. } = self.ticket;
+        self.table.commit(self.by, key, cost, now, upkeep)
     }
 
     pub(super) fn deny(self) {
-        let Ticket { charge, counter, now, upkeep } = self.ticket;
-        self.table.deny(self.by, counter, charge.cost(), now, upkeep);
+        let Ticket { charge, key, now, upkeep } = self.ticket;
+        self.table.deny(self.by, key, charge.cost(), now, upkeep);
     }
 
     pub(super) fn refund(self) {
-        let Ticket { charge, counter, now, upkeep } = self.ticket;
-        self.table.refund(self.by, counter, charge.cost(), now, upkeep);
+        let Ticket { charge, key, now, upkeep } = self.ticket;
+        self.table.refund(self.by, key, charge.cost(), now, upkeep);
     }
 
     pub(super) fn reset(self) {
-        self.table.remove(self.ticket.counter, self.ticket.upkeep.capacity);
+        self.table.remove(self.ticket.key, self.ticket.upkeep.capacity);
     }
 }

@@ -2,8 +2,9 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::MemoryStore;
 use super::capacity::Capacity;
+use super::overflow::Overflow;
+use super::{MemoryStore, room};
 use crate::sync::{AtomicUsize, Mutex};
 use crate::{Clock, SystemClock};
 
@@ -19,8 +20,9 @@ use crate::{Clock, SystemClock};
 #[must_use]
 pub struct MemoryStoreBuilder<C = SystemClock> {
     clock: C,
-    max_keys: usize,
-    max_log_bytes: usize,
+    max_memory: Option<u64>,
+    max_keys: Option<usize>,
+    max_log_bytes: Option<usize>,
     shards: usize,
 }
 
@@ -29,24 +31,34 @@ impl Default for MemoryStoreBuilder {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             clock: SystemClock::new(),
-            max_keys: 1_000_000,
-            max_log_bytes: 256 << 20,
+            max_memory: None,
+            max_keys: None,
+            max_log_bytes: None,
             shards: cores.saturating_mul(SHARDS_PER_CORE),
         }
     }
 }
 
 impl<C: Clock> MemoryStoreBuilder<C> {
-    /// The most keys it may hold. Defaults to one million. See [`MemoryStore`] for what happens
-    /// when it is full.
-    pub fn max_keys(self, max_keys: usize) -> Self {
-        Self { max_keys, ..self }
+    /// The memory that its counters may take, in bytes. A quarter of it is for sliding logs; the
+    /// rest is for keys, at 96 bytes each. Defaults to half of the memory that this process may
+    /// use: the machine's, or its control group's if that is less.
+    pub fn max_memory(self, bytes: u64) -> Self {
+        Self { max_memory: Some(bytes), ..self }
     }
 
-    /// The memory that sliding logs may use besides their slots. Defaults to 256 MiB. Beyond that
-    /// they remember time less finely, to a 64th of their window, and err on the strict side.
+    /// The most keys it may hold. Defaults to as many as fit into its memory; if both are set, the
+    /// smaller number counts. One limit alone gets seven tenths of them. See [`MemoryStore`] for what
+    /// happens when there is no room.
+    pub fn max_keys(self, max_keys: usize) -> Self {
+        Self { max_keys: Some(max_keys), ..self }
+    }
+
+    /// The memory that sliding logs may use besides their slots. Defaults to a quarter of the
+    /// store's memory. Beyond that they remember time less finely, to a 64th of their window, and
+    /// err on the strict side; at twice as much, new ones share counters.
     pub fn max_log_bytes(self, max_log_bytes: usize) -> Self {
-        Self { max_log_bytes, ..self }
+        Self { max_log_bytes: Some(max_log_bytes), ..self }
     }
 
     /// How many locks the keys are spread over, rounded up to a power of two. Defaults to enough
@@ -57,26 +69,37 @@ impl<C: Clock> MemoryStoreBuilder<C> {
 
     /// Uses another clock.
     pub fn clock<D: Clock>(self, clock: D) -> MemoryStoreBuilder<D> {
-        let Self { max_keys, max_log_bytes, shards, .. } = self;
-        MemoryStoreBuilder { clock, max_keys, max_log_bytes, shards }
+        let Self { max_memory, max_keys, max_log_bytes, shards, .. } = self;
+        MemoryStoreBuilder { clock, max_memory, max_keys, max_log_bytes, shards }
     }
 
     /// Builds the store.
     pub fn build(self) -> MemoryStore<C> {
+        let (max_keys, max_log_bytes) = self.bounds();
         // A shard of a full store should hold enough keys for a new one to find dead ones among
         // them.
-        let most = (self.max_keys / KEYS_PER_SHARD).clamp(1, MOST_SHARDS);
+        let most = (max_keys / KEYS_PER_SHARD).clamp(1, MOST_SHARDS);
         let shards = self.shards.clamp(1, most).next_power_of_two();
         MemoryStore {
             clock: self.clock,
             shards: (0..shards).map(|_| CachePadded::new(Mutex::default())).collect(),
             signposts: (0..shards).map(|_| CachePadded::default()).collect(),
-            overflow: Mutex::default(),
-            capacity: Capacity::new(self.max_keys, self.max_log_bytes),
-            overflow_capacity: Capacity::new(OVERFLOW_LIMITS, self.max_log_bytes),
+            overflow: Overflow::new(max_keys, max_log_bytes),
+            capacity: Capacity::new(max_keys, max_log_bytes),
             hand: AtomicUsize::new(0),
             board: Mutex::default(),
         }
+    }
+
+    /// How many keys, and how many bytes of logs.
+    fn bounds(&self) -> (usize, usize) {
+        let (fitting, logs) = room::split(self.max_memory.unwrap_or_else(room::default_bytes));
+        let keys = match (self.max_keys, self.max_memory) {
+            (Some(keys), None) => keys,
+            (Some(keys), Some(_)) => keys.min(fitting),
+            (None, _) => fitting,
+        };
+        (keys, self.max_log_bytes.unwrap_or(logs))
     }
 }
 
@@ -85,7 +108,3 @@ impl<C: Clock> MemoryStoreBuilder<C> {
 const SHARDS_PER_CORE: usize = 64;
 const MOST_SHARDS: usize = 4_096;
 const KEYS_PER_SHARD: usize = 64;
-
-/// Limits that may have a shared counter while the store is full. Limits come from configuration,
-/// but a protocol may let callers bring their own.
-const OVERFLOW_LIMITS: usize = 1_024;

@@ -1,6 +1,21 @@
-//! How much the store may hold.
+//! How much the store may hold, and who may hold it.
 
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize as Plain;
+
+use tidegate_core::Fingerprint;
+
+use crate::sync::{AtomicUsize, Ordering};
+
+/// A pool may have so many times as many keys as there are free places: a flood leaves room behind,
+/// and the more pools there are, the less each of them gets.
+const SHARE: usize = 4;
+
+/// This part of all places is not free in that sense. It is kept for pools that have few keys.
+const KEPT: usize = 8;
+
+/// A pool has few keys if it has less than this part of all places, so many of them can be flooded
+/// before those places are taken too.
+const FEW: usize = 512;
 
 /// The store's bounds, and how near they are.
 ///
@@ -10,9 +25,12 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 pub(super) struct Capacity {
     max_keys: usize,
     keys: AtomicUsize,
+    /// The keys of each pool, by which room is shared. Nobody's correctness depends on them, so they
+    /// are not for the scheduler of `sync.rs`.
+    pools: Box<[Plain]>,
     max_log_bytes: usize,
     log_bytes: AtomicUsize,
-    overflowed: AtomicU64,
+    table_bytes: AtomicUsize,
 }
 
 impl Capacity {
@@ -20,22 +38,37 @@ impl Capacity {
         Self {
             max_keys,
             keys: AtomicUsize::new(0),
+            pools: (0..Fingerprint::POOLS).map(|_| Plain::new(0)).collect(),
             max_log_bytes,
             log_bytes: AtomicUsize::new(0),
-            overflowed: AtomicU64::new(0),
+            table_bytes: AtomicUsize::new(0),
         }
     }
 
-    /// Claims a place for one more key, for as long as the claim is held.
-    pub(super) fn claim(&self) -> Result<Claim<'_>, Full> {
+    /// Claims a place for one more key of this pool, for as long as the claim is held.
+    pub(super) fn claim(&self, pool: u16) -> Result<Claim<'_>, Full> {
         let claim = Claim(self);
         let before = self.keys.fetch_add(1, Ordering::Relaxed);
-        if before < self.max_keys { Ok(claim) } else { Err(Full) }
+        let (most, own) = (self.max_keys, self.pool(pool).load(Ordering::Relaxed));
+        let free = (most - most / KEPT).saturating_sub(before);
+        let has_few = own < most.div_ceil(FEW) && before < most;
+        if own < free.saturating_mul(SHARE) || has_few { Ok(claim) } else { Err(Full) }
     }
 
-    /// Records that a table has more keys, or fewer.
-    pub(super) fn keys_changed(&self, before: usize, after: usize) {
-        change(&self.keys, before, after);
+    /// Records that a table has one more key.
+    pub(super) fn added(&self, key: Fingerprint) {
+        self.keys.fetch_add(1, Ordering::Relaxed);
+        self.pool(key.pool()).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records that a table has lost a key.
+    pub(super) fn removed(&self, key: Fingerprint) {
+        self.keys.fetch_sub(1, Ordering::Relaxed);
+        self.pool(key.pool()).fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn pool(&self, pool: u16) -> &Plain {
+        &self.pools[usize::from(pool) % Fingerprint::POOLS]
     }
 
     /// Records that logs have grown or shrunk.
@@ -43,16 +76,26 @@ impl Capacity {
         change(&self.log_bytes, before, after);
     }
 
+    /// Records that a table has other slots.
+    pub(super) fn tables_changed(&self, before: usize, after: usize) {
+        change(&self.table_bytes, before, after);
+    }
+
     pub(super) fn logs_are_too_large(&self) -> bool {
         self.log_bytes() > self.max_log_bytes
     }
 
-    pub(super) fn count_overflow(&self) {
-        self.overflowed.fetch_add(1, Ordering::Relaxed);
+    /// Whether logs have grown although they were cut down: each has as little as it can.
+    pub(super) fn has_no_room_for_logs(&self) -> bool {
+        self.log_bytes() / 2 > self.max_log_bytes
     }
 
     pub(super) const fn max_keys(&self) -> usize {
         self.max_keys
+    }
+
+    pub(super) const fn max_log_bytes(&self) -> usize {
+        self.max_log_bytes
     }
 
     pub(super) fn keys(&self) -> usize {
@@ -63,8 +106,9 @@ impl Capacity {
         self.log_bytes.load(Ordering::Relaxed)
     }
 
-    pub(super) fn overflowed(&self) -> u64 {
-        self.overflowed.load(Ordering::Relaxed)
+    /// What tables and logs take.
+    pub(super) fn bytes(&self) -> usize {
+        self.table_bytes.load(Ordering::Relaxed).saturating_add(self.log_bytes())
     }
 }
 
@@ -86,6 +130,6 @@ pub(super) struct Claim<'a>(&'a Capacity);
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.0.keys_changed(1, 0);
+        self.0.keys.fetch_sub(1, Ordering::Relaxed);
     }
 }

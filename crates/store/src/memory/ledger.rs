@@ -6,6 +6,7 @@ use tidegate_core::{Accounts, Charge, Cost, Timestamp, Verdict};
 use super::MemoryStore;
 use super::account::Ticket;
 use super::capacity::{Claim, Full};
+use super::overflow::Cells;
 use super::settling::turned_away;
 use super::shard::Shard;
 use crate::Clock;
@@ -19,7 +20,7 @@ pub(super) struct Ledger<'a, C> {
     store: &'a MemoryStore<C>,
     charges: &'a [Charge<'a>],
     shards: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>,
-    overflow: Option<MutexGuard<'a, Shard>>,
+    cells: Option<Cells<'a>>,
     places: SmallVec<[Place; 4]>,
     /// Room for the new keys among them. Released with the ledger: by then the keys are either in
     /// or gone.
@@ -32,9 +33,9 @@ pub(super) struct Ledger<'a, C> {
 enum Place {
     /// In its shard: known, or with room claimed.
     Shard,
-    /// New, and the store is full: in the counter shared by such keys.
+    /// New, and there is no room: in the counter that it shares.
     Overflow,
-    /// Nowhere: too many limits have shared counters already.
+    /// Nowhere: there is no room for another shared counter either.
     Nowhere,
 }
 
@@ -54,7 +55,7 @@ impl<'a, C: Clock> Ledger<'a, C> {
             store,
             charges,
             shards,
-            overflow: None,
+            cells: None,
             places: SmallVec::new(),
             claims: SmallVec::new(),
             time,
@@ -73,46 +74,46 @@ impl<'a, C: Clock> Ledger<'a, C> {
             return self.places[same];
         }
         let ticket = self.store.ticket(charge, self.time);
-        let shard = self.shard(charge);
-        if shard.is_settled(ticket) {
-            return Place::Shard;
-        }
-        // A dead key is as good as none, and its place may be needed.
-        shard.reset(ticket);
-        let capacity = &self.store.capacity;
-        let claim = capacity.claim().or_else(|Full| {
-            self.shard(charge).sweep(ticket.upkeep);
-            capacity.claim()
-        });
-        match claim {
-            Ok(claim) => {
+        match self.shard(charge).make_room(ticket) {
+            Ok(None) => Place::Shard,
+            Ok(Some(claim)) => {
                 self.claims.push(claim);
-                Place::Shard
+                self.place_in_room(ticket)
             }
             Err(Full) => self.place_overflow(charge),
         }
     }
 
-    fn place_overflow(&mut self, charge: &'a Charge<'a>) -> Place {
-        let store = self.store;
-        store.capacity.count_overflow();
-        let overflow = self.overflow.get_or_insert_with(|| store.overflow.lock());
-        let ticket = store.overflow_ticket(charge, overflow.time(self.time, &store.clock));
-        if overflow.is_settled(ticket) {
-            return Place::Overflow;
+    /// A new key that has room: as in `settle_in_room`.
+    fn place_in_room(&mut self, ticket: Ticket<'a>) -> Place {
+        let charge = ticket.charge;
+        if self.cells.is_none() && self.store.overflow.is_empty() {
+            return Place::Shard;
         }
-        overflow.reset(ticket);
-        let claim = store.overflow_capacity.claim().or_else(|Full| {
-            overflow.sweep(ticket.upkeep);
-            store.overflow_capacity.claim()
-        });
-        match claim {
+        match self.cells().used(charge) {
+            Some(_) if charge.cost().is_peek() => return Place::Overflow,
+            Some(used) => drop(self.shard(charge).commit(ticket, used)),
+            None => {}
+        }
+        Place::Shard
+    }
+
+    fn place_overflow(&mut self, charge: &'a Charge<'a>) -> Place {
+        self.store.overflow.count(charge);
+        let cells = self.cells();
+        let cell = cells.ticket(charge);
+        match cells.shard().make_room(cell) {
             Ok(claim) => {
-                self.claims.push(claim);
+                self.claims.extend(claim);
                 Place::Overflow
             }
             Err(Full) => Place::Nowhere,
         }
+    }
+
+    fn cells(&mut self) -> &mut Cells<'a> {
+        let (store, time) = (self.store, self.time);
+        self.cells.get_or_insert_with(|| store.overflow.open(time, &store.clock))
     }
 
     fn shard(&mut self, charge: &Charge<'_>) -> &mut Shard {
@@ -124,14 +125,14 @@ impl<'a, C: Clock> Ledger<'a, C> {
     /// Runs `work` on the state of a charge, wherever it is.
     fn at<T>(&mut self, index: usize, work: impl FnOnce(&mut Shard, Ticket<'a>) -> T) -> Option<T> {
         let charge = &self.charges[index];
-        match (self.places[index], &mut self.overflow) {
+        match (self.places[index], &mut self.cells) {
             (Place::Shard, _) => {
                 let ticket = self.store.ticket(charge, self.time);
                 Some(work(self.shard(charge), ticket))
             }
-            (Place::Overflow, Some(overflow)) => {
-                let time = overflow.time(self.time, &self.store.clock);
-                Some(work(overflow, self.store.overflow_ticket(charge, time)))
+            (Place::Overflow, Some(cells)) => {
+                let cell = cells.ticket(charge);
+                Some(work(cells.shard(), cell))
             }
             _ => None,
         }
@@ -145,7 +146,8 @@ impl<C: Clock> Accounts for Ledger<'_, C> {
     }
 
     fn commit(&mut self, index: usize) -> Verdict {
-        let verdict = self.at(index, Shard::commit);
+        let cost = self.charges[index].cost();
+        let verdict = self.at(index, |shard, ticket| shard.commit(ticket, cost));
         verdict.unwrap_or_else(|| turned_away(&self.charges[index]))
     }
 

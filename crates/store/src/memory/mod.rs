@@ -4,6 +4,8 @@ mod account;
 mod builder;
 mod capacity;
 mod ledger;
+mod overflow;
+mod room;
 mod settling;
 mod shard;
 mod signpost;
@@ -12,10 +14,11 @@ mod table;
 pub use builder::MemoryStoreBuilder;
 
 use crossbeam_utils::CachePadded;
-use tidegate_core::{AlgorithmKind, Charge, Fingerprint, Span, Timestamp, Verdict};
+use tidegate_core::{AlgorithmKind, Charge, Fingerprint, Rule, Span, Timestamp, Verdict};
 
 use self::account::Ticket;
 use self::capacity::Capacity;
+use self::overflow::Overflow;
 use self::shard::Shard;
 use self::signpost::Signpost;
 use self::table::Upkeep;
@@ -31,19 +34,21 @@ use crate::{
 /// settled without an allocation. Nothing runs in the background: new keys sweep out dead ones as
 /// they arrive.
 ///
-/// At `max_keys` no live key is evicted to make room, since that would let anyone reset a limit by
-/// flooding the store. Instead, all new keys of a limit share one counter until dead keys are
-/// found: a flood is limited as if it were one caller, and [`MemoryStats::overflowed`] counts it.
+/// Its room is a number of keys, by default as many as fit into half of the memory that this process
+/// may use ([`MemoryStoreBuilder::max_memory`]). A limit may have four times as many keys as there
+/// are places left, and an eighth of all is kept for limits with few keys, so a flood of one limit's
+/// keys does not take the room of another's. No live key is evicted to make room, since that would let anyone reset a limit by flooding the
+/// store. Instead, new keys that find no room share counters, a few keys each, until dead keys are
+/// found: nobody gets more than the limit, and [`MemoryStats::overflowed`] counts it. Refunds and
+/// resets do not change a counter that is shared.
 #[derive(Debug)]
 pub struct MemoryStore<C = SystemClock> {
     clock: C,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     /// One for each table of each shard, outside its lock.
     signposts: Box<[CachePadded<[Signpost; AlgorithmKind::ALL.len()]>]>,
-    /// The shared counters for new keys that found no room. Locked after every other shard.
-    overflow: Mutex<Shard>,
+    overflow: Overflow,
     capacity: Capacity,
-    overflow_capacity: Capacity,
     /// The next shard to look at when another one is full.
     hand: AtomicUsize,
     board: Mutex<LocalBoard>,
@@ -56,14 +61,22 @@ pub struct MemoryStats {
     /// Keys, including dead ones that have not been swept out yet and ones that are just being
     /// added.
     pub keys: usize,
-    /// Charges of new keys that had to share a counter because the store was full.
+    /// Keys that it may hold.
+    pub max_keys: usize,
+    /// Charges of new keys that had to share a counter because there was no room for them.
     pub overflowed: u64,
+    /// Counters that are shared, including dead ones that have not been swept out yet.
+    pub shared: usize,
     /// Bytes held by sliding logs.
     pub log_bytes: usize,
+    /// Bytes of all tables and logs.
+    pub bytes: usize,
+    /// What they may grow to, with what an allocator adds.
+    pub max_bytes: usize,
 }
 
 impl MemoryStore {
-    /// A store with the system clock and room for a million keys.
+    /// A store with the system clock, and room by the memory of this machine.
     pub fn new() -> Self {
         Self::builder().build()
     }
@@ -88,10 +101,15 @@ impl<C: Clock> MemoryStore<C> {
 
     /// What the store currently holds.
     pub fn stats(&self) -> MemoryStats {
+        let cells = self.overflow.capacity();
         MemoryStats {
             keys: self.capacity.keys(),
-            overflowed: self.capacity.overflowed(),
-            log_bytes: self.capacity.log_bytes() + self.overflow_capacity.log_bytes(),
+            max_keys: self.capacity.max_keys(),
+            overflowed: self.overflow.total(),
+            shared: cells.keys(),
+            log_bytes: self.capacity.log_bytes() + cells.log_bytes(),
+            bytes: self.capacity.bytes() + cells.bytes(),
+            max_bytes: room::bytes_of(self.capacity.max_keys(), self.capacity.max_log_bytes()),
         }
     }
 
@@ -126,14 +144,15 @@ impl<C: Clock> MemoryStore<C> {
     fn ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> Ticket<'a> {
         let signpost = Some(self.signpost(charge));
         let upkeep = Upkeep { time, capacity: &self.capacity, signpost };
-        Ticket { charge, counter: charge.counter(), now: time + charge.phase(), upkeep }
+        Ticket { charge, key: key_of(charge), now: time + charge.phase(), upkeep }
     }
+}
 
-    /// A ticket for the counter shared by all new keys of a limit while the store is full.
-    fn overflow_ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> Ticket<'a> {
-        let upkeep = Upkeep { time, capacity: &self.overflow_capacity, signpost: None };
-        Ticket { charge, counter: charge.rule().id, now: time, upkeep }
-    }
+/// The key of a charge's counter: its fingerprint, with the pool of its rule, so that whoever sweeps
+/// it out knows whose room it leaves.
+#[inline(always)]
+fn key_of(charge: &Charge<'_>) -> Fingerprint {
+    charge.counter().with_pool(charge.rule().id.pool())
 }
 
 impl<C: Clock> LocalStore for MemoryStore<C> {
@@ -189,10 +208,15 @@ impl<C: Clock> Store for MemoryStore<C> {
         let stats = self.stats();
         Ok(Usage {
             keys: u64::try_from(stats.keys).ok(),
-            max_keys: u64::try_from(self.capacity.max_keys()).ok(),
+            max_keys: u64::try_from(stats.max_keys).ok(),
             overflowed: Some(stats.overflowed),
-            ..Usage::default()
+            bytes: u64::try_from(stats.bytes).ok(),
+            max_bytes: u64::try_from(stats.max_bytes).ok(),
         })
+    }
+
+    fn overflowed_of(&self, rule: &Rule) -> Option<u64> {
+        Some(self.overflow.of(rule.id))
     }
 }
 

@@ -8,7 +8,7 @@ use super::capacity::Full;
 use super::ledger::Ledger;
 use super::shard::Shard;
 use super::table::Upkeep;
-use super::{MemoryStore, signpost};
+use super::{MemoryStore, key_of, signpost};
 use crate::sync::{MutexGuard, Ordering};
 use crate::{Clock, Verdicts};
 
@@ -38,35 +38,54 @@ impl<C: Clock> MemoryStore<C> {
     fn settle_at(&self, charge: &Charge<'_>, reading: Timestamp, out: &mut Verdicts) -> bool {
         let mut shard = self.shard(charge).lock();
         let time = shard.time(reading, &self.clock);
-        match shard.decide_known(charge, time + charge.phase(), &self.capacity, out) {
+        let (key, now) = (key_of(charge), time + charge.phase());
+        match shard.decide_known(charge, key, now, &self.capacity, out) {
             Some(allowed) => allowed,
             None => self.settle_new(shard, self.ticket(charge, time), out),
         }
     }
 
     /// A new key that finds no room looks for dead ones, at home and in one other shard, before it
-    /// joins the overflow.
+    /// shares a counter.
     #[cold]
     #[inline(never)]
-    fn settle_new(
-        &self,
-        mut shard: MutexGuard<'_, Shard>,
-        ticket: Ticket<'_>,
+    fn settle_new<'a>(
+        &'a self,
+        mut shard: MutexGuard<'a, Shard>,
+        mut ticket: Ticket<'a>,
         out: &mut Verdicts,
     ) -> bool {
-        let decided = shard.decide(ticket, out).or_else(|Full| {
-            shard.sweep(ticket.upkeep);
-            shard.decide(ticket, out)
-        });
-        // One lock at a time: only `Ledger` may hold several.
-        drop(shard);
-        decided
-            .or_else(|Full| {
-                self.sweep_elsewhere(ticket.upkeep);
-                let (mut shard, ticket) = self.open(ticket.charge);
-                shard.decide(ticket, out)
-            })
-            .unwrap_or_else(|Full| self.settle_overflow(ticket.charge, out))
+        let mut room = shard.make_room(ticket);
+        if room.is_err() {
+            // Not while holding this one: only `Ledger` may hold several.
+            drop(shard);
+            self.sweep_elsewhere(ticket.upkeep);
+            (shard, ticket) = self.open(ticket.charge);
+            room = shard.make_room(ticket);
+        }
+        // From here on the shard stays locked, so that a key's place is decided by one at a time.
+        match room {
+            Ok(None) => shard.decide(ticket, out),
+            Ok(Some(_claim)) => self.settle_in_room(&mut shard, ticket, out),
+            Err(Full) => self.settle_overflow(ticket, out),
+        }
+    }
+
+    /// A new key that has room. If it may have shared a counter before, it goes on from there. A
+    /// peek looks there instead, and changes nothing.
+    fn settle_in_room(&self, shard: &mut Shard, ticket: Ticket<'_>, out: &mut Verdicts) -> bool {
+        if !self.overflow.is_empty() {
+            let mut cells = self.overflow.open(ticket.upkeep.time, &self.clock);
+            match cells.used(ticket.charge) {
+                Some(_) if ticket.charge.cost().is_peek() => {
+                    let cell = cells.ticket(ticket.charge);
+                    return cells.shard().decide(cell, out);
+                }
+                Some(used) => drop(shard.commit(ticket, used)),
+                None => {}
+            }
+        }
+        shard.decide(ticket, out)
     }
 
     /// Each call looks at another shard, so that dead keys anywhere make room everywhere.
@@ -75,19 +94,18 @@ impl<C: Clock> MemoryStore<C> {
         self.shards[turn & (self.shards.len() - 1)].lock().sweep(upkeep);
     }
 
-    fn settle_overflow(&self, charge: &Charge<'_>, out: &mut Verdicts) -> bool {
-        self.capacity.count_overflow();
-        let mut overflow = self.overflow.lock();
-        let time = overflow.time(self.clock.now(), &self.clock);
-        let ticket = self.overflow_ticket(charge, time);
-        let decided = overflow.decide(ticket, out).or_else(|Full| {
-            overflow.sweep(ticket.upkeep);
-            overflow.decide(ticket, out)
-        });
-        decided.unwrap_or_else(|Full| {
-            out.push(turned_away(charge));
-            false
-        })
+    fn settle_overflow(&self, ticket: Ticket<'_>, out: &mut Verdicts) -> bool {
+        let charge = ticket.charge;
+        self.overflow.count(charge);
+        let mut cells = self.overflow.open(ticket.upkeep.time, &self.clock);
+        let cell = cells.ticket(charge);
+        match cells.shard().make_room(cell) {
+            Ok(_claim) => cells.shard().decide(cell, out),
+            Err(Full) => {
+                out.push(turned_away(charge));
+                false
+            }
+        }
     }
 
     pub(super) fn settle_many(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool {
@@ -116,7 +134,7 @@ impl<C: Clock> MemoryStore<C> {
     }
 }
 
-/// Even the shared counters have no room: there are too many limits. Denied for one period.
+/// Even the shared counters have no room: too many limits have some. Denied for one period.
 pub(super) fn turned_away(charge: &Charge<'_>) -> Verdict {
     let limit = charge.rule().limit;
     let wait = limit.period();

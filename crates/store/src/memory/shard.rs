@@ -1,9 +1,12 @@
 //! One shard: a table for each algorithm, behind one lock.
 
-use tidegate_core::{Charge, Cost, Limit, Timestamp, Verdict, algorithm, for_each_algorithm};
+use tidegate_core::{
+    AlgorithmKind, Charge, Cost, Fingerprint, Limit, Timestamp, Verdict, algorithm,
+    for_each_algorithm,
+};
 
 use super::account::{Account, Ticket};
-use super::capacity::{Capacity, Full};
+use super::capacity::{Capacity, Claim, Full};
 use super::table::{Table, Upkeep};
 use crate::{Clock, Verdicts};
 
@@ -41,21 +44,18 @@ macro_rules! shard {
             pub(super) fn decide_known(
                 &mut self,
                 charge: &Charge<'_>,
+                key: Fingerprint,
                 now: Timestamp,
                 capacity: &Capacity,
                 out: &mut Verdicts,
             ) -> Option<bool> {
-                let (counter, cost) = (charge.counter(), charge.cost());
+                let cost = charge.cost();
                 match &charge.rule().limit {
-                    $(Limit::$Name(by) => self.$field.decide(by, counter, cost, now, capacity, out),)*
+                    $(Limit::$Name(by) => self.$field.decide(by, key, cost, now, capacity, out),)*
                 }
             }
 
-            pub(super) fn decide(
-                &mut self,
-                ticket: Ticket<'_>,
-                out: &mut Verdicts,
-            ) -> Result<bool, Full> {
+            pub(super) fn decide(&mut self, ticket: Ticket<'_>, out: &mut Verdicts) -> bool {
                 match &ticket.charge.rule().limit {
                     $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.decide(out),)*
                 }
@@ -73,9 +73,9 @@ macro_rules! shard {
                 }
             }
 
-            pub(super) fn commit(&mut self, ticket: Ticket<'_>) -> Verdict {
+            pub(super) fn commit(&mut self, ticket: Ticket<'_>, cost: Cost) -> Verdict {
                 match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.commit(),)*
+                    $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.commit(cost),)*
                 }
             }
 
@@ -99,7 +99,7 @@ macro_rules! shard {
 
             pub(super) fn forget_at(&self, ticket: Ticket<'_>) -> Option<Timestamp> {
                 match &ticket.charge.rule().limit {
-                    $(Limit::$Name(_) => self.$field.forget_at(ticket.counter),)*
+                    $(Limit::$Name(_) => self.$field.forget_at(ticket.key),)*
                 }
             }
 
@@ -113,3 +113,25 @@ macro_rules! shard {
 }
 
 for_each_algorithm!(shard);
+
+impl Shard {
+    /// Room for a key, if need be that of a dead one. A key that is here and alive needs none.
+    pub(super) fn make_room<'a>(&mut self, ticket: Ticket<'a>) -> Result<Option<Claim<'a>>, Full> {
+        if self.is_settled(ticket) {
+            return Ok(None);
+        }
+        // A dead key is as good as none, and its place may be needed.
+        self.reset(ticket);
+        let (capacity, pool) = (ticket.upkeep.capacity, ticket.key.pool());
+        if ticket.charge.rule().limit.kind() == AlgorithmKind::SlidingLog
+            && capacity.has_no_room_for_logs()
+        {
+            return Err(Full);
+        }
+        let claim = capacity.claim(pool).or_else(|Full| {
+            self.sweep(ticket.upkeep);
+            capacity.claim(pool)
+        });
+        claim.map(Some)
+    }
+}

@@ -170,7 +170,7 @@ impl<A: Algorithm> Table<A> {
         if self.is_crowded() || self.is_deserted() {
             self.rebuild(upkeep);
         }
-        upkeep.capacity.keys_changed(0, 1);
+        upkeep.capacity.added(key);
         self.insert(key)
     }
 
@@ -188,22 +188,24 @@ impl<A: Algorithm> Table<A> {
 
     /// Moves whatever is alive to a table of the right size.
     fn rebuild(&mut self, upkeep: Upkeep<'_>) {
-        let (old, before) = (std::mem::take(&mut self.slots), self.occupied);
+        let old = std::mem::take(&mut self.slots);
         let is_live =
             |slot: &Slot<A::State>| slot.key != VACANT && A::forget_at(&slot.state) > upkeep.time;
         let live = old.iter().filter(|slot| is_live(slot)).count();
         let slots = if live < SMALL / 4 { (live + 1) * 4 } else { SMALL.max((live + 1) * 3 / 2) };
         self.slots = vec![Slot { key: VACANT, state: A::State::default() }; slots];
+        let bytes = |slots: usize| slots * size_of::<Slot<A::State>>();
+        upkeep.capacity.tables_changed(bytes(old.len()), bytes(slots));
         self.occupied = 0;
         for slot in old.into_iter().filter(|slot| slot.key != VACANT) {
             if is_live(&slot) {
                 let place = self.insert(slot.key);
                 self.slots[place].state = slot.state;
             } else {
+                upkeep.capacity.removed(slot.key);
                 upkeep.capacity.logs_changed(A::heap_bytes(&slot.state), 0);
             }
         }
-        upkeep.capacity.keys_changed(before, self.occupied);
         if let Some(signpost) = upkeep.signpost {
             signpost.point_to(&self.slots);
         }
@@ -274,7 +276,7 @@ impl<A: Algorithm> Table<A> {
     /// Empties a slot and closes the gap, so that no lookup stops too early.
     fn vacate(&mut self, place: usize, capacity: &Capacity) {
         self.occupied -= 1;
-        capacity.keys_changed(1, 0);
+        capacity.removed(self.slots[place].key);
         capacity.logs_changed(A::heap_bytes(&self.slots[place].state), 0);
         self.slots[place] = Slot { key: VACANT, state: A::State::default() };
         let mut gap = place;

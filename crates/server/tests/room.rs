@@ -1,0 +1,69 @@
+//! A flood of one policy's keys, or of limits that come with requests, takes no other policy's room.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
+
+use tidegate::config::Source;
+use tidegate::{Cost, MemoryStore};
+use tidegate_server::App;
+
+const POLICIES: &str = "policies:
+- { name: search, match: { path: /search }, key: [q], limits: [10/day] }
+- { name: login, match: { path: /login }, key: [ip], limits: [5/minute] }
+";
+
+fn app() -> App {
+    let source = Source::new("limits.yaml", POLICIES).unwrap();
+    App::load(&source, MemoryStore::builder().max_keys(1_000).build()).unwrap()
+}
+
+async fn search(app: &App, made_up: u32) {
+    let plan = app.limiter().plan();
+    let asked = [("path", "/search"), ("q", &*made_up.to_string())];
+    let _ = app.settle(&plan.charges(&asked, Cost::ONE)).await;
+}
+
+/// How many of these addresses log in six times, and are admitted exactly five times.
+async fn log_in(app: &App, addresses: u8) -> usize {
+    let (plan, mut fair) = (app.limiter().plan(), 0);
+    for address in 0..addresses {
+        let asked = [("path", "/login"), ("ip", &*format!("203.0.113.{address}"))];
+        let mut admitted = Vec::new();
+        for _ in 0..6 {
+            let owed = plan.charges(&asked, Cost::ONE);
+            admitted.push(app.settle(&owed).await.is_allowed());
+        }
+        fair += usize::from(admitted == [true, true, true, true, true, false]);
+    }
+    fair
+}
+
+async fn overflowed(app: &App, policy: &str) -> u64 {
+    let sample = format!("tidegate_overflowed_total{{policy=\"{policy}\"}} ");
+    let page = app.metrics_page().await;
+    page.lines().find_map(|line| line.strip_prefix(&sample)).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn made_up_keys_of_a_public_policy_leave_room_for_logins() {
+    let app = app();
+    for made_up in 0..3_000 {
+        search(&app, made_up).await;
+    }
+    assert_eq!(log_in(&app, 80).await, 80);
+    assert_eq!(app.overflowing().await, ["search"]);
+    assert_eq!(overflowed(&app, "search").await, 2_300);
+    assert_eq!((overflowed(&app, "login").await, overflowed(&app, "").await), (0, 0));
+}
+
+#[tokio::test]
+async fn limits_that_come_with_requests_leave_room_for_logins() {
+    let app = app();
+    for number in 0..3_000_u32 {
+        let limit = format!("5/{}s burst 5", 86_400 + number).parse().unwrap();
+        let asked = app.limiter().plan().ad_hoc("cl.throttle", limit, &*number.to_string());
+        let _ = app.settle_ad_hoc(&asked, Cost::ONE).await;
+    }
+    assert_eq!(log_in(&app, 80).await, 80);
+    assert_eq!(app.overflowing().await, [""; 0]);
+    assert_eq!((overflowed(&app, "login").await, overflowed(&app, "").await), (0, 2_300));
+}

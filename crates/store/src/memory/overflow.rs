@@ -1,0 +1,138 @@
+//! The counters that new keys share while there is no room for them.
+
+use std::sync::atomic::AtomicU64;
+
+use tidegate_core::{Charge, Cost, Fingerprint, Timestamp};
+
+use super::account::Ticket;
+use super::capacity::Capacity;
+use super::shard::Shard;
+use super::table::Upkeep;
+use crate::Clock;
+use crate::sync::{Mutex, MutexGuard, Ordering};
+
+/// Shared counters, called cells. A limit has many, and a key always belongs to the same one, so a
+/// newcomer that finds no room shares a counter with a few others.
+///
+/// A cell counts what all of its keys take, so none of them gets more than its limit. A key that
+/// finds room later takes over what its cell has counted: see [`Cells::used`].
+#[derive(Debug)]
+pub(super) struct Overflow {
+    /// Locked after every other shard.
+    shard: Mutex<Shard>,
+    capacity: Capacity,
+    /// Cells of a limit: a power of two.
+    cells: u64,
+    /// Charges that went to a cell, by pool.
+    counts: Box<[AtomicU64]>,
+}
+
+/// The cells, locked.
+pub(super) struct Cells<'a> {
+    shard: MutexGuard<'a, Shard>,
+    overflow: &'a Overflow,
+    time: Timestamp,
+}
+
+impl Overflow {
+    /// For a store of so many keys.
+    pub(super) fn new(max_keys: usize, max_log_bytes: usize) -> Self {
+        let most = Self::most_cells(max_keys);
+        Self {
+            shard: Mutex::default(),
+            capacity: Capacity::new(most, max_log_bytes),
+            cells: 1 << (most / RULES).ilog2(),
+            counts: (0..Fingerprint::POOLS).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// How many cells a store of so many keys may have, for all limits together. Limits come from
+    /// configuration, but a protocol may let callers bring their own.
+    pub(super) fn most_cells(max_keys: usize) -> usize {
+        (max_keys / KEYS_PER_CELL).max(FEWEST)
+    }
+
+    /// How many of so many slots are for cells, so that the others are the keys.
+    pub(super) fn most_cells_among(slots: usize) -> usize {
+        (slots / (KEYS_PER_CELL + 1) + 1).max(FEWEST).min(slots)
+    }
+
+    pub(super) const fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
+    /// Whether there are cells, alive or dead. While there are none, nobody needs to look.
+    pub(super) fn is_empty(&self) -> bool {
+        self.capacity.keys() == 0
+    }
+
+    pub(super) fn count(&self, charge: &Charge<'_>) {
+        self.counter(charge.rule().id).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Charges that went to the cells of a rule.
+    pub(super) fn of(&self, rule: Fingerprint) -> u64 {
+        self.counter(rule).load(Ordering::Relaxed)
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    fn counter(&self, rule: Fingerprint) -> &AtomicU64 {
+        &self.counts[usize::from(rule.pool()) % Fingerprint::POOLS]
+    }
+
+    /// Locks the cells, given a reading of the clock.
+    pub(super) fn open(&self, reading: Timestamp, clock: &impl Clock) -> Cells<'_> {
+        let mut shard = self.shard.lock();
+        let time = shard.time(reading, clock);
+        Cells { shard, overflow: self, time }
+    }
+
+    /// The cell of a charge's key. Its windows are not staggered, whatever its keys' are.
+    fn ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> Ticket<'a> {
+        let (id, counter) = (charge.rule().id, charge.counter());
+        let cell = (counter.low() >> CELL_AT) & (self.cells - 1);
+        let key = Fingerprint::new(id.high() ^ cell.wrapping_mul(SPREAD), id.low());
+        let upkeep = Upkeep { time, capacity: &self.capacity, signpost: None };
+        Ticket { charge, key, now: time, upkeep }
+    }
+}
+
+impl<'a> Cells<'a> {
+    pub(super) fn ticket(&self, charge: &'a Charge<'a>) -> Ticket<'a> {
+        self.overflow.ticket(charge, self.time)
+    }
+
+    pub(super) fn shard(&mut self) -> &mut Shard {
+        &mut self.shard
+    }
+
+    /// What the keys of this charge's cell have taken together, if anything that still matters. A
+    /// key that gets a counter of its own begins with that: it may have taken all of it.
+    ///
+    /// Whoever looks also looks for dead cells, so that soon nobody has to.
+    pub(super) fn used(&mut self, charge: &'a Charge<'a>) -> Option<Cost> {
+        let ticket = self.ticket(charge);
+        self.shard.sweep(ticket.upkeep);
+        let verdict =
+            self.shard.is_settled(ticket).then(|| self.shard.probe(ticket, Cost::PEEK))?;
+        let used = Cost::new(verdict.limit.saturating_sub(verdict.remaining)).ok()?;
+        (!used.is_peek()).then_some(used)
+    }
+}
+
+/// One cell for so many keys that have their own counters.
+const KEYS_PER_CELL: usize = 4;
+const FEWEST: usize = 1_024;
+
+/// So many limits can have all of their cells at once.
+const RULES: usize = 2;
+
+/// The bits of a counter that choose its cell are not those that choose its shard.
+const CELL_AT: u32 = 12;
+
+/// Odd, so that no two cells of a limit become one, and large, so that they are spread over the
+/// table.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
