@@ -76,6 +76,11 @@ impl<S: Store> Store for PerWorker<S> {
         self.each().all(Store::is_available)
     }
 
+    /// Of the quickest: the others may have waited for something else.
+    fn round_trip(&self) -> Option<Span> {
+        self.each().filter_map(Store::round_trip).min()
+    }
+
     async fn usage(&self) -> Result<Usage, StoreError> {
         self.own().usage().await
     }

@@ -65,4 +65,5 @@ elseif verb == GIVE_BACK then
 else
   charges[1].by.forget(accounts[1])
 end
+told[#told + 1] = mark
 return told

@@ -24,4 +24,5 @@ end
 
 found[#KEYS + 1] = now
 for i = 1, #told do found[#KEYS + 1 + i] = told[i] end
+found[#KEYS + #told + 2] = mark
 return found

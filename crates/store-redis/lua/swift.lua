@@ -143,6 +143,6 @@ for i = 1, #rules do
 end
 
 if leaving == 0 and count == #KEYS then
-  found[count + 1] = now
+  found[count + 1], found[count + 2] = now, mark
   return found
 end

@@ -168,7 +168,7 @@ impl Courier {
         if let Some(now) = now {
             call.number(now as i64);
         }
-        call
+        call.marked()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::apart;
 use crate::apart::Places::{self, Apart, Together};
 use crate::batch::Ask;
 use crate::courier::{Courier, Place};
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, late_after};
 use crate::key::KeyName;
 use crate::link::Link;
 use crate::naming::Naming;
@@ -51,18 +51,18 @@ impl RedisStore {
         let naming = Arc::new(Naming::new(&builder));
         let deadline = Deadline::new(builder.deadline);
         let courier = Courier::new(&builder, naming.clone(), deadline.clone());
-        let queues = |ways: Vec<Vec<usize>>| {
+        let queues = |ways: Vec<Vec<usize>>, depth| {
             let most = builder.max_waiting / ways.len();
-            let queue = |lanes| Queue::new(courier.clone(), lanes, most, deadline.clone());
+            let queue = |lanes| Queue::new(courier.clone(), lanes, depth, most, deadline.clone());
             ways.into_iter().map(queue).collect()
         };
-        let of_few = || (0..lanes).map(|lane| vec![lane; FLIGHTS_OF_FEW]).collect();
-        // Where calls may have any company, there is one queue, and each of its connections has at
-        // most one call under way.
-        let of_many = || vec![(0..lanes).rev().collect()];
+        let of_few = || queues((0..lanes).map(|lane| vec![lane; FLIGHTS_OF_FEW]).collect(), 1);
+        // Where calls may have any company, there is one queue, and each of its connections has
+        // one flight, whose calls follow one another at a distance.
+        let of_many = || queues(vec![(0..lanes).rev().collect()], CALLS_OF_MANY);
         Self {
-            queues: queues(if courier.is_cluster() { of_few() } else { of_many() }),
-            plain_queues: queues(of_few()),
+            queues: if courier.is_cluster() { of_few() } else { of_many() },
+            plain_queues: of_few(),
             courier,
             naming,
             board: board::name(builder.prefix.as_bytes(), &builder.secret),
@@ -151,7 +151,7 @@ impl RedisStore {
         // It left after it was requested, so it has been under way for less than that. If nothing has
         // been under way for long, the caller is hasty, or has spent its time elsewhere: that is no
         // fault of Redis.
-        let late = queue.overdue((patience / 2).max(LATE));
+        let late = queue.overdue(late_after(patience, self.deadline(), queue.usual()));
         if !late.is_empty() {
             self.courier.timed_out(place, &late);
         }
@@ -186,9 +186,6 @@ fn queue(queues: &Queues, counter: Fingerprint) -> &Arc<Queue<Arc<Courier>>> {
     &queues[counter.low() as usize % queues.len()]
 }
 
-/// A call that has been under way for less than this is not late, however little time a caller has.
-const LATE: Duration = Duration::from_millis(5);
-
 #[cold]
 fn no_answer(patience: Duration) -> StoreError {
     StoreError::new(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
@@ -205,6 +202,8 @@ fn unasked() -> StoreError {
 /// Calls under way on one connection if each carries little: on a Cluster one slot's keys, with a
 /// key format one request.
 const FLIGHTS_OF_FEW: usize = 256;
+/// And at most, if each carries what it can: more than are under way with a far Redis.
+const CALLS_OF_MANY: usize = 32;
 
 impl Store for RedisStore {
     fn settle(
@@ -248,6 +247,12 @@ impl Store for RedisStore {
 
     fn is_available(&self) -> bool {
         Self::is_available(self)
+    }
+
+    fn round_trip(&self) -> Option<Span> {
+        let queues = self.queues.iter().chain(&self.plain_queues);
+        let usual = queues.map(|queue| queue.usual()).filter(|usual| !usual.is_zero());
+        usual.min().map(|usual| Span::from_micros(usual.as_micros() as u64))
     }
 
     async fn usage(&self) -> Result<Usage, StoreError> {

@@ -93,6 +93,12 @@ pub trait Store: Send + Sync {
         true
     }
 
+    /// How long it usually takes to be asked and to answer, for stores at the other end of a wire that
+    /// have answered.
+    fn round_trip(&self) -> Option<Span> {
+        None
+    }
+
     /// What it holds, as far as that can be known, for operators and metrics.
     fn usage(&self) -> impl Future<Output = Result<Usage, StoreError>> + Send {
         async { Ok(Usage::default()) }
@@ -181,6 +187,10 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 
     fn is_available(&self) -> bool {
         (**self).is_available()
+    }
+
+    fn round_trip(&self) -> Option<Span> {
+        (**self).round_trip()
     }
 
     async fn usage(&self) -> Result<Usage, StoreError> {

@@ -1,6 +1,10 @@
 //! What is sent.
 
 use redis::{Arg, Cmd, Pipeline};
+use tidegate_store::StoreErrorKind;
+
+use super::failure::Failure;
+use super::reply::Reply;
 
 /// A script and the hash by which a server may know it.
 #[derive(Debug)]
@@ -22,6 +26,8 @@ impl Script {
 pub(crate) struct Call {
     script: &'static Script,
     command: Cmd,
+    /// What the script repeats at the end of its answer.
+    mark: Option<u32>,
 }
 
 impl Call {
@@ -33,7 +39,7 @@ impl Call {
         for key in keys {
             command.arg(key.as_ref());
         }
-        Self { script, command }
+        Self { script, command, mark: None }
     }
 
     /// One more argument.
@@ -46,6 +52,26 @@ impl Call {
     pub(crate) fn number(&mut self, argument: i64) -> &mut Self {
         self.command.arg(argument);
         self
+    }
+
+    /// A mark as the last argument, which the script repeats as the last part of its answer. Answers
+    /// have no other sign of what they answer: if one is lost, each call gets the next one's.
+    pub(crate) fn marked(mut self) -> Self {
+        let mark = fastrand::u32(..);
+        self.number(i64::from(mark));
+        Self { mark: Some(mark), ..self }
+    }
+
+    /// The answer without its mark, if it is the answer to this call.
+    pub(super) fn own(&self, reply: Reply) -> Result<Reply, Failure> {
+        let Some(mark) = self.mark else { return Ok(reply) };
+        match reply {
+            Reply::Array(mut parts) if is_mark(parts.last(), mark) => {
+                parts.pop();
+                Ok(Reply::Array(parts))
+            }
+            _ => Err(Failure::unknown(StoreErrorKind::Protocol, "not the answer to this call")),
+        }
     }
 
     pub(super) const fn by_hash(&self) -> &Cmd {
@@ -63,6 +89,10 @@ impl Call {
         }
         command
     }
+}
+
+const fn is_mark(part: Option<&Reply>, mark: u32) -> bool {
+    matches!(part, Some(Reply::Integer(number)) if *number == mark as i64)
 }
 
 /// A command that is let in during a slot's migration, in one piece: no other caller's command gets

@@ -169,8 +169,8 @@ async fn share(wire: Wire) -> Result<(Live, Driver), Failure> {
     Ok(Live::new(connection, driver, wire.address))
 }
 
-/// A backstop: callers have deadlines of their own, far shorter than this.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// A backstop: callers have deadlines of their own, none longer than this.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(11);
 /// Calls that may wait to be written.
 const PIPELINE: usize = 4_096;
 /// How much is buffered before it is written, when more keeps coming.

@@ -37,6 +37,8 @@ pub(super) enum Fault {
     Demoted(Failure),
     /// Too many deadlines passed without an answer.
     Silent,
+    /// It gave a call the answer to another one.
+    Crossed(Failure),
 }
 
 /// Why a call got no reply.
@@ -46,6 +48,8 @@ pub(super) enum Trouble {
     Refused(Refusal),
     /// The connection failed, and whether the call ran is unknown.
     Broken(Failure),
+    /// It is the answer to another call, as all later ones on this connection will be.
+    Crossed(Failure),
 }
 
 impl Live {
@@ -120,10 +124,11 @@ impl Live {
     /// Runs a script: by its hash, or by its text if the server does not know the hash, which it
     /// says before running anything.
     pub(super) async fn run(&self, call: &Call, ask: bool) -> Result<Reply, Trouble> {
-        match self.send(call.by_hash(), ask).await {
+        let outcome = match self.send(call.by_hash(), ask).await {
             Err(Trouble::Refused(Refusal::NoScript)) => self.send(&call.by_text(), ask).await,
             outcome => outcome,
-        }
+        };
+        call.own(outcome?).map_err(|failure| Trouble::Crossed(failure.at(&self.address)))
     }
 
     /// Sends one command; with `ask` set, to a node that is about to take over its slot.

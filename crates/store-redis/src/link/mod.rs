@@ -98,6 +98,10 @@ impl Link {
                 Err(Trouble::Broken(failure)) => {
                     return Err(self.broken(&course.node, lane, failure));
                 }
+                Err(Trouble::Crossed(failure)) => {
+                    course.node.lane(lane).report(&live, Fault::Crossed(failure.clone()));
+                    return Err(failure);
+                }
             }
         }
     }
@@ -128,7 +132,9 @@ impl Link {
         let live = self.live(&node, lane).await?;
         live.send(command, false).await.map_err(|trouble| match trouble {
             Trouble::Refused(refusal) => refusal.into_failure(),
-            Trouble::Broken(failure) => self.broken(&node, lane, failure),
+            Trouble::Broken(failure) | Trouble::Crossed(failure) => {
+                self.broken(&node, lane, failure)
+            }
         })
     }
 

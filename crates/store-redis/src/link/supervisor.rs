@@ -29,7 +29,7 @@ struct Current {
 /// Why a connection is no longer used.
 enum End {
     Closed,
-    Demoted(Failure),
+    Faulty(Failure),
     Silent,
     Old,
 }
@@ -48,7 +48,7 @@ impl Supervisor {
             current = match end {
                 End::Old => self.renew(current).await,
                 End::Silent => self.revive(current).await,
-                End::Demoted(failure) => self.replace(current, failure).await,
+                End::Faulty(failure) => self.replace(current, failure).await,
                 End::Closed => {
                     let message = format!("{}: it closed the connection", current.live.address());
                     let failure = Failure::not_run(StoreErrorKind::Unreachable, message);
@@ -100,7 +100,9 @@ impl Supervisor {
     async fn until_fault(&self, live: &Live) -> End {
         loop {
             match live.fault() {
-                Some(Fault::Demoted(failure)) => return End::Demoted(failure.clone()),
+                Some(Fault::Demoted(failure) | Fault::Crossed(failure)) => {
+                    return End::Faulty(failure.clone());
+                }
                 Some(Fault::Silent) => return End::Silent,
                 // The bell may still be ringing for the previous connection.
                 None => self.post.bell.notified().await,

@@ -5,14 +5,23 @@ use tidegate_core::Fingerprint;
 use crate::batch::Ask;
 
 /// Requests to one counter are decided in the order in which they were made. Two connections do not
-/// keep that order between them, so a counter is in flight on only one of them.
+/// keep that order between them, so a counter is in flight on only one of them. That one keeps it:
+/// a later call may have the same counter.
 ///
 /// Counters are distinguished by class: a counter that shares a class with another now and then
 /// waits needlessly, for as long as a call takes.
 #[derive(Debug)]
 pub(super) struct Aloft {
-    /// How often each class is in flight.
-    counts: Box<[u32]>,
+    classes: Box<[Class]>,
+}
+
+/// The counters of one class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Class {
+    /// How often they are in flight.
+    count: u32,
+    /// On which connection.
+    lane: u32,
 }
 
 /// Classes that somebody has put in flight, once for each time they did.
@@ -23,26 +32,59 @@ pub(super) const CLASSES: usize = 2_048;
 
 impl Aloft {
     pub(super) fn new() -> Self {
-        Self { counts: vec![0; CLASSES].into() }
+        Self { classes: vec![Class::default(); CLASSES].into() }
     }
 
-    /// Whether a request must wait for others.
-    pub(super) fn holds(&self, ask: &Ask) -> bool {
-        classes(ask).any(|class| self.counts[usize::from(class)] > 0)
+    /// The connection for which a request must wait: one that has any of its counters, and is not
+    /// the one on which it would leave.
+    pub(super) fn holds(&self, ask: &Ask, leaves_on: Option<usize>) -> Option<usize> {
+        let aloft = classes(ask).map(|class| self.classes[usize::from(class)]);
+        let mut lanes = aloft.filter(|class| class.count > 0).map(|class| class.lane as usize);
+        lanes.find(|lane| Some(*lane) != leaves_on)
     }
 
-    pub(super) fn mark(&mut self, ask: &Ask, marks: &mut Marks) {
+    pub(super) fn mark(&mut self, ask: &Ask, lane: usize, marks: &mut Marks) {
         for class in classes(ask) {
-            self.counts[usize::from(class)] += 1;
+            let aloft = &mut self.classes[usize::from(class)];
+            (aloft.count, aloft.lane) = (aloft.count + 1, lane as u32);
             marks.push(class);
         }
     }
 
     pub(super) fn clear(&mut self, marks: &mut Marks) {
         for class in marks.drain(..) {
-            self.counts[usize::from(class)] -= 1;
+            self.classes[usize::from(class)].count -= 1;
         }
     }
+}
+
+/// What requests that stay behind ask about: whoever asks about the same must stay behind them.
+#[derive(Default)]
+pub(super) struct KeptBack {
+    /// A bit for each class.
+    classes: [u64; CLASSES / 64],
+    /// The connection for which the last of them waits.
+    lane: usize,
+}
+
+impl KeptBack {
+    /// The connection for which a request must wait, because somebody before it does.
+    pub(super) fn holds(&self, ask: &Ask) -> Option<usize> {
+        classes(ask).any(|class| self.classes[word(class)] & bit(class) != 0).then_some(self.lane)
+    }
+
+    pub(super) fn add(&mut self, ask: &Ask, lane: usize) {
+        classes(ask).for_each(|class| self.classes[word(class)] |= bit(class));
+        self.lane = lane;
+    }
+}
+
+const fn word(class: u16) -> usize {
+    class as usize / 64
+}
+
+const fn bit(class: u16) -> u64 {
+    1 << (class % 64)
 }
 
 /// The classes of what a request is about.

@@ -1,11 +1,17 @@
 //! Requests of many callers share calls, and calls share connections.
 //!
-//! There is no timer and no task that waits for work. The first request starts a flight, which
-//! takes along everything that has gathered by the time it leaves; requests that arrive while it is
-//! under way leave with the next one. So a lone request waits for nobody, and the busier it gets,
-//! the more requests share a call.
+//! There is no task that waits for work. The first request starts a flight, which takes along
+//! everything that has gathered by the time it leaves; requests that arrive while it is under way
+//! leave with the next call. So a lone request waits for nobody, and the busier it gets, the more
+//! requests share a call.
+//!
+//! With a far Redis, waiting for a call and then for the next one would take twice the round trip.
+//! So after a moment the next call follows on the same connection, which keeps them in order. A
+//! near Redis has answered by then.
 
 mod aloft;
+mod flight;
+mod traffic;
 mod waiting;
 
 use std::pin::Pin;
@@ -17,10 +23,12 @@ use parking_lot::Mutex;
 use tidegate_core::Charge;
 use tidegate_store::{StoreError, StoreErrorKind};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
-use self::aloft::Marks;
-use self::waiting::{Departure, Waiter, Waiting};
+use self::aloft::KeptBack;
+use self::flight::Flight;
+use self::waiting::{Waiter, Waiting};
 use crate::batch::{Answer, Ask, Batch, Crowd};
 use crate::deadline::Deadline;
 use crate::parcel::Parcel;
@@ -42,20 +50,26 @@ pub(crate) struct Queue<C> {
     most: usize,
     deadline: Arc<Deadline>,
     waiting: Mutex<Waiting>,
+    /// For each connection, what tells its flight to take along who waits.
+    bells: Box<[Notify]>,
 }
 
 /// How far a flight looks for company when some requests must stay behind.
 const LOOKED_THROUGH: usize = 256;
 
 impl<C: Carrier> Queue<C> {
-    /// `lanes` are the connections, each listed as often as it may have a call under way.
+    /// `lanes` are the connections, each listed as often as it may have a flight; a flight may have
+    /// `depth` calls under way.
     pub(crate) fn new(
         carrier: C,
         lanes: Vec<usize>,
+        depth: usize,
         most: usize,
         deadline: Arc<Deadline>,
     ) -> Arc<Self> {
-        Arc::new(Self { carrier, most, deadline, waiting: Mutex::new(Waiting::new(lanes)) })
+        let bells = (0..=lanes.iter().copied().max().unwrap_or(0)).map(|_| Notify::new()).collect();
+        let waiting = Mutex::new(Waiting::new(lanes, depth));
+        Arc::new(Self { carrier, most, deadline, waiting, bells })
     }
 
     /// Asks, and gets an answer in turn. A caller that stops waiting before its request has left
@@ -86,57 +100,94 @@ impl<C: Carrier> Queue<C> {
         Some(Asked(answered))
     }
 
-    /// The connections on which a call has been under way for this long.
-    pub(crate) fn overdue(&self, deadline: Duration) -> Vec<usize> {
-        let waiting = self.waiting.lock();
-        let late = waiting.under_way.iter().filter(|call| call.at.elapsed() >= deadline);
-        let mut lanes: Vec<_> = late.map(|call| call.lane).collect();
-        lanes.sort_unstable();
-        lanes.dedup();
-        lanes
+    /// How long calls usually take.
+    pub(crate) fn usual(&self) -> Duration {
+        self.waiting.lock().traffic.usual()
     }
 
-    /// Starts another flight, if there is a connection for it and enough requests are waiting.
+    /// The connections on which a call has been under way for this long, if that is news.
+    pub(crate) fn overdue(&self, time: Duration) -> Vec<usize> {
+        self.waiting.lock().traffic.overdue(time)
+    }
+
+    /// Has another call leave, if there is a connection for it and enough requests are waiting: the
+    /// first one on its connection, or one that follows others there.
     fn start_another(self: &Arc<Self>, waiting: &mut Waiting) {
+        let may_have_company = !self.carrier.keeps_slots_apart();
         // A flight that is boarding takes along everyone who waits, and starts another for the
-        // rest. Unless its runtime is kept alive but no longer driven: then it boards forever.
-        let boards_soon = |call: &Departure| call.is_boarding() && call.is_recent();
-        let is_seen_to =
-            !self.carrier.keeps_slots_apart() && waiting.under_way.iter().any(boards_soon);
-        if is_seen_to || !waiting.is_worth_a_flight(!self.carrier.keeps_slots_apart()) {
+        // rest.
+        if may_have_company && waiting.traffic.boards_soon() {
             return;
         }
-        // Nothing flies outside a runtime. A caller there learns so from the timer it needs.
-        let Ok(runtime) = Handle::try_current() else { return };
-        let Some((number, lane)) = waiting.begin() else { return };
-        runtime.spawn(Flight { queue: Arc::clone(self), number, lane, landed: false }.run());
+        // Nothing begins outside a runtime. A caller there learns so from the timer it needs.
+        if waiting.is_worth_a_flight(may_have_company)
+            && let Ok(runtime) = Handle::try_current()
+            && let Some((number, lane)) = waiting.traffic.begin()
+        {
+            runtime.spawn(Flight::new(Arc::clone(self), number, lane).run());
+        } else {
+            self.follow_another(waiting);
+        }
     }
 
-    /// Takes along what is waiting, as far as it fits; `None` ends the flight.
-    fn board(self: &Arc<Self>, flight: u64) -> Option<(Parcel, Vec<oneshot::Sender<Answer>>)> {
+    /// Has a call follow others on their connection, if that is of use.
+    fn follow_another(&self, waiting: &mut Waiting) {
+        if let Some(lane) = waiting.begin_another(!self.carrier.keeps_slots_apart()) {
+            self.bells[lane].notify_one();
+        }
+    }
+
+    /// Takes along what is waiting, as far as it fits; `None` if there is nobody.
+    fn board(self: &Arc<Self>, flight: u64, lane: usize) -> Option<Departure> {
         let mut waiting = self.waiting.lock();
-        if !waiting.is_worth_another(flight, !self.carrier.keeps_slots_apart()) {
-            waiting.landed(flight);
+        let mut boarded = Boarded::default();
+        if waiting.is_worth_another(flight, !self.carrier.keeps_slots_apart()) {
+            boarded = self.gather(&mut waiting, flight, lane);
+        }
+        let Boarded { batch, callers, .. } = boarded;
+        if callers.is_empty() {
+            if waiting.traffic.stayed(flight) {
+                waiting.landed(flight);
+                self.follow_another(&mut waiting);
+            }
             return None;
         }
-        let boarded = self.gather(&mut waiting, flight);
-        if boarded.callers.is_empty() {
-            waiting.landed(flight);
-            return None;
-        }
-        waiting.left(flight, &boarded.batch.crowds, boarded.batch.keys.len());
+        let (call, until) = waiting.left((flight, lane), &batch, self.deadline.get());
         self.start_another(&mut waiting);
         drop(waiting);
-        Some((boarded.batch.seal(), boarded.callers))
+        Some(Departure { parcel: batch.seal(), callers, call, until })
     }
 
-    fn gather(&self, waiting: &mut Waiting, flight: u64) -> Boarded {
+    /// Records that a call was answered. Returns whether its flight boards now.
+    fn answered(self: &Arc<Self>, flight: u64, call: u64) -> bool {
+        let mut waiting = self.waiting.lock();
+        waiting.answered(flight, call);
+        if !waiting.traffic.is_boarding(flight) {
+            self.start_another(&mut waiting);
+        }
+        waiting.traffic.is_boarding(flight)
+    }
+
+    /// Records that a flight's last call has been under way for so long that others may follow it.
+    /// Returns whether the flight boards now.
+    fn is_not_waited_for(self: &Arc<Self>, flight: u64) -> bool {
+        let mut waiting = self.waiting.lock();
+        waiting.traffic.open(flight);
+        self.start_another(&mut waiting);
+        waiting.traffic.is_boarding(flight)
+    }
+
+    fn is_boarding(&self, flight: u64) -> bool {
+        self.waiting.lock().traffic.is_boarding(flight)
+    }
+
+    fn gather(&self, waiting: &mut Waiting, flight: u64, lane: usize) -> Boarded {
         let apart = self.carrier.keeps_slots_apart();
         let most = if apart { usize::MAX } else { waiting.fair_share(flight) };
         waiting.give_up(self.deadline.get());
         let mut boarded = Boarded::default();
-        // A request that is held keeps back later requests for the same thing.
-        let (mut slot, mut place, mut kept_back) = (None, 0, Marks::new());
+        // A request that stays behind keeps back later requests for the same thing.
+        let (mut slot, mut place, mut kept_back) = (None, 0, KeptBack::default());
         while place < LOOKED_THROUGH {
             waiting.forget_who_left(place);
             let Some(Waiter { ask, callers, .. }) = waiting.get(place) else { break };
@@ -144,8 +195,10 @@ impl<C: Carrier> Queue<C> {
                 waiting.remove(place);
             } else if apart && *slot.get_or_insert(ask.slot()) != ask.slot() {
                 place += 1;
-            } else if waiting.holds(ask) {
-                waiting.keep_back(place, &mut kept_back);
+            } else if let Some(lane) =
+                kept_back.holds(ask).or_else(|| waiting.held_by(ask, Some(lane)))
+            {
+                waiting.keep_back(place, lane, &mut kept_back);
                 place += 1;
             } else if (boarded.share < most || boarded.batch.knows(ask))
                 && boarded.batch.has_room_for(ask, callers.len())
@@ -156,7 +209,6 @@ impl<C: Carrier> Queue<C> {
                 break;
             }
         }
-        waiting.clear(&mut kept_back);
         boarded
     }
 }
@@ -175,6 +227,16 @@ impl Future for Asked {
     }
 }
 
+/// A call that leaves.
+struct Departure {
+    parcel: Parcel,
+    callers: Vec<oneshot::Sender<Answer>>,
+    /// Its number.
+    call: u64,
+    /// Until when others wait for it, rather than follow it; for good if nothing is said.
+    until: Option<Instant>,
+}
+
 /// The requests that come along.
 #[derive(Default)]
 struct Boarded {
@@ -190,40 +252,6 @@ impl Boarded {
         self.batch.add(Crowd { ask: waiter.ask, size: waiter.callers.len() });
         self.callers.extend(waiter.callers);
         self.share += usize::from(self.batch.keys.len() > before);
-    }
-}
-
-/// One call after the other, until nobody is waiting.
-struct Flight<C: Carrier> {
-    queue: Arc<Queue<C>>,
-    number: u64,
-    lane: usize,
-    landed: bool,
-}
-
-impl<C: Carrier> Flight<C> {
-    async fn run(mut self) {
-        loop {
-            // A caller that was just answered may ask again at once: let it come along.
-            tokio::task::yield_now().await;
-            let Some((parcel, callers)) = self.queue.board(self.number) else { break };
-            let answers = self.queue.carrier.carry(self.lane, &parcel).await;
-            self.queue.waiting.lock().answered(self.number);
-            for (caller, answer) in callers.into_iter().zip(answers) {
-                // A caller that no longer waits gets nothing.
-                let _ = caller.send(answer);
-            }
-        }
-        self.landed = true;
-    }
-}
-
-/// A flight whose runtime ended under it, or that panicked, makes room for another one.
-impl<C: Carrier> Drop for Flight<C> {
-    fn drop(&mut self) {
-        if !self.landed {
-            self.queue.waiting.lock().landed(self.number);
-        }
     }
 }
 

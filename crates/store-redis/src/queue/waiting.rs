@@ -8,17 +8,15 @@ use tidegate_core::Charge;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::aloft::{Aloft, CLASSES, Marks, class, classes};
-use crate::batch::{Answer, Ask, Batch, Crowd};
+use super::aloft::{Aloft, CLASSES, KeptBack, Marks, class, classes};
+use super::traffic::Traffic;
+use crate::batch::{Answer, Ask, Batch};
 
 /// The callers that get the answers to identical requests, in order of arrival.
 pub(super) type Callers = SmallVec<[oneshot::Sender<Answer>; 1]>;
 
 /// More than this do not wait as one: a call has room for two such crowds.
 const LARGEST_CROWD: usize = Batch::MAX_REQUESTS / 2;
-
-/// How long a flight takes to board or, if all is well, to land: past this nobody counts on it.
-pub(super) const MOMENT: Duration = Duration::from_millis(2);
 /// Fewer requests than this are not shared between two flights.
 const WORTH_SHARING: usize = 16;
 
@@ -27,21 +25,17 @@ pub(super) struct Waiting {
     waiters: VecDeque<Waiter>,
     /// How many requests there are.
     requests: usize,
-    /// How many waiters are not known to be held by a flight.
+    /// How many waiters may leave on any connection, as far as is known.
     ready: usize,
+    /// For each connection, how many waiters ask about what it has under way.
+    held: Vec<usize>,
     /// For each class of counters, the number of the last waiter to ask about any of them.
     latest: Box<[u64]>,
     /// The number of the last waiter.
     last: u64,
-    /// The connections on which a call may leave, each listed as often as it can take one more.
-    free: Vec<usize>,
-    pub(super) under_way: Vec<Departure>,
+    pub(super) traffic: Traffic,
     /// `None` if there is one connection, which keeps the order by itself.
     aloft: Option<Aloft>,
-    /// The number of the next flight.
-    next: u64,
-    /// How long the last call took.
-    took: Duration,
 }
 
 /// A waiting request, together with all identical ones that came later.
@@ -50,36 +44,24 @@ pub(super) struct Waiter {
     number: u64,
     pub(super) ask: Ask,
     pub(super) callers: Callers,
-    /// Whether it waits for the end of a flight that has its counters.
-    is_held: bool,
-}
-
-/// A flight, and the call that it has under way.
-#[derive(Debug)]
-pub(super) struct Departure {
-    pub(super) flight: u64,
-    pub(super) lane: usize,
-    /// How many counters it has: none while it is boarding.
-    pub(super) counters: usize,
-    pub(super) at: Instant,
-    marks: Marks,
+    /// The connection that has its counters, if one does: it leaves with that one, or later.
+    held_by: Option<usize>,
 }
 
 impl Waiting {
-    /// `lanes` are the connections, each listed as often as it may have a call under way.
-    pub(super) fn new(lanes: Vec<usize>) -> Self {
+    /// `lanes` are the connections, each listed as often as it may have a flight; a flight may have
+    /// `depth` calls under way.
+    pub(super) fn new(lanes: Vec<usize>, depth: usize) -> Self {
         let several = lanes.iter().any(|lane| Some(lane) != lanes.first());
         Self {
             waiters: VecDeque::new(),
             requests: 0,
             ready: 0,
+            held: vec![0; lanes.iter().max().map_or(0, |lane| lane + 1)],
             latest: vec![0; CLASSES].into(),
             last: 0,
-            free: lanes,
-            under_way: Vec::new(),
+            traffic: Traffic::new(lanes, depth),
             aloft: several.then(Aloft::new),
-            next: 0,
-            took: Duration::ZERO,
         }
     }
 
@@ -103,19 +85,22 @@ impl Waiting {
         Some(answered)
     }
 
-    /// Adds a request. If it is held, it leaves with the flight that holds it, once that is back;
-    /// or, should that not be back in time, with any other.
+    /// Adds a request. If a connection has its counters, it leaves there, or once they are back; or,
+    /// should that not be in time, anywhere.
     pub(super) fn push(&mut self, ask: Ask, caller: oneshot::Sender<Answer>, deadline: Duration) {
-        let mut is_held = self.holds(&ask);
-        if is_held && self.give_up(deadline) {
-            is_held = self.holds(&ask);
+        let mut held_by = self.held_by(&ask, None);
+        if held_by.is_some() && self.give_up(deadline) {
+            held_by = self.held_by(&ask, None);
         }
-        self.ready += usize::from(!is_held);
+        match held_by {
+            Some(lane) => self.held[lane] += 1,
+            None => self.ready += 1,
+        }
         self.requests += 1;
         self.last += 1;
         classes(&ask).for_each(|class| self.latest[usize::from(class)] = self.last);
         let callers = Callers::from_iter([caller]);
-        self.waiters.push_back(Waiter { number: self.last, ask, callers, is_held });
+        self.waiters.push_back(Waiter { number: self.last, ask, callers, held_by });
     }
 
     pub(super) fn get(&self, place: usize) -> Option<&Waiter> {
@@ -132,124 +117,92 @@ impl Waiting {
 
     pub(super) fn remove(&mut self, place: usize) -> Option<Waiter> {
         let waiter = self.waiters.remove(place)?;
-        self.ready -= usize::from(!waiter.is_held);
+        match waiter.held_by {
+            Some(lane) => self.held[lane] -= 1,
+            None => self.ready -= 1,
+        }
         self.requests -= waiter.callers.len();
         Some(waiter)
     }
 
-    /// Whether somebody is waiting whom no flight holds, and who is better off not waiting for one
-    /// that is under way.
+    /// Whether somebody is waiting whom no connection holds, and who is better off not waiting for a
+    /// flight that is under way.
     pub(super) fn is_worth_a_flight(&self, may_have_company: bool) -> bool {
-        self.is_worth(self.ready, None, may_have_company)
+        self.traffic.is_worth(self.ready, None, may_have_company)
     }
 
-    /// The same for a flight that is back, and would take along the requests it held.
+    /// The same for a flight that is to take along what it can.
     pub(super) fn is_worth_another(&self, flight: u64, may_have_company: bool) -> bool {
-        self.is_worth(self.waiters.len(), Some(flight), may_have_company)
+        self.traffic.is_worth(self.waiters.len(), Some(flight), may_have_company)
     }
 
-    /// Where calls may have any company, a few requests wait for the end of a flight that has many
-    /// counters and has just left: requests that share a call cost Redis less than half of what
-    /// they cost alone. Unless calls take so long that the wait would be felt.
-    fn is_worth(&self, requests: usize, by: Option<u64>, may_have_company: bool) -> bool {
-        let is_full = |call: &Departure| {
-            2 * requests < call.counters && Some(call.flight) != by && call.is_recent()
-        };
-        let may_wait = may_have_company && self.took < MOMENT / 2;
-        let waits = may_wait && self.under_way.iter().any(is_full);
-        requests > 0 && !waits
+    /// Has a flight board once more whose calls have been under way for so long that nobody should
+    /// wait for them, if there is one of use to somebody; returns its connection.
+    pub(super) fn begin_another(&mut self, may_have_company: bool) -> Option<usize> {
+        let (ready, held) = (self.ready, &self.held);
+        self.traffic.begin_another(may_have_company, |lane| ready + held[lane])
     }
 
-    /// Whether a request must wait for the end of a flight that has its counters.
-    pub(super) fn holds(&self, ask: &Ask) -> bool {
-        self.aloft.as_ref().is_some_and(|aloft| aloft.holds(ask))
+    /// The connection for which a request must wait, unless it leaves on that one.
+    pub(super) fn held_by(&self, ask: &Ask, leaves_on: Option<usize>) -> Option<usize> {
+        self.aloft.as_ref()?.holds(ask, leaves_on)
     }
 
-    /// Nobody waits for a flight that left this long ago; returns whether there was one.
+    /// Nobody waits for a call that left this long ago; returns whether there was one.
     pub(super) fn give_up(&mut self, deadline: Duration) -> bool {
         let Some(aloft) = &mut self.aloft else { return false };
-        let now = Instant::now();
-        let late = |call: &&mut Departure| !call.marks.is_empty() && now - call.at >= deadline;
-        let late = self.under_way.iter_mut().filter(late);
-        late.map(|call| aloft.clear(&mut call.marks)).count() > 0
+        self.traffic.marks_older_than(deadline).map(|marks| aloft.clear(marks)).count() > 0
     }
 
     /// How much one flight takes, leaving something for flights that could go alongside: while
     /// Redis decides what one has brought, we take care of the other's.
     pub(super) fn fair_share(&self, flight: u64) -> usize {
-        let boarding = |call: &&Departure| call.is_boarding() && call.flight != flight;
-        let others = self.free.len() + self.under_way.iter().filter(boarding).count();
         match self.waiters.len() {
             few @ ..WORTH_SHARING => few,
-            many => many.div_ceil(others + 1),
+            many => many.div_ceil(self.traffic.others(flight) + 1),
         }
     }
 
-    /// Records a flight that begins to board, if there is a connection for it.
-    pub(super) fn begin(&mut self) -> Option<(u64, usize)> {
-        let (lane, flight) = (self.free.pop()?, self.next);
-        self.next += 1;
-        let (at, marks) = (Instant::now(), Marks::new());
-        self.under_way.push(Departure { flight, lane, counters: 0, at, marks });
-        Some((flight, lane))
-    }
-
-    /// Records that the request in this place is held, and keeps others away from what it is about
-    /// until these marks are cleared.
-    pub(super) fn keep_back(&mut self, place: usize, marks: &mut Marks) {
-        if let Some((aloft, waiter)) = self.aloft.as_mut().zip(self.waiters.get_mut(place)) {
-            aloft.mark(&waiter.ask, marks);
-            self.ready -= usize::from(!waiter.is_held);
-            waiter.is_held = true;
+    /// Records that the request in this place waits for a connection, and keeps back whoever asks
+    /// about the same later.
+    pub(super) fn keep_back(&mut self, place: usize, lane: usize, kept_back: &mut KeptBack) {
+        let Some(waiter) = self.waiters.get_mut(place) else { return };
+        kept_back.add(&waiter.ask, lane);
+        match waiter.held_by.replace(lane) {
+            Some(before) => self.held[before] -= 1,
+            None => self.ready -= 1,
         }
+        self.held[lane] += 1;
     }
 
-    pub(super) fn clear(&mut self, marks: &mut Marks) {
+    /// Records a call that leaves; returns its number, and until when those who come later wait for
+    /// it, if others may follow.
+    pub(super) fn left(
+        &mut self,
+        (flight, lane): (u64, usize),
+        batch: &Batch,
+        deadline: Duration,
+    ) -> (u64, Option<Instant>) {
+        let mut marks = Marks::new();
         if let Some(aloft) = &mut self.aloft {
-            aloft.clear(marks);
+            batch.crowds.iter().for_each(|crowd| aloft.mark(&crowd.ask, lane, &mut marks));
         }
+        self.traffic.left(flight, batch.keys.len(), marks, deadline)
     }
 
-    /// Records a call that leaves, with this many counters.
-    pub(super) fn left(&mut self, flight: u64, crowds: &[Crowd], counters: usize) {
-        let Some(call) = self.under_way.iter_mut().find(|call| call.flight == flight) else {
-            return;
-        };
-        (call.counters, call.at) = (counters, Instant::now());
+    /// Records a call that was answered. If its flight has none left, it boards again.
+    pub(super) fn answered(&mut self, flight: u64, call: u64) {
+        let mut marks = self.traffic.answered(flight, call);
         if let Some(aloft) = &mut self.aloft {
-            crowds.iter().for_each(|crowd| aloft.mark(&crowd.ask, &mut call.marks));
-        }
-    }
-
-    /// Records a call that was answered: its flight boards again.
-    pub(super) fn answered(&mut self, flight: u64) {
-        let Some(call) = self.under_way.iter_mut().find(|call| call.flight == flight) else {
-            return;
-        };
-        let now = Instant::now();
-        self.took = now - call.at;
-        (call.counters, call.at) = (0, now);
-        if let Some(aloft) = &mut self.aloft {
-            aloft.clear(&mut call.marks);
+            aloft.clear(&mut marks);
         }
     }
 
     /// Records a flight that is over.
     pub(super) fn landed(&mut self, flight: u64) {
-        if let Some(place) = self.under_way.iter().position(|call| call.flight == flight) {
-            let mut call = self.under_way.swap_remove(place);
-            self.clear(&mut call.marks);
-            self.free.push(call.lane);
+        let all = self.traffic.landed(flight);
+        if let Some(aloft) = &mut self.aloft {
+            all.into_iter().for_each(|mut marks| aloft.clear(&mut marks));
         }
-    }
-}
-
-impl Departure {
-    pub(super) const fn is_boarding(&self) -> bool {
-        self.counters == 0
-    }
-
-    pub(super) fn is_recent(&self) -> bool {
-        self.at.elapsed() < MOMENT
     }
 }

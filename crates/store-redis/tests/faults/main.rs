@@ -5,6 +5,7 @@
 
 mod acl;
 mod cluster;
+mod distance;
 mod expiry;
 mod failover;
 mod fakes;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::Span;
 use tidegate_store::StoreErrorKind;
+use tidegate_store_redis::{RedisConfig, RedisStore};
 use tidegate_testkit::{Mode, Proxy, Redis};
 use tokio::time::Instant;
 
@@ -79,6 +80,39 @@ async fn executed_with_its_reply_lost_is_a_timeout_and_counted_once() {
     // Long enough for anything that would be sent again to arrive.
     probe.ask_until_answered(&store, BACK).await;
     assert_eq!(counted.used(&patient_store(&redis.url())).await, 2);
+}
+
+/// Redis answers in order, and nothing else says which call is answered: after one that was lost,
+/// each would get the answer to the next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_lost_reply_nobody_gets_the_answer_to_another_call() {
+    let redis = Redis::start();
+    let proxy = Proxy::start(redis.address());
+    let config: RedisConfig = proxy.url().parse().unwrap();
+    let config = config.connect_timeout(BACK).connections(1);
+    let rlaas = || "ratelimiter:{entity}:{window_start_ms}".parse().unwrap();
+    for builder in [
+        RedisStore::builder(config.clone()),
+        RedisStore::builder(config).key_format(rlaas()).unwrap(),
+    ] {
+        let store = builder.deadline(Duration::from_millis(500)).build();
+        let (full, ample) = (Counter::long(1, 1), Counter::ample(2));
+        full.ask_until_answered(&store, BACK).await;
+        for n in 3..6 {
+            ample.ask_until_answered(&store, BACK).await;
+            proxy.set_mode(Mode::DropReplies);
+            assert_kind(ample.ask(&store).await, StoreErrorKind::Timeout);
+            proxy.set_mode(Mode::Forward);
+            let later = async {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Counter::ample(n).ask(&store).await
+            };
+            let (denied, _) = tokio::join!(full.ask(&store), later);
+            assert!(!matches!(denied, Ok(true)), "admitted by another's answer");
+        }
+        ample.ask_until_answered(&store, BACK).await;
+        assert!(!full.ask(&store).await.unwrap());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

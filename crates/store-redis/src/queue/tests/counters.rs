@@ -56,10 +56,34 @@ async fn one_among_many_for_one_counter_comes_along() {
 
 #[tokio::test(start_paused = true)]
 async fn a_counter_that_is_under_way_for_too_long_is_not_waited_for() {
-    let (queue, tower) = queue();
+    let tower = Tower::default();
+    let queue = Queue::new(tower.clone(), vec![1, 0], 1, 1_000, Deadline::new(DEADLINE));
     let _lost = ask_all(&queue, 7..8).await;
     let _waits = ask_all(&queue, 7..8).await;
     tokio::time::advance(DEADLINE).await;
     let _late = ask_all(&queue, 7..8).await;
     assert_eq!(tower.departures(), [(0, 1), (1, 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_that_is_under_way_follows_on_its_connection_only() {
+    let (queue, tower) = queue();
+    let _first = ask_all(&queue, 7..8).await;
+    let _again = ask_all(&queue, 7..8).await;
+    assert_eq!(tower.departures(), [(0, 1)]);
+    tokio::time::advance(FAR).await;
+    settle().await;
+    assert_eq!(tower.departures(), [(0, 1)]);
+    // Who asks about both connections' counters waits for one of them.
+    let _other = ask_all(&queue, 8..9).await;
+    assert_eq!(tower.departures(), [(1, 1)]);
+    tokio::time::advance(FAR).await;
+    let items = [7, 8].map(item).to_vec();
+    let both = queue.ask(Ask::Settle(items));
+    let _behind = ask_all(&queue, 7..9).await;
+    assert_eq!(tower.departures(), []);
+    tower.land().await;
+    tower.land().await;
+    assert_eq!(tower.departures(), [(1, 3)]);
+    drop(both);
 }

@@ -41,7 +41,7 @@ async fn nobody_joins_past_what_was_asked_of_the_counter_later() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crowd_is_bounded_and_so_is_the_queue() {
-    let queue = Queue::new(Tower::default(), vec![0], 1_000, Deadline::new(DEADLINE));
+    let queue = Queue::new(Tower::default(), vec![0], DEPTH, 1_000, Deadline::new(DEADLINE));
     let _first = queue.ask(ask(7));
     let crowd: Vec<_> = std::iter::from_fn(|| join(&queue, 7)).collect();
     assert_eq!(crowd.len(), Batch::MAX_REQUESTS / 2 - 1);

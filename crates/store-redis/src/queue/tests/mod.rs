@@ -3,6 +3,7 @@
 mod counters;
 mod crowds;
 mod delays;
+mod distance;
 mod flights;
 
 use std::ops::Range;
@@ -12,22 +13,25 @@ use tidegate_store::Verdicts;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, yield_now};
 
-use super::waiting::MOMENT;
+use super::traffic::{FAR, MOMENT};
 use super::*;
 use crate::batch::Item;
 
 const DEADLINE: Duration = Duration::from_millis(10);
+const DEPTH: usize = 32;
 
 /// Keeps calls in the air until they may land, and notes where each went and how full it was.
 #[derive(Clone)]
 struct Tower {
     departures: Arc<Mutex<Vec<(usize, usize)>>>,
     landing: Arc<Semaphore>,
+    /// Or lets them land after this time.
+    distance: Option<Duration>,
 }
 
 impl Default for Tower {
     fn default() -> Self {
-        Self { departures: Arc::default(), landing: Arc::new(Semaphore::new(0)) }
+        Self { departures: Arc::default(), landing: Arc::new(Semaphore::new(0)), distance: None }
     }
 }
 
@@ -38,7 +42,10 @@ impl Carrier for Tower {
 
     async fn carry(&self, lane: usize, parcel: &Parcel) -> Vec<Answer> {
         self.departures.lock().push((lane, parcel.requests()));
-        self.landing.acquire().await.unwrap().forget();
+        match self.distance {
+            Some(time) => tokio::time::sleep(time).await,
+            None => self.landing.acquire().await.unwrap().forget(),
+        }
         (0..parcel.requests()).map(|_| Ok((true, Verdicts::new()))).collect()
     }
 }
@@ -89,5 +96,5 @@ fn ask_about(queue: &Arc<Queue<Tower>>, n: u64) -> JoinHandle<Answer> {
 
 fn queue() -> (Arc<Queue<Tower>>, Tower) {
     let tower = Tower::default();
-    (Queue::new(tower.clone(), vec![1, 0], 1_000, Deadline::new(DEADLINE)), tower)
+    (Queue::new(tower.clone(), vec![1, 0], DEPTH, 1_000, Deadline::new(DEADLINE)), tower)
 }
