@@ -30,8 +30,8 @@ static STORE: OnceLock<Arc<AnyStore>> = OnceLock::new();
 /// A store whose type is chosen at run time.
 pub(crate) struct AnyStore {
     store: Box<dyn ErasedStore>,
-    /// Whether it has connections, which are then those of the runtime in the background: a function
-    /// that is not async may stand on the thread of any other.
+    /// Whether it has connections, which are then those of the runtime in the background: it outlives
+    /// every other, as limits on functions do.
     is_remote: bool,
 }
 
