@@ -153,8 +153,13 @@ impl<S: Store> LimiterBuilder<S> {
         if self.stagger {
             policy = policy.staggered();
         }
+        let limit_names = match self.store.names_keys() {
+            true => policy.limit_names(),
+            false => Vec::new(),
+        };
         Ok(Limiter {
             policy,
+            limit_names,
             gate: Gate::new(self.store, self.expected_nodes),
             on_store_error: self.on_store_error,
             precision: self.precision,

@@ -57,7 +57,7 @@ pub use explain::{Described, Explained, Outcome};
 pub use foreign::envoy::Domain;
 pub use foreign::import::import;
 pub use hasher::KeyHasher;
-pub use key::Key;
+pub use key::{Key, key_as_text};
 pub use normalise::{Address, Network, NoNetwork, path_in_normal_form};
 pub use owed::Owed;
 pub use owned_key::OwnedKey;

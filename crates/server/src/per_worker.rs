@@ -67,6 +67,10 @@ impl<S: Store> Store for PerWorker<S> {
         self.others.shared_secret()
     }
 
+    fn names_keys(&self) -> bool {
+        self.others.names_keys()
+    }
+
     fn set_deadline(&self, longest: Span) {
         self.each().for_each(|store| store.set_deadline(longest));
     }

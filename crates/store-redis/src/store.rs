@@ -275,6 +275,10 @@ impl Store for RedisStore {
     fn is_available(&self) -> bool {
         Self::is_available(self)
     }
+    fn names_keys(&self) -> bool {
+        self.naming.has_format()
+    }
+
 
     async fn usage(&self) -> Result<Usage, StoreError> {
         self.courier.usage().await

@@ -67,6 +67,7 @@ impl<S: Store> PlanLimiter<S> {
     /// Uses this plan, until another takes its place.
     pub fn new(plan: Plan, store: S) -> Self {
         set_deadline(&store, &plan);
+        let plan = plan.naming_keys(store.names_keys());
         Self { plan: ArcSwap::from_pointee(plan), gate: Gate::new(store, 1) }
     }
 
@@ -93,7 +94,7 @@ impl<S: Store> PlanLimiter<S> {
     /// Decides by another plan from now on. Counters stay: a changed limit finds its count.
     pub fn replace(&self, plan: Plan) {
         set_deadline(self.gate.store(), &plan);
-        self.plan.store(Arc::new(plan));
+        self.plan.store(Arc::new(plan.naming_keys(self.gate.store().names_keys())));
         // Afterwards, so that what the old plan denied until now is forgotten too.
         self.gate.forget_denials();
     }
