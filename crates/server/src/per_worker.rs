@@ -1,6 +1,6 @@
 //! A store for each worker, so that its connections are driven where its decisions are made.
 
-use tidegate::{Board, Charge, Notices, Span, Store, StoreError, Usage, Verdicts};
+use tidegate::{Board, Charge, Notice, Notices, Span, Store, StoreError, Usage, Verdicts};
 
 use crate::worker;
 
@@ -96,5 +96,14 @@ impl<S: Board> Board for PerWorker<S> {
 
     async fn look(&self, known: Option<u64>) -> Result<Option<Notices>, StoreError> {
         self.own().look(known).await
+    }
+
+    async fn sign_in(
+        &self,
+        name: &str,
+        text: &[u8],
+        lasts: Span,
+    ) -> Result<Vec<Notice>, StoreError> {
+        self.own().sign_in(name, text, lasts).await
     }
 }

@@ -36,6 +36,7 @@ pub struct RedisStore {
     plain_queues: Queues,
     naming: Arc<Naming>,
     board: KeyName,
+    list: KeyName,
     secret: [u8; 16],
     deadline: Arc<Deadline>,
     /// The same for threads that stand still until they are answered; made when the first one comes.
@@ -73,6 +74,7 @@ impl RedisStore {
             courier,
             naming,
             board: board::name(builder.prefix.as_bytes(), &builder.secret),
+            list: board::name_of_list(builder.prefix.as_bytes()),
             secret: builder.secret,
             deadline,
             aside: OnceLock::new(),
@@ -111,6 +113,11 @@ impl RedisStore {
 
     pub(crate) const fn board_name(&self) -> &KeyName {
         &self.board
+    }
+
+    /// The list of instances.
+    pub(crate) const fn list_name(&self) -> &KeyName {
+        &self.list
     }
 
     pub(crate) fn link(&self) -> &Link {
@@ -268,6 +275,10 @@ impl Store for RedisStore {
         Some(self.secret)
     }
 
+    fn names_keys(&self) -> bool {
+        self.naming.has_format()
+    }
+
     fn set_deadline(&self, longest: Span) {
         self.deadline.set(longest.into());
     }
@@ -275,10 +286,6 @@ impl Store for RedisStore {
     fn is_available(&self) -> bool {
         Self::is_available(self)
     }
-    fn names_keys(&self) -> bool {
-        self.naming.has_format()
-    }
-
 
     async fn usage(&self) -> Result<Usage, StoreError> {
         self.courier.usage().await

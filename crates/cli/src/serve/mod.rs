@@ -128,6 +128,7 @@ impl Serve {
             bounds: &config,
             store: &about,
             traces: about_traces.as_deref(),
+        tokio::spawn(Arc::clone(&app).follow_roll(self.expected_nodes));
             shared_by,
             config: self.config.as_deref(),
             plan: &app.limiter().plan(),

@@ -72,10 +72,17 @@ impl<S: Store> PlanLimiter<S> {
     }
 
     /// How many instances share the limits: each has its part of them while the store does not
-    /// answer. Defaults to 1.
+    /// answer. Defaults to 1. Parts are rounded up, until [`set_share`](Self::set_share) says which of
+    /// them this one is.
     #[must_use]
     pub fn expected_nodes(self, nodes: u32) -> Self {
         Self { gate: self.gate.with_nodes(nodes), ..self }
+    }
+
+    /// Which of how many instances this one is, counted from zero, as far as that is known now. The
+    /// parts of instances that have different numbers add up to the limit.
+    pub fn set_share(&self, nodes: u32, number: u32) {
+        self.gate.set_share(nodes, number);
     }
 
     /// The current plan. Take it once for each decision.
