@@ -248,6 +248,12 @@ impl<S: Store> PlanLimiter<S> {
         decision
     }
 
+    /// Denies without asking the store: others wait for what the charge at `index` would take, and were
+    /// there before. It may try again after `wait`.
+    pub fn turn_away(&self, owed: &Owed<'_>, index: usize, wait: Span) -> Decision {
+        denied_unasked(owed.charges(), Source::None).turned_away(index, wait)
+    }
+
     fn ask(
         &self,
         owed: &Owed<'_>,
