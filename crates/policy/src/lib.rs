@@ -30,6 +30,7 @@ mod file;
 mod foreign;
 pub mod gateway;
 mod hasher;
+mod hints;
 mod key;
 mod key_names;
 mod matcher;
