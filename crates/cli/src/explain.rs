@@ -11,7 +11,7 @@ use tidegate::config::{
 use tidegate::{Cost, Plan};
 
 use crate::output::print;
-use crate::validate::wrong;
+use crate::validate::{hints, wrong};
 
 /// What is explained.
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ impl Explain {
             [] => explain(&plan, &self.attributes),
             _ => explain_descriptor(&plan, &self.attributes),
         };
-        print(&text)?;
+        print(&(text + &hints(&plan)))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -13,6 +13,7 @@ mod output;
 mod progress;
 mod replay;
 mod serve;
+mod shared_keys;
 mod simulate;
 mod suggest;
 mod top;

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tidegate::config::{Problems, Source};
-use tidegate::{Plan, RedisConfig, RedisUrlError};
+use tidegate::{Plan, RedisConfig};
 
 use crate::output::print;
+use crate::shared_keys::Fits;
 use crate::{ERROR, WRONG};
 
 /// What is checked.
@@ -14,6 +15,9 @@ use crate::{ERROR, WRONG};
 pub(crate) struct Validate {
     /// The configuration
     file: PathBuf,
+    /// Where the counters will be, if the file does not say it: redis+cluster://h1,h2
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
 }
 
 impl Validate {
@@ -23,22 +27,41 @@ impl Validate {
             Ok(plan) => plan,
             Err(problems) => return Ok(wrong(&problems)),
         };
-        if let Some(error) = store_error(&plan) {
-            eprintln!("{}: store {error}\n1 problem", self.file.display());
+        if let Some(error) = self.store_error(&plan) {
+            eprintln!("{}: {error}\n1 problem", self.file.display());
             return Ok(ExitCode::from(WRONG));
         }
         let count = plan.policies().len();
         let policies = if count == 1 { "policy" } else { "policies" };
-        print(&format!("{}: ok, {count} {policies}\n", self.file.display()))?;
+        print(&format!("{}: ok, {count} {policies}\n{}", self.file.display(), hints(&plan)))?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Why `serve` would refuse the store, or what the policies want of it. A plan only knows how its
+    /// address begins.
+    fn store_error(&self, plan: &Plan) -> Option<String> {
+        let said = self.store.as_deref().or_else(|| plan.settings().store());
+        let url = said.filter(|url| *url != "memory")?;
+        match url.parse::<RedisConfig>() {
+            Err(error) => Some(format!("store {error}")),
+            Ok(config) => Fits(config).check(plan).err().map(|error| error.to_string()),
+        }
     }
 }
 
-/// Why `serve` would refuse the store. A plan only knows how its address begins.
-fn store_error(plan: &Plan) -> Option<RedisUrlError> {
-    let url = plan.settings().store().filter(|url| *url != "memory")?;
-    url.parse::<RedisConfig>().err()
+/// Advice about a plan, one per line.
+pub(crate) fn hints(plan: &Plan) -> String {
+    let mut hints = plan.hints();
+    let more = hints.len().saturating_sub(MOST_HINTS);
+    hints.truncate(MOST_HINTS);
+    let mut text: String = hints.iter().map(|hint| format!("hint: {hint}\n")).collect();
+    if more > 0 {
+        text += &format!("hint: and so do {more} more\n");
+    }
+    text
 }
+
+const MOST_HINTS: usize = 10;
 
 /// Reports what is wrong, and how many problems there are. A file that cannot be read is a
 /// different matter.

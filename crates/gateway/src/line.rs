@@ -4,20 +4,20 @@
 use std::time::Duration;
 
 use tidegate::config::PlannedPolicy;
-use tidegate::{Charge, Decision, Fingerprint, Lines, Owed, Store};
+use tidegate::{Charge, Decision, Fingerprint, Lines, Owed, Span, Store};
 use tidegate_http::Answer;
 use tidegate_server::App;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Decides. Where a policy says so, those who are denied wait; nobody overtakes them.
 pub(crate) async fn settle<S: Store>(app: &App<S>, owed: &Owed<'_>, lines: &Lines) -> Decision {
-    let Some((key, max_wait)) = waiting(owed) else { return app.settle(owed).await };
-    // A line that is full, or too long, is as good as none.
-    let Ok(place) = lines.join(key, MAX_QUEUE) else { return app.settle(owed).await };
-    let give_up_at = Instant::now() + max_wait;
-    let Ok(_turn) = timeout_at(give_up_at, place.turn()).await else {
-        return app.settle(owed).await;
-    };
+    let Some(wanted) = waiting(owed) else { return app.settle(owed).await };
+    // Whoever does not get a turn is not decided about: it would take the turn of the first in line.
+    // After so long, everybody who is in line now has had one, or has left.
+    let turn_away = || app.turn_away(owed, wanted.index, wanted.max_wait);
+    let Ok(place) = lines.join(wanted.key, MAX_QUEUE) else { return turn_away() };
+    let give_up_at = Instant::now() + Duration::from(wanted.max_wait);
+    let Ok(_turn) = timeout_at(give_up_at, place.turn()).await else { return turn_away() };
     loop {
         let attempt = app.attempt(owed).await;
         match next_try(owed, attempt.decision()).filter(|at| *at <= give_up_at) {
@@ -34,12 +34,24 @@ fn next_try(owed: &Owed<'_>, decision: &Decision) -> Option<Instant> {
     may_wait(owed, decision).then(|| Instant::now().checked_add(wait.into()))?
 }
 
-/// Whose line it is, and how long one waits in it: by the first policy that has one.
-fn waiting(owed: &Owed<'_>) -> Option<(Fingerprint, Duration)> {
+/// A place in line that a request has to have.
+struct Wanted {
+    /// The charge that it waits for.
+    index: usize,
+    key: Fingerprint,
+    max_wait: Span,
+}
+
+/// Whose line it is, and how long one waits in it: by the first policy that has one. A policy that only
+/// watches lets nobody wait.
+fn waiting(owed: &Owed<'_>) -> Option<Wanted> {
+    let (charges, numbers) = (owed.charges(), 0..owed.charges().len());
+    let is_enforced = |index: &usize| charges.get(*index).is_some_and(|it| it.rule().enforced);
     let waits = |index: usize| owed.policy(index).and_then(PlannedPolicy::max_wait);
-    let (index, _) = owed.charges().iter().enumerate().find(|(it, _)| waits(*it).is_some())?;
-    let shortest = (0..owed.charges().len()).filter_map(waits).min()?;
-    Some((owed.charges().get(index).map(Charge::counter)?, shortest.into()))
+    let mut waiting = numbers.filter(is_enforced).filter_map(|it| Some((it, waits(it)?)));
+    let (index, first) = waiting.next()?;
+    let max_wait = waiting.map(|(_, max_wait)| max_wait).fold(first, Span::min);
+    Some(Wanted { index, key: charges.get(index).map(Charge::counter)?, max_wait })
 }
 
 /// Whether every policy that denies lets people wait.
@@ -53,3 +65,98 @@ fn may_wait(owed: &Owed<'_>, decision: &Decision) -> bool {
 }
 
 const MAX_QUEUE: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tidegate::config::Source;
+    use tidegate::{Cost, MemoryStore, Reason, Timestamp};
+
+    use super::*;
+
+    /// Time as tokio has it, so that a test can let it pass.
+    struct TokioClock(Instant);
+
+    impl tidegate::Clock for TokioClock {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_secs(1_000_000_020) + Span::from(self.0.elapsed())
+        }
+    }
+
+    struct Door {
+        app: App<MemoryStore<TokioClock>>,
+        lines: Lines,
+    }
+
+    impl Door {
+        fn new(mode: &str) -> Arc<Self> {
+            let text = format!(
+                "policies: [{{ name: smooth, key: [ip], limits: [1/second burst 1], mode: {mode}, \
+                 on_denied: wait, max_wait: 10s }}]"
+            );
+            let store = MemoryStore::builder().clock(TokioClock(Instant::now())).build();
+            let app = App::load(&Source::new("limits.yaml", text).unwrap(), store).unwrap();
+            Arc::new(Self { app, lines: Lines::default() })
+        }
+
+        async fn ask(&self) -> Decision {
+            let plan = self.app.limiter().plan();
+            let owed = plan.charges(&[("ip", "203.0.113.9")], Cost::ONE);
+            settle(&self.app, &owed, &self.lines).await
+        }
+
+        /// So many more in line. Who has been served is counted.
+        async fn crowd(self: &Arc<Self>, callers: usize, served: &Arc<AtomicUsize>) {
+            for _ in 0..callers {
+                let (door, served) = (Arc::clone(self), Arc::clone(served));
+                tokio::spawn(async move {
+                    let is_allowed = door.ask().await.is_allowed();
+                    served.fetch_add(usize::from(is_allowed), Ordering::SeqCst);
+                });
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_newcomer_never_takes_the_turn_of_the_first_in_line() {
+        let (door, served) = (Door::new("enforce"), Arc::default());
+        // One passes at once, one is at the head, and the others wait.
+        door.crowd(2 + MAX_QUEUE, &served).await;
+        for _ in 0..90 {
+            // Just after each turn there would be room for whoever asks first.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            door.crowd(2, &served).await;
+            let denied = door.ask().await;
+            assert!(!denied.is_allowed());
+            assert_eq!((denied.reason(), denied.remaining()), (Reason::LimitExceeded, Some(0)));
+            assert_eq!(denied.retry_after(), Some(Span::from_secs(10)));
+        }
+        assert!(served.load(Ordering::SeqCst) >= 9);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nor_does_anybody_whose_patience_is_over() {
+        let (door, served) = (Door::new("enforce"), Arc::default());
+        door.crowd(30, &served).await;
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        // Behind all of them, who leave after ten seconds.
+        let late = tokio::spawn({
+            let door = Arc::clone(&door);
+            async move { door.ask().await.is_allowed() }
+        });
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        assert!(late.await.unwrap());
+        assert_eq!(served.load(Ordering::SeqCst), 11);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_policy_that_only_watches_has_no_line() {
+        let (door, served) = (Door::new("shadow"), Arc::default());
+        door.crowd(2 * MAX_QUEUE, &served).await;
+        tokio::task::yield_now().await;
+        assert_eq!(served.load(Ordering::SeqCst), 2 * MAX_QUEUE);
+    }
+}

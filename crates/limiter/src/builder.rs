@@ -100,8 +100,8 @@ impl<S: Store> LimiterBuilder<S> {
     }
 
     /// How many instances share the limits. With [`OnStoreError::Local`], each has its part of them
-    /// while the store does not answer, and with [`Precision::Leased`], its part of what may be
-    /// taken in advance. Defaults to 1.
+    /// while the store does not answer, rounded up; and with [`Precision::Leased`], its part of what
+    /// may be taken in advance. Defaults to 1.
     pub fn expected_nodes(self, expected_nodes: u32) -> Self {
         Self { expected_nodes, ..self }
     }
@@ -153,8 +153,13 @@ impl<S: Store> LimiterBuilder<S> {
         if self.stagger {
             policy = policy.staggered();
         }
+        let limit_names = match self.store.names_keys() {
+            true => policy.limit_names(),
+            false => Vec::new(),
+        };
         Ok(Limiter {
             policy,
+            limit_names,
             gate: Gate::new(self.store, self.expected_nodes),
             on_store_error: self.on_store_error,
             precision: self.precision,

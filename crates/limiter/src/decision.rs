@@ -125,6 +125,18 @@ impl Decision {
         self
     }
 
+    /// Denied at `index` because others came first, and without a look at what is left. What never
+    /// fits does not fit later either.
+    pub(crate) fn turned_away(mut self, index: usize, wait: Span) -> Self {
+        if !self.verdicts.get(index).is_some_and(Verdict::is_hopeless) {
+            self = self.waiting(index, wait);
+        }
+        if let Some(verdict) = self.verdicts.get_mut(index) {
+            verdict.remaining = 0;
+        }
+        self
+    }
+
     /// Denied, and the charge at `index` has to wait at least so long.
     pub(crate) fn waiting(mut self, index: usize, wait: Span) -> Self {
         self.allowed = false;

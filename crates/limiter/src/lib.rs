@@ -54,6 +54,8 @@ pub use tidegate_core::{
     AlgorithmKind, Calendar, Charge, Cost, CostTooLarge, Fingerprint, Limit, MAX_COUNT, Quota,
     QuotaError, Rule, Span, Timestamp, Verdict,
 };
+#[doc(hidden)]
+pub use tidegate_policy::key_as_text;
 pub use tidegate_policy::{
     AdHoc, Address, Attributes, CostFault, Key, KeyHasher, Network, NoNetwork, OnStoreError, Owed,
     OwnedKey, Plan, Policy, PolicyError, Precision, path_in_normal_form,

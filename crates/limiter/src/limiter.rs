@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use tidegate_core::{Charge, Cost};
-use tidegate_policy::{Key, OnStoreError, Policy, Precision};
+use tidegate_policy::{Charges, Key, OnStoreError, Policy, Precision, key_as_text};
 use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store, StoreError};
 
 use crate::gate::{Gate, Payee, Terms};
@@ -31,6 +31,8 @@ use crate::{Decision, LimiterBuilder, Source, StoreReport};
 #[derive(Debug)]
 pub struct Limiter<S = MemoryStore> {
     pub(crate) policy: Policy,
+    /// What its limits are called, if the store calls keys by names.
+    pub(crate) limit_names: Vec<String>,
     pub(crate) gate: Gate<S>,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) precision: Precision,
@@ -63,8 +65,26 @@ impl<S: Store> Limiter<S> {
 
     /// May `key` do something that costs this much? Takes all of it, or nothing.
     pub async fn check_n<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
-        let charges = self.policy.charges(key, cost);
+        let mut name = String::new();
+        let charges = self.charges(key, cost, &mut name);
         self.settle(&charges).await
+    }
+
+    /// What `key` owes. `name` is a place for what it is called, if the store calls keys by names.
+    pub(crate) fn charges<'a, K: Key + ?Sized>(
+        &'a self,
+        key: &K,
+        cost: Cost,
+        name: &'a mut String,
+    ) -> Charges<'a> {
+        let mut charges = self.policy.charges(key, cost);
+        if !self.limit_names.is_empty() {
+            *name = key_as_text(key);
+            for (charge, limit) in charges.iter_mut().zip(&self.limit_names) {
+                *charge = charge.named(name).of_limit(limit);
+            }
+        }
+        charges
     }
 
     /// [`check_n`](Limiter::check_n) for whoever cannot wait. `None` where the store is at the other
@@ -128,7 +148,8 @@ impl<S: Store> Limiter<S> {
         amount: Cost,
     ) -> Result<(), StoreError> {
         let mut outcome = Ok(());
-        for charge in &self.policy.charges(key, amount) {
+        let mut name = String::new();
+        for charge in &self.charges(key, amount, &mut name) {
             outcome = outcome.and(self.gate.refund(charge, Payee::Either).await);
         }
         outcome
@@ -155,7 +176,8 @@ impl<S: Store> Limiter<S> {
         decision: &Decision,
     ) -> Result<(), StoreError> {
         let mut outcome = Ok(());
-        let charges = self.policy.charges(key, cost);
+        let mut name = String::new();
+        let charges = self.charges(key, cost, &mut name);
         for (index, charge) in charges.iter().enumerate() {
             if decision.took(&charges, index) {
                 let payee = Payee::of(decision.source());
@@ -168,7 +190,8 @@ impl<S: Store> Limiter<S> {
     /// Forgets `key`: it has its full quota again, unless the store does not answer.
     pub async fn reset<K: Key + Sync + ?Sized>(&self, key: &K) -> Result<(), StoreError> {
         let mut outcome = Ok(());
-        for charge in &self.policy.charges(key, Cost::ONE) {
+        let mut name = String::new();
+        for charge in &self.charges(key, Cost::ONE, &mut name) {
             outcome = outcome.and(self.gate.reset(charge).await);
         }
         outcome

@@ -92,7 +92,8 @@ impl<S: Store> Limiter<S> {
         key: &K,
         cost: Cost,
     ) -> Result<(), NotReady> {
-        let charges = self.policy.charges(key, cost);
+        let mut name = String::new();
+        let charges = self.charges(key, cost, &mut name);
         let Some(subject) = charges.first().map(Charge::subject) else {
             return Ok(());
         };

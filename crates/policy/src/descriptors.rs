@@ -72,7 +72,7 @@ impl Plan {
     ) -> DescriptorsOwed<'r> {
         let by_file = self.domains().iter().find(|other| other.name() == domain);
         let limits = by_file.map(|file| file.limits_of(descriptors)).unwrap_or_default();
-        let mut owed = Owed::new(self.policies());
+        let mut owed = Owed::new(self.policies()).naming_keys(self.names_keys);
         let mut statuses = SmallVec::new();
         for (index, descriptor) in descriptors.iter().enumerate() {
             let first = owed.charges().len();

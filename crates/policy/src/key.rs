@@ -7,6 +7,8 @@ use std::sync::Arc;
 use tidegate_core::Fingerprint;
 
 use crate::Address;
+use crate::normalise::readable;
+use crate::planned::joined;
 
 /// One or more parts that together identify a caller.
 ///
@@ -50,6 +52,24 @@ pub trait Key {
     fn text(&self) -> Option<String> {
         None
     }
+
+    /// Calls `part` with each part as people write it, where others are to read it. Equal keys are
+    /// written alike.
+    #[doc(hidden)]
+    fn each_text(&self, mut part: impl FnMut(&[u8])) {
+        match self.text() {
+            Some(text) => part(text.as_bytes()),
+            None => self.each_part(part),
+        }
+    }
+}
+
+/// A key as others read it in the names of counters: its parts, as policies of a file write them.
+#[doc(hidden)]
+pub fn key_as_text<K: Key + ?Sized>(key: &K) -> String {
+    let mut parts = Vec::new();
+    key.each_text(|part| parts.push(readable(part)));
+    joined(&parts)
 }
 
 /// A key whose [`fingerprint`](crate::Policy::fingerprint) was computed before. It is used as it
@@ -64,6 +84,10 @@ impl Key for Fingerprint {
     #[inline]
     fn known(&self) -> Option<Fingerprint> {
         Some(*self)
+    }
+
+    fn text(&self) -> Option<String> {
+        Some(format!("{self:?}"))
     }
 }
 
@@ -107,6 +131,12 @@ macro_rules! tuple_keys {
                 let ($($name,)+) = self;
                 $($name.each_part(&mut part);)+
             }
+
+            fn each_text(&self, mut part: impl FnMut(&[u8])) {
+                #[allow(non_snake_case, reason = "the macro names fields after their types")]
+                let ($($name,)+) = self;
+                $($name.each_text(&mut part);)+
+            }
         }
     )*};
 }
@@ -125,6 +155,10 @@ macro_rules! address_keys {
 
             fn text(&self) -> Option<String> {
                 Address::from(IpAddr::from(*self)).text()
+            }
+
+            fn each_text(&self, part: impl FnMut(&[u8])) {
+                Key::each_text(&Address::from(IpAddr::from(*self)), part);
             }
         }
     )*};
@@ -153,6 +187,11 @@ impl<K: Key> Key for [K] {
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         part(&self.len().to_le_bytes());
         self.iter().for_each(|key| key.each_part(&mut part));
+    }
+
+    fn each_text(&self, mut part: impl FnMut(&[u8])) {
+        part(self.len().to_string().as_bytes());
+        self.iter().for_each(|key| key.each_text(&mut part));
     }
 }
 
@@ -190,8 +229,33 @@ macro_rules! pointer_keys {
             fn text(&self) -> Option<String> {
                 (**self).text()
             }
+
+            fn each_text(&self, part: impl FnMut(&[u8])) {
+                (**self).each_text(part);
+            }
         }
     )*};
 }
 
 pointer_keys!(&K, Box<K>, Arc<K>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_written_as_people_write_them() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert_eq!(key_as_text("alice"), "alice");
+        assert_eq!(key_as_text(&7_u64), "7");
+        assert_eq!(key_as_text(&(-7_i64, true, &b"raw"[..], 'x')), "-7:true:raw:x");
+        assert_eq!(key_as_text(&Arc::new(("acme", ip("203.0.113.9")))), "acme:203.0.113.9");
+        // No two keys are written alike, and no key in two ways.
+        assert_ne!(key_as_text(&("a:b", "c")), key_as_text(&("a", "b:c")));
+        assert_ne!(key_as_text(&b"\xff"[..]), key_as_text(&b"\xfe"[..]));
+        assert_eq!(key_as_text(&ip("2001:db8::1")), "2001:db8::/64");
+        assert_eq!(key_as_text(&ip("2001:db8::1")), key_as_text(&ip("2001:db8::2")));
+        assert_eq!(key_as_text(&ip("::ffff:203.0.113.9")), "203.0.113.9");
+        assert_eq!(key_as_text(&Fingerprint::new(1, 2)), format!("{:?}", Fingerprint::new(1, 2)));
+    }
+}

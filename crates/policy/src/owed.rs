@@ -19,6 +19,8 @@ pub struct Owed<'p> {
     is_crowded: bool,
     /// The names of charges by their numbers, if the store shows names to others.
     names: Vec<(usize, Names)>,
+    /// Whether it does so for all of them.
+    names_all: bool,
     /// For each charge, if an operator wants to see the caller.
     entities: Option<Vec<String>>,
     /// The first policy that applies to the request and sets it no limit.
@@ -33,7 +35,8 @@ pub struct Owed<'p> {
 struct Names {
     entity: String,
     limit: String,
-    format: String,
+    /// The template of the key's name; the store's own if there is none.
+    format: Option<String>,
 }
 
 impl<'p> Owed<'p> {
@@ -44,6 +47,7 @@ impl<'p> Owed<'p> {
             owners: SmallVec::new(),
             is_crowded: false,
             names: Vec::new(),
+            names_all: false,
             entities: None,
             unlimited: None,
             cost_fault: None,
@@ -53,6 +57,10 @@ impl<'p> Owed<'p> {
 
     pub(crate) fn showing_keys(self, shows_keys: bool) -> Self {
         Self { entities: shows_keys.then(Vec::new), ..self }
+    }
+
+    pub(crate) fn naming_keys(self, names_all: bool) -> Self {
+        Self { names_all, ..self }
     }
 
     /// What a store settles, all or nothing.
@@ -161,12 +169,13 @@ impl<'p> Owed<'p> {
         for rule in rules {
             let charge = Charge::new(subject, cost, rule);
             let names = policy.key_names.of(&rule.limit);
-            if let Some(format) = names.template() {
+            let is_own = matches!(names, KeyNames::Own);
+            let format = names.template().map(ToString::to_string);
+            if format.is_some() || (self.names_all && !is_own) {
                 let limit = limit_name(policy.name(), rules, rule);
-                let (entity, format) = (policy.entity(request), format.to_string());
+                let entity = policy.entity(request);
                 self.names.push((self.charges.len(), Names { entity, limit, format }));
             }
-            let is_own = matches!(names, KeyNames::Own);
             self.push(number, if is_own { charge.kept_as("") } else { charge });
             if let Some(entities) = &mut self.entities {
                 entities.push(policy.entity(request));
@@ -174,18 +183,19 @@ impl<'p> Owed<'p> {
         }
     }
 
-    /// Whether any of its policies has a key format.
+    /// Whether any of its charges has names.
     pub fn is_named(&self) -> bool {
         !self.names.is_empty()
     }
 
-    /// The charges, with names where the policies have a key format.
+    /// The charges, with names where the policies or the store have a key format.
     pub fn named_charges(&self) -> Vec<Charge<'_>> {
         let mut charges: Vec<Charge<'_>> = self.charges.to_vec();
         for (number, names) in &self.names {
             if let Some(charge) = charges.get_mut(*number) {
                 let named = charge.named(&names.entity).of_limit(&names.limit);
-                *charge = named.kept_as(&names.format);
+                let format = names.format.as_deref();
+                *charge = format.map_or(named, |format| named.kept_as(format));
             }
         }
         charges
@@ -205,7 +215,8 @@ impl<'p> Owed<'p> {
     pub(crate) fn push_override(&mut self, charge: Charge<'p>, shown: Option<(String, String)>) {
         if let Some((entity, format)) = shown {
             let limit = format!("override-{}", charge.rule().limit.quota().window());
-            self.names.push((self.charges.len(), Names { entity, limit, format }));
+            let names = Names { entity, limit, format: Some(format) };
+            self.names.push((self.charges.len(), names));
         }
         self.push(OVERRIDE, charge);
     }

@@ -39,6 +39,12 @@ impl OwnedKey {
         });
     }
 
+    /// Adds the parts of `key` as people write them.
+    #[doc(hidden)]
+    pub fn push_text<K: Key + ?Sized>(&mut self, key: &K) {
+        key.each_text(|part| self.push(part));
+    }
+
     /// The parts as one run of bytes, for when a value is needed rather than a key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

@@ -48,6 +48,7 @@ pub struct Plan {
     pub(crate) hasher: KeyHasher,
     pub(crate) domains: Vec<Domain>,
     pub(crate) shows_keys: bool,
+    pub(crate) names_keys: bool,
     pub(crate) gateway: Option<Gateway>,
 }
 
@@ -90,12 +91,24 @@ impl Plan {
         Self { shows_keys, ..self }
     }
 
+    /// Gives every charge the names of its caller and its limit, for a store that calls keys by them,
+    /// whatever the policies say. That takes allocations too.
+    #[must_use]
+    pub fn naming_keys(self, names_keys: bool) -> Self {
+        Self { names_keys, ..self }
+    }
+
     /// What a request owes to all policies that apply to it. A policy is skipped if the request
     /// lacks an attribute of its key.
     pub fn charges<A: Attributes + ?Sized>(&self, request: &A, cost: Cost) -> Owed<'_> {
-        let mut owed = Owed::new(&self.policies).showing_keys(self.shows_keys);
+        let mut owed = self.nothing_owed();
         self.charge(request, cost, &mut owed);
         owed
+    }
+
+    pub(crate) fn nothing_owed(&self) -> Owed<'_> {
+        let owed = Owed::new(&self.policies).showing_keys(self.shows_keys);
+        owed.naming_keys(self.names_keys)
     }
 
     /// Adds what a request owes.
@@ -124,7 +137,7 @@ impl Plan {
         let number = *self.by_name.get(name)?;
         let policy = self.policies.get(number as usize)?;
         let request = self.known.resolve(request);
-        let mut owed = Owed::new(&self.policies).showing_keys(self.shows_keys);
+        let mut owed = self.nothing_owed();
         if policy.mode() != crate::Mode::Off {
             owed.charge(number, policy, &request, cost, &self.hasher);
         }

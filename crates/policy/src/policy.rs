@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Calendar, Charge, Cost, Fingerprint, Limit, Rule, Span};
 
 use crate::ad_hoc::AD_HOC_POOL;
+use crate::key_names::limit_name;
 use crate::{Key, KeyHasher};
 
 /// The charges of one request. No allocation for up to four.
@@ -95,6 +96,12 @@ impl Policy {
     pub fn charges<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Charges<'_> {
         let subject = self.hasher.fingerprint(key);
         self.rules.iter().map(|rule| Charge::new(subject, cost, rule)).collect()
+    }
+
+    /// What its limits are called where others read it, in the order of its rules.
+    #[doc(hidden)]
+    pub fn limit_names(&self) -> Vec<String> {
+        self.rules.iter().map(|rule| limit_name(&self.name, &self.rules, rule)).collect()
     }
 
     /// What a key becomes when it is charged. It can stand in for the key later, when the key

@@ -41,7 +41,7 @@ impl SingleLimit {
             && policy.block.is_none()
             && matches!(policy.cost, CostSource::Fixed(_))
             && matches!(policy.key_names, KeyNames::AsStored);
-        (is_plain && !plan.shows_keys).then_some(Self { number })
+        (is_plain && !plan.shows_keys && !plan.names_keys).then_some(Self { number })
     }
 
     /// What this key owes, at a cost that includes the policy's price. `None` if it has another number

@@ -1,6 +1,6 @@
 //! A request that is decided about several times, and counted once.
 
-use tidegate::{Decision, Owed, Stopwatch, Store};
+use tidegate::{Decision, Owed, Span, Stopwatch, Store};
 
 use crate::App;
 use crate::deciding::trace;
@@ -29,6 +29,15 @@ impl<S: Store> App<S> {
         let (watch, asked) = (self.metrics().begin(), self.asked());
         let decision = self.limiter().settle(owed).await;
         Attempt { decision, watch, asked }
+    }
+
+    /// Denies without asking anybody, because others wait in line: see [`PlanLimiter::turn_away`].
+    ///
+    /// [`PlanLimiter::turn_away`]: tidegate::PlanLimiter::turn_away
+    pub fn turn_away(&self, owed: &Owed<'_>, index: usize, wait: Span) -> Decision {
+        let (watch, asked) = (self.metrics().begin(), self.asked());
+        let decision = self.limiter().turn_away(owed, index, wait);
+        self.conclude(owed, Attempt { decision, watch, asked })
     }
 
     /// Takes note of the last attempt of a request, which is its decision.

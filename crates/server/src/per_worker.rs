@@ -1,6 +1,6 @@
 //! A store for each worker, so that its connections are driven where its decisions are made.
 
-use tidegate::{Board, Charge, Notices, Span, Store, StoreError, Usage, Verdicts};
+use tidegate::{Board, Charge, Notice, Notices, Span, Store, StoreError, Usage, Verdicts};
 
 use crate::worker;
 
@@ -67,6 +67,10 @@ impl<S: Store> Store for PerWorker<S> {
         self.others.shared_secret()
     }
 
+    fn names_keys(&self) -> bool {
+        self.others.names_keys()
+    }
+
     fn set_deadline(&self, longest: Span) {
         self.each().for_each(|store| store.set_deadline(longest));
     }
@@ -97,5 +101,14 @@ impl<S: Board> Board for PerWorker<S> {
 
     async fn look(&self, known: Option<u64>) -> Result<Option<Notices>, StoreError> {
         self.own().look(known).await
+    }
+
+    async fn sign_in(
+        &self,
+        name: &str,
+        text: &[u8],
+        lasts: Span,
+    ) -> Result<Vec<Notice>, StoreError> {
+        self.own().sign_in(name, text, lasts).await
     }
 }

@@ -1,5 +1,7 @@
 //! Options for a store in Redis.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use siphasher::sip128::SipHasher24;
@@ -17,7 +19,7 @@ pub struct RedisStoreBuilder {
     pub(crate) secret: [u8; 16],
     pub(crate) deadline: Duration,
     pub(crate) max_waiting: usize,
-    pub(crate) clock_in_hand: bool,
+    pub(crate) clock_in_hand: Option<Arc<AtomicU64>>,
 }
 
 impl RedisStoreBuilder {
@@ -32,7 +34,7 @@ impl RedisStoreBuilder {
             secret: secret_of(""),
             deadline: Self::DEFAULT_DEADLINE,
             max_waiting: 10_000,
-            clock_in_hand: false,
+            clock_in_hand: None,
         }
     }
 
@@ -87,7 +89,7 @@ impl RedisStoreBuilder {
     /// Decides by [`RedisStore::set_now`] instead of Redis's clock.
     #[doc(hidden)]
     pub fn clock_in_hand(self) -> Self {
-        Self { clock_in_hand: true, ..self }
+        Self { clock_in_hand: Some(Arc::default()), ..self }
     }
 
     /// Builds the store. Does not connect yet.

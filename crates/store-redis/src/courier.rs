@@ -31,7 +31,7 @@ pub(crate) struct Courier {
     /// Tells roughly which month it is.
     wall: SystemClock,
     /// The time to decide by, in microseconds, if it is not Redis's.
-    clock_in_hand: Option<AtomicU64>,
+    clock_in_hand: Option<Arc<AtomicU64>>,
 }
 
 /// How often a probe checks whether Redis is back: at first, and at most.
@@ -54,7 +54,7 @@ impl Courier {
             naming,
             deadline,
             wall: SystemClock::new(),
-            clock_in_hand: builder.clock_in_hand.then(AtomicU64::default),
+            clock_in_hand: builder.clock_in_hand.clone(),
         })
     }
 

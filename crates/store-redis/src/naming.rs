@@ -44,6 +44,11 @@ impl Naming {
         charge.key_format().map_or(self.format.is_none(), str::is_empty)
     }
 
+    /// Whether charges that bring no template get another limiter's names.
+    pub(crate) const fn has_format(&self) -> bool {
+        self.format.is_some()
+    }
+
     /// Whether any counter is known to be another limiter's too.
     pub(crate) fn is_shared(&self) -> bool {
         self.format.is_some() || !self.given.lock().is_empty()

@@ -1,10 +1,10 @@
 //! Counters in Redis.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidegate_core::{Charge, Fingerprint, Span, Timestamp};
-use tidegate_store::{Store, StoreError, StoreErrorKind, Usage, Verdicts};
+use tidegate_store::{Blocking, Store, StoreError, StoreErrorKind, Usage, Verdicts};
 use tokio::time::timeout;
 
 use crate::answering::Answering;
@@ -36,8 +36,12 @@ pub struct RedisStore {
     plain_queues: Queues,
     naming: Arc<Naming>,
     board: KeyName,
+    list: KeyName,
     secret: [u8; 16],
     deadline: Arc<Deadline>,
+    /// The same for threads that stand still until they are answered; made when the first one comes.
+    aside: OnceLock<Box<Self>>,
+    builder: RedisStoreBuilder,
 }
 
 impl RedisStore {
@@ -47,9 +51,13 @@ impl RedisStore {
     }
 
     pub(crate) fn new(builder: RedisStoreBuilder) -> Self {
-        let lanes = builder.config.connections.max(1);
         let naming = Arc::new(Naming::new(&builder));
         let deadline = Deadline::new(builder.deadline);
+        Self::with(builder, naming, deadline)
+    }
+
+    fn with(builder: RedisStoreBuilder, naming: Arc<Naming>, deadline: Arc<Deadline>) -> Self {
+        let lanes = builder.config.connections.max(1);
         let courier = Courier::new(&builder, naming.clone(), deadline.clone());
         let queues = |ways: Vec<Vec<usize>>, depth| {
             let most = builder.max_waiting / ways.len();
@@ -66,15 +74,35 @@ impl RedisStore {
             courier,
             naming,
             board: board::name(builder.prefix.as_bytes(), &builder.secret),
+            list: board::name_of_list(builder.prefix.as_bytes()),
             secret: builder.secret,
             deadline,
+            aside: OnceLock::new(),
+            builder,
         }
+    }
+
+    /// Who asks for this caller: a thread that stands still may be the one that would have to read the
+    /// answer from a connection of ours, so it has connections of its own. Names, keys and deadlines
+    /// are the same.
+    #[inline]
+    fn for_caller(&self) -> &Self {
+        if Blocking::is_here() { self.aside() } else { self }
+    }
+
+    #[cold]
+    fn aside(&self) -> &Self {
+        self.aside.get_or_init(|| {
+            let (naming, deadline) = (self.naming.clone(), self.deadline.clone());
+            Box::new(Self::with(self.builder.clone(), naming, deadline))
+        })
     }
 
     /// Whether Redis is currently being asked. While it does not answer it is not, and only a
     /// background probe checks whether it is back.
     pub fn is_available(&self) -> bool {
-        !self.courier.is_any_open()
+        let is_aside_open = || self.aside.get().is_some_and(|aside| aside.courier.is_any_open());
+        !self.courier.is_any_open() && !is_aside_open()
     }
 
     /// What an operator should know about how Redis is set up, such as that it may drop counters;
@@ -85,6 +113,11 @@ impl RedisStore {
 
     pub(crate) const fn board_name(&self) -> &KeyName {
         &self.board
+    }
+
+    /// The list of instances.
+    pub(crate) const fn list_name(&self) -> &KeyName {
+        &self.list
     }
 
     pub(crate) fn link(&self) -> &Link {
@@ -228,17 +261,21 @@ impl Store for RedisStore {
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.ask(Ask::Refund(Box::new(self.naming.item(charge)?)), self.deadline())
-            .await
-            .map(|_| ())
+        let ask = Ask::Refund(Box::new(self.naming.item(charge)?));
+        self.for_caller().ask(ask, self.deadline()).await.map(|_| ())
     }
 
     async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.ask(Ask::Reset(Box::new(self.naming.item(charge)?)), self.deadline()).await.map(|_| ())
+        let ask = Ask::Reset(Box::new(self.naming.item(charge)?));
+        self.for_caller().ask(ask, self.deadline()).await.map(|_| ())
     }
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
         Some(self.secret)
+    }
+
+    fn names_keys(&self) -> bool {
+        self.naming.has_format()
     }
 
     fn set_deadline(&self, longest: Span) {
@@ -267,17 +304,18 @@ impl RedisStore {
         out: &mut Verdicts,
         patience: Duration,
     ) -> Result<bool, StoreError> {
+        let store = self.for_caller();
         let joined = match charges {
-            [charge] => self.join(charge, patience),
+            [charge] => store.join(charge, patience),
             _ => None,
         };
         let answering = match joined {
             Some(answering) => answering,
-            None => match self.gather(charges)? {
+            None => match store.gather(charges)? {
                 None => return Ok(true),
-                Some(Together(items)) => self.ask(Ask::Settle(items), patience),
+                Some(Together(items)) => store.ask(Ask::Settle(items), patience),
                 Some(Apart(groups)) => {
-                    return Box::pin(self.settle_apart(groups, out, patience)).await;
+                    return Box::pin(store.settle_apart(groups, out, patience)).await;
                 }
             },
         };

@@ -102,3 +102,21 @@ async fn what_is_not_ours_is_an_error() {
     redis.command(&[&b"SET"[..], name, b"12345678garbage"]);
     assert_eq!(store.look(None).await.unwrap_err().kind(), StoreErrorKind::WrongType);
 }
+
+#[tokio::test]
+async fn all_instances_are_on_one_list_whatever_their_secrets() {
+    let redis = Redis::start();
+    let [one, two] = ["s", "other"].map(|secret| store(&redis.url(), secret));
+    let names = |list: Vec<Notice>| list.into_iter().map(|it| it.name).collect::<Vec<_>>();
+    assert_eq!(names(one.sign_in("b", b"1", HOUR).await.unwrap()), ["b"]);
+    let list = two.sign_in("a", b"2", HOUR).await.unwrap();
+    let said: Vec<_> = list.iter().map(|it| (&*it.name, &*it.text)).collect();
+    assert_eq!(said, [("a", &b"2"[..]), ("b", b"1")]);
+    // Whoever does not sign again is gone.
+    let short = Span::from_millis(1);
+    assert_eq!(names(one.sign_in("b", b"1", short).await.unwrap()), ["a", "b"]);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(names(two.sign_in("a", b"2", HOUR).await.unwrap()), ["a"]);
+    // It is no board.
+    assert_eq!(one.look(None).await.unwrap().unwrap().list, []);
+}

@@ -23,6 +23,7 @@
 //! # Ok::<(), tidegate_core::QuotaError>(())
 //! ```
 
+mod blocking;
 mod board;
 mod clock;
 mod error;
@@ -30,6 +31,7 @@ mod memory;
 mod store;
 mod sync;
 
+pub use blocking::Blocking;
 pub use board::{Board, Notice, Notices};
 pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
 pub use error::{StoreError, StoreErrorKind};

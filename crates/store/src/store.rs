@@ -83,6 +83,12 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// Whether it calls keys by the names of callers and limits, so that [charges](Charge::named) should
+    /// have them.
+    fn names_keys(&self) -> bool {
+        false
+    }
+
     /// Sets how long anything may take from now on, for stores that have to wait.
     fn set_deadline(&self, longest: Span) {
         let _ = longest;
@@ -179,6 +185,10 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
         (**self).shared_secret()
+    }
+
+    fn names_keys(&self) -> bool {
+        (**self).names_keys()
     }
 
     fn set_deadline(&self, longest: Span) {

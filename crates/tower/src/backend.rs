@@ -9,7 +9,7 @@ use http::Response;
 use tidegate_http::{Ambiguous, Answer, Fields, Stencil};
 use tidegate_limiter::config::LegacyHeaders;
 use tidegate_limiter::{
-    Cost, Decision, Fingerprint, Limiter, Owed, Plan, PlanLimiter, Source, Store,
+    Cost, Decision, Fingerprint, Key, Limiter, Owed, Plan, PlanLimiter, Source, Store,
 };
 
 use crate::RequestHead;
@@ -61,9 +61,31 @@ pub(crate) struct Question {
 
 #[derive(Debug)]
 enum Subject {
-    Key(Fingerprint),
+    Key(Caller),
     /// With the plan that wants to know them: another may take its place meanwhile.
     Attributes(Arc<Plan>, Vec<Attribute>),
+}
+
+/// Who is counted, and what that is called if the store calls keys by names.
+#[derive(Debug)]
+struct Caller {
+    print: Fingerprint,
+    name: Option<Box<str>>,
+}
+
+impl Key for Caller {
+    fn each_part(&self, part: impl FnMut(&[u8])) {
+        self.print.each_part(part);
+    }
+
+    #[inline]
+    fn known(&self) -> Option<Fingerprint> {
+        Some(self.print)
+    }
+
+    fn text(&self) -> Option<String> {
+        self.name.as_deref().map(str::to_owned)
+    }
 }
 
 /// A decision, and what is to be done about it.
@@ -120,6 +142,17 @@ impl<S: Store> Keyed<S> {
     }
 
     #[inline(always)]
+    fn caller(&self, head: &RequestHead<'_>, config: &Config) -> Result<Option<Caller>, Ambiguous> {
+        let look = config.look(head);
+        let Some(print) = config.key.print(look, self.limiter.policy())? else { return Ok(None) };
+        let name = match self.limiter.store().names_keys() {
+            true => config.key.name(look)?.map(Into::into),
+            false => None,
+        };
+        Ok(Some(Caller { print, name }))
+    }
+
+    #[inline(always)]
     fn tell(&self, decided: &mut Decided, question: &Question) {
         let answer = Answer::of_policy(self.limiter.policy(), &decided.decision);
         decided.told.tell(&answer.with_stencils(&self.stencils), question);
@@ -128,7 +161,7 @@ impl<S: Store> Keyed<S> {
 
 impl<S: Store + 'static> Backend for Keyed<S> {
     fn glance(&self, head: &RequestHead<'_>, config: &Config, place: &mut Decided) -> Glance {
-        let key = match config.key.print(config.look(head), self.limiter.policy()) {
+        let key = match self.caller(head, config) {
             Ok(Some(key)) => key,
             Ok(None) => return Glance::Passes,
             Err(ambiguous) => return Glance::Refused(ambiguous),
@@ -247,7 +280,7 @@ impl Question {
         self.is_counted_later.then(|| Box::new(self))
     }
 
-    const fn key(&self) -> Option<&Fingerprint> {
+    const fn key(&self) -> Option<&Caller> {
         match &self.subject {
             Subject::Key(key) => Some(key),
             Subject::Attributes(..) => None,

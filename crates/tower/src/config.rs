@@ -9,7 +9,7 @@ use tidegate_http::Fields;
 use tidegate_limiter::{Cost, Decision, MAX_COUNT, Source};
 
 use crate::backend::{Backend, Told};
-use crate::key::Look;
+use crate::key::{Form, Look};
 use crate::warning::Warnings;
 use crate::{Denial, Key, RequestHead, ResponseHead};
 
@@ -70,7 +70,8 @@ impl Config {
     }
 
     pub(crate) fn look<'a>(&'a self, head: &'a RequestHead<'a>) -> Look<'a> {
-        Look { head, warnings: &self.warnings, is_strict: !self.is_shadow }
+        let (warnings, is_strict) = (&self.warnings, !self.is_shadow);
+        Look { head, warnings, is_strict, form: Form::Parts }
     }
 
     /// A request that is not limited carries a decision too: that there was none to make.

@@ -7,6 +7,8 @@ use tidegate::config::{Described, PlannedPolicy};
 use tidegate::{Cost, OnStoreError, Plan};
 use tidegate_server::{Config, Place, Transport};
 
+use crate::validate::hints;
+
 /// What there is to say.
 pub(super) struct Greeting<'a> {
     pub(super) doors: &'a [(Transport, Place)],
@@ -62,6 +64,10 @@ impl Greeting<'_> {
             None => writeln!(text, "config: a demo; tidegate init prints a file for --config"),
         };
         self.policies(&mut text);
+        // The demo is ours, and not to be improved.
+        if self.config.is_some() {
+            text += &hints(self.plan);
+        }
         if let Some(door) = self.doors.iter().find(|(transport, _)| *transport == Transport::Http) {
             let _ = writeln!(text, "try: {}", self.try_it(door));
         }

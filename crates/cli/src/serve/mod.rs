@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tidegate::config::Source;
+use tidegate::config::{Problems, Source};
 use tidegate::{Board, Plan, Store};
 use tidegate_server::log::{self, Level, LineWriter};
 use tidegate_server::{App, ReloadRequest, Reloaded, Reloader, Server, Tls, TlsReloaded};
@@ -30,6 +30,7 @@ use self::signals::reload_on_hangup;
 use self::store::{Chosen, doubts_of};
 use crate::ERROR;
 use crate::gateway::Prepared;
+use crate::shared_keys::{Fits, redis_of};
 use crate::validate::wrong;
 
 impl Serve {
@@ -45,16 +46,23 @@ impl Serve {
             Ok(plan) => plan,
             Err(problems) => return Ok(wrong(&problems)),
         };
+        let fits = plan.as_ref().and_then(|plan| redis_of(self.store.as_deref(), plan)).map(Fits);
+        if let (Some(fits), Some(plan), Some(source)) = (&fits, &plan, &source)
+            && let Err(error) = fits.check(plan)
+        {
+            return Ok(wrong(&Problems::of(source, error.to_string())));
+        }
+        let fits = fits.map(Arc::new);
         let (store, about) = self.store_of(plan.as_ref())?;
         // For signals and files. The workers have runtimes of their own.
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start a runtime")?;
         let code = runtime.block_on(async {
             match store {
-                Chosen::Memory(store) => self.serve(source, *store, about).await,
+                Chosen::Memory(store) => self.serve(source, *store, about, None).await,
                 Chosen::Redis(store) => {
                     let about = about + &doubts_of(&store).await;
-                    self.serve(source, *store, about).await
+                    self.serve(source, *store, about, fits).await
                 }
             }
         });
@@ -69,6 +77,7 @@ impl Serve {
         source: Option<Source>,
         store: S,
         about: String,
+        fits: Option<Arc<Fits>>,
     ) -> anyhow::Result<ExitCode> {
         let shared_by = store.shared_secret().map(|_| self.expected_nodes);
         let app = match &source {
@@ -90,6 +99,7 @@ impl Serve {
             None => (app, None),
         };
         let app = Arc::new(app);
+        fits.iter().for_each(|fits| app.followed_by(fits));
         let (workers, mut config) = (self.workers(), self.config()?);
         let (addresses, gateway) = (self.doors()?, self.gateway.prepare(app.limiter().plan())?);
         let needs = files::Needs {
@@ -120,6 +130,7 @@ impl Serve {
         // The task that follows the board reports what is wrong with it.
         let _ = app.catch_up().await;
         tokio::spawn(Arc::clone(&app).follow_board());
+        tokio::spawn(Arc::clone(&app).follow_roll(self.expected_nodes));
         let admin = self.operate.open(&app, tls, reload, &about).await?;
         let greeting = Greeting {
             doors: &doors,

@@ -1,13 +1,11 @@
 //! Where `serve` keeps its counters.
 
-use std::collections::BTreeSet;
-
 use anyhow::anyhow;
-use tidegate::config::KeyTemplate;
-use tidegate::{KeyFormat, MemoryStats, MemoryStore, Plan, RedisConfig, RedisStore, RedisUrlError};
+use tidegate::{MemoryStats, MemoryStore, Plan, RedisConfig, RedisStore, RedisUrlError};
 use tidegate_server::PerWorker;
 
 use super::{Serve, size};
+use crate::shared_keys::templates_of;
 
 /// Where the counters are.
 pub(super) enum Chosen {
@@ -31,9 +29,8 @@ impl Serve {
                 let (secret, mut about) = (self.secret()?, config.to_string());
                 let builder =
                     RedisStore::builder(config).secret(secret.as_deref().unwrap_or_default());
-                for template in key_formats_of(plan) {
-                    // Names come with the charges; this checks whether this Redis can have them.
-                    let _ = builder.clone().key_format(template.parse::<KeyFormat>()?)?;
+                // Names come with the charges.
+                for template in plan.map(templates_of).unwrap_or_default() {
                     about += &format!("\nkeys: {template}");
                 }
                 about += match &secret {
@@ -98,12 +95,6 @@ pub(super) async fn doubts_of(store: &PerWorker<RedisStore>) -> String {
 /// Whether no policy leaves the names of its keys to us.
 fn has_formats_only(plan: Option<&Plan>) -> bool {
     plan.is_some_and(|plan| plan.policies().iter().all(|policy| policy.key_format().is_some()))
-}
-
-/// The key name templates of the policies.
-fn key_formats_of(plan: Option<&Plan>) -> BTreeSet<&str> {
-    let policies = plan.map(Plan::policies).unwrap_or_default();
-    policies.iter().filter_map(|policy| policy.key_format().map(KeyTemplate::as_str)).collect()
 }
 
 const NO_SECRET: &str = "\nkeys: hashed without a secret, so that who reads Redis can guess whose \

@@ -168,3 +168,22 @@ fn an_rlaas_file_brings_its_door_along() {
     let reply = ours.get("GET /check?userId=42 HTTP/1.1\r\nconnection: close\r\n\r\n");
     assert!(reply.starts_with("HTTP/1.1 404"), "{reply}");
 }
+
+/// Nothing listens there, so that the server decides by itself; its keys are checked all the same.
+#[test]
+fn a_file_whose_keys_a_cluster_cannot_have_changes_nothing() {
+    let scratch = Scratch::new();
+    let policies = |format: &str, limit: u32| {
+        format!(
+            "store: redis+cluster://127.0.0.1:1\nkey_format: '{format}'\npolicies: [{{ name: a, \
+             key: [user], algorithm: fixed-window, limits: [{limit}/hour] }}]\n"
+        )
+    };
+    let file = scratch.write("limits.yaml", &policies("rl:{{entity}}:{window_index}", 50));
+    let server = Server::start(&file);
+    scratch.write("limits.yaml", &policies("rl:{entity}:{window_index}", 60));
+    server.logged("expected a hash tag");
+    server.logged("the policies before it stay in effect");
+    let reply = server.check(r#"{"policy": "a", "key": "alice"}"#);
+    assert!(reply.contains(r#""limit":50"#), "{reply}");
+}

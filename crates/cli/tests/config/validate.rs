@@ -79,3 +79,44 @@ fn a_file_that_cannot_be_read_is_an_error_and_the_exit_code_is_2() {
         }
     }
 }
+
+/// What a Cluster cannot have is refused alike by everyone who is asked.
+#[test]
+fn keys_without_a_hash_tag_are_refused_for_a_cluster() {
+    let scratch = Scratch::new();
+    let policies = |format: &str| {
+        format!(
+            "key_format: '{format}'\npolicies: [{{ name: a, key: [user], limits: [50/minute] }}]\n"
+        )
+    };
+    let (apart, together) = ("rl:{entity}:{window_index}", "rl:{{entity}}:{window_index}");
+    let cluster = "redis+cluster://127.0.0.1:1";
+    let refused = |output: std::process::Output| {
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("expected a hash tag"), "{said}");
+    };
+    let file = scratch.write("limits.yaml", &policies(apart));
+    assert_eq!(run("validate", &file, &[]).status.code(), Some(0));
+    refused(run("validate", &file, &["--store", cluster]));
+    let mut serve = tidegate();
+    serve.args(["serve", "--http", "127.0.0.1:0", "--store", cluster, "--config"]).arg(&file);
+    refused(serve.output().unwrap());
+    let with_store = format!("store: {cluster}\n{}", policies(apart));
+    refused(run("validate", &scratch.write("limits.yaml", &with_store), &[]));
+    let file = scratch.write("limits.yaml", &policies(together));
+    assert_eq!(run("validate", &file, &["--store", cluster]).status.code(), Some(0));
+}
+
+#[test]
+fn small_sliding_windows_get_a_hint() {
+    let scratch = Scratch::new();
+    let file =
+        scratch.write("sms.yaml", "policies: [{ name: sms, key: [phone], limits: [1/30s] }]");
+    for (command, rest) in [("validate", vec![]), ("explain", vec!["phone=1"])] {
+        let output = run(command, &file, &rest);
+        assert_eq!(output.status.code(), Some(0));
+        let said = text(&output.stdout);
+        assert!(said.contains("hint: policy \"sms\": 1/30s as a sliding-window"), "{said}");
+    }
+}

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use tokio::runtime::{Builder, Handle};
+use tidegate_store::Blocking;
+use tokio::runtime::{Builder, EnterGuard, Handle};
 
 /// Runs a future to its end on this thread, wherever the thread is.
 ///
@@ -14,7 +15,7 @@ use tokio::runtime::{Builder, Handle};
 /// the caller is that runtime's only thread, nothing would move while it stands here. `None` if the
 /// system has no thread left for it.
 pub(super) fn wait<F: Future>(future: F) -> Option<F::Output> {
-    let _context = background()?.enter();
+    let _context = in_background()?;
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
@@ -34,7 +35,7 @@ impl<F: Future + Unpin> Future for InBackground<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let _context = background().map(Handle::enter);
+        let _context = in_background();
         Pin::new(&mut self.0).poll(cx)
     }
 }
@@ -45,6 +46,11 @@ impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
+}
+
+/// What is polled from now on uses the timers, tasks and connections of the runtime in the background.
+fn in_background() -> Option<(EnterGuard<'static>, Blocking)> {
+    Some((background()?.enter(), Blocking::enter()))
 }
 
 /// A runtime with a thread of its own.

@@ -49,8 +49,9 @@
 //! # Functions that are not async
 //!
 //! They ask a store in memory without waiting. With a remote store the thread waits for its answer,
-//! at most for the store's deadline; with `on_denied = wait` it waits for its turn. Neither belongs
-//! on a thread that runs async tasks.
+//! at most for the store's deadline; with `on_denied = wait` it waits for its turn. The answer comes
+//! wherever the thread is, since it has connections of its own, which a thread in the background
+//! drives. But a thread that runs async tasks should rather not wait: its other tasks wait too.
 
 mod blocking;
 mod denied;

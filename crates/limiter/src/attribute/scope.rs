@@ -65,8 +65,9 @@ pub struct Call {
 /// ```
 pub fn resolve_with<R: KeyResolver<Call> + 'static>(resolver: R) -> Result<(), AlreadyInUse> {
     let erased: Resolver = Box::new(move |call| {
-        let key = OwnedKey::of(&resolver.resolve(call)?);
-        Some(if call.scope == Scope::Ip { by_address(key) } else { key })
+        let found = resolver.resolve(call)?;
+        let (key, text) = (OwnedKey::of(&found), text_of(&found));
+        Some(if call.scope == Scope::Ip { by_address(key, text) } else { Resolved { key, text } })
     });
     RESOLVER.set(erased).map_err(|_| AlreadyInUse)
 }
@@ -76,19 +77,44 @@ pub fn resolve_with<R: KeyResolver<Call> + 'static>(resolver: R) -> Result<(), A
 pub fn resolve(scope: Scope, name: &'static str) -> Option<impl Key + Send + Sync> {
     match RESOLVER.get() {
         Some(resolve) => resolve(&Call { name, scope }),
-        None => Some(OwnedKey::default()),
+        None => Some(Resolved::default()),
     }
 }
 
 /// A key that is an address as text counts as that address: whoever has one text of it has many.
-fn by_address(key: OwnedKey) -> OwnedKey {
+fn by_address(key: OwnedKey, text: OwnedKey) -> Resolved {
     let mut parts = 0;
     key.each_part(|_| parts += 1);
-    let address = if parts == 1 { Address::read(key.as_bytes()) } else { None };
-    address.map_or(key, |address| OwnedKey::of(&address))
+    match Address::read(key.as_bytes()).filter(|_| parts == 1) {
+        Some(address) => Resolved { key: OwnedKey::of(&address), text: text_of(&address) },
+        None => Resolved { key, text },
+    }
 }
 
-type Resolver = Box<dyn Fn(&Call) -> Option<OwnedKey> + Send + Sync>;
+type Resolver = Box<dyn Fn(&Call) -> Option<Resolved> + Send + Sync>;
+
+/// A key, and how it is written where others read it.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Resolved {
+    key: OwnedKey,
+    text: OwnedKey,
+}
+
+impl Key for Resolved {
+    fn each_part(&self, part: impl FnMut(&[u8])) {
+        self.key.each_part(part);
+    }
+
+    fn each_text(&self, part: impl FnMut(&[u8])) {
+        self.text.each_part(part);
+    }
+}
+
+fn text_of<K: Key + ?Sized>(key: &K) -> OwnedKey {
+    let mut text = OwnedKey::default();
+    text.push_text(key);
+    text
+}
 
 static RESOLVER: OnceLock<Resolver> = OnceLock::new();
 
@@ -96,18 +122,24 @@ static RESOLVER: OnceLock<Resolver> = OnceLock::new();
 mod tests {
     use std::net::IpAddr;
 
+    use tidegate_policy::key_as_text;
+
     use super::*;
+
+    fn resolved<K: Key + ?Sized>(key: &K) -> Resolved {
+        by_address(OwnedKey::of(key), text_of(key))
+    }
 
     #[test]
     fn an_address_is_one_key_in_whatever_form_it_comes() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let network = OwnedKey::of(&ip("2001:db8::1"));
-        assert_eq!(by_address(OwnedKey::of(&ip("2001:db8::2"))), network);
-        assert_eq!(by_address(OwnedKey::of("2001:db8::3")), network);
-        assert_eq!(by_address(OwnedKey::of("::ffff:1.2.3.4")), OwnedKey::of(&ip("1.2.3.4")));
+        let network = resolved(&ip("2001:db8::1"));
+        assert_eq!(resolved(&ip("2001:db8::2")), network);
+        assert_eq!(resolved("2001:db8::3"), network);
+        assert_eq!(key_as_text(&network), "2001:db8::/64");
+        assert_eq!(resolved("::ffff:1.2.3.4"), resolved(&ip("1.2.3.4")));
         // Neither of these is an address, and no two of them are one key.
-        for other in [OwnedKey::of("a tunnel"), OwnedKey::of(&("1", ".2.3.4"))] {
-            assert_eq!(by_address(other.clone()), other);
-        }
+        assert_eq!(resolved("a tunnel").key, OwnedKey::of("a tunnel"));
+        assert_eq!(resolved(&("1", ".2.3.4")).key, OwnedKey::of(&("1", ".2.3.4")));
     }
 }

@@ -30,8 +30,8 @@ static STORE: OnceLock<Arc<AnyStore>> = OnceLock::new();
 /// A store whose type is chosen at run time.
 pub(crate) struct AnyStore {
     store: Box<dyn ErasedStore>,
-    /// Whether it has connections, which are then those of the runtime in the background: a function
-    /// that is not async may stand on the thread of any other.
+    /// Whether it has connections, which are then those of the runtime in the background: it outlives
+    /// every other, as limits on functions do.
     is_remote: bool,
 }
 
@@ -85,6 +85,10 @@ impl Store for AnyStore {
     fn shared_secret(&self) -> Option<[u8; 16]> {
         self.store.shared_secret()
     }
+
+    fn names_keys(&self) -> bool {
+        self.store.names_keys()
+    }
 }
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -103,6 +107,7 @@ trait ErasedStore: Send + Sync {
     fn refund<'a>(&'a self, charge: &'a Charge<'a>) -> Answer<'a, ()>;
     fn reset<'a>(&'a self, charge: &'a Charge<'a>) -> Answer<'a, ()>;
     fn shared_secret(&self) -> Option<[u8; 16]>;
+    fn names_keys(&self) -> bool;
 }
 
 impl<S: Store> ErasedStore for S {
@@ -137,5 +142,9 @@ impl<S: Store> ErasedStore for S {
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
         Store::shared_secret(self)
+    }
+
+    fn names_keys(&self) -> bool {
+        Store::names_keys(self)
     }
 }

@@ -1,25 +1,29 @@
 //! What a failed store means.
 
 mod seen;
+mod share;
 #[cfg(test)]
 mod tests;
 
 use std::sync::OnceLock;
 
-use tidegate_core::{Charge, Cost, Fingerprint, Quota, Rule, Span, Timestamp, Verdict};
+use tidegate_core::{Charge, Cost, Fingerprint, Rule, Span, Timestamp, Verdict};
 use tidegate_store::{Clock, LocalStore, MemoryStore, SystemClock, Verdicts};
 
 use self::seen::{Seen, Use};
+use self::share::Share;
 
 /// Stands in for a store that does not answer.
 ///
 /// It has two counters for each of the store's. One counts what was admitted here, and starts afresh for
 /// no answer of the store: however often the store comes and goes, no more than this instance's share
 /// is admitted here. The other goes on from what the store said last. A request needs room in both.
+///
+/// So in a window the instances admit at most what the algorithm admits of the whole limit, by the
+/// store, and what it admits of their shares, by themselves. The store never hears of the latter.
 #[derive(Debug)]
 pub(crate) struct Fallback<C = SystemClock> {
-    /// How many instances share the limits.
-    nodes: u64,
+    share: Share,
     clock: C,
     /// Made when the store fails for the first time.
     stand_in: OnceLock<MemoryStore<C>>,
@@ -37,13 +41,18 @@ impl Fallback {
 
 impl<C: Clock + Clone> Fallback<C> {
     fn with_clock(nodes: u32, clock: C) -> Self {
-        let nodes = u64::from(nodes.max(1));
-        Self { nodes, clock, stand_in: OnceLock::new(), seen: Seen::default() }
+        let share = Share::new(nodes);
+        Self { share, clock, stand_in: OnceLock::new(), seen: Seen::default() }
     }
 
     /// How many instances share the limits.
-    pub(crate) const fn nodes(&self) -> u64 {
-        self.nodes
+    pub(crate) fn nodes(&self) -> u64 {
+        self.share.nodes()
+    }
+
+    /// From now on this is instance `number` of `nodes`, counted from zero.
+    pub(crate) fn set_share(&self, nodes: u32, number: u32) {
+        self.share.set(nodes, number);
     }
 
     /// Takes note of what the store said `now`, in case that it is the last for a while.
@@ -69,7 +78,7 @@ impl<C: Clock + Clone> Fallback<C> {
         let stand_in = self.stand_in.get_or_init(|| {
             MemoryStore::builder().max_keys(2 * KEYS).clock(self.clock.clone()).build()
         });
-        let rules: Vec<_> = charges.iter().map(|charge| self.rules(charge.rule())).collect();
+        let rules: Vec<_> = charges.iter().map(|charge| self.rules(charge)).collect();
         let own = charges.iter().zip(&rules).map(|(charge, [own, _])| to_rule(charge, own));
         let going_on = charges.iter().zip(&rules).map(|(charge, [_, on])| to_rule(charge, on));
         let both: Vec<Charge<'_>> = own.chain(going_on).collect();
@@ -87,7 +96,7 @@ impl<C: Clock + Clone> Fallback<C> {
 
     pub(crate) fn refund(&self, charge: &Charge<'_>) {
         if let Some(stand_in) = self.stand_in.get() {
-            for rule in &self.rules(charge.rule()) {
+            for rule in &self.rules(charge) {
                 stand_in.refund_now(&to_rule(charge, rule));
             }
         }
@@ -96,7 +105,7 @@ impl<C: Clock + Clone> Fallback<C> {
     pub(crate) fn reset(&self, charge: &Charge<'_>) {
         self.seen.forget(charge.counter());
         if let Some(stand_in) = self.stand_in.get() {
-            for rule in &self.rules(charge.rule()) {
+            for rule in &self.rules(charge) {
                 stand_in.reset_now(&to_rule(charge, rule));
             }
         }
@@ -112,34 +121,24 @@ impl<C: Clock + Clone> Fallback<C> {
         now: Timestamp,
     ) {
         self.seen.if_known(charge.counter(), |seen| {
-            let used = seen.by(now, &charge.rule().limit).div_ceil(self.nodes);
+            let used = seen.by(now, &charge.rule().limit);
             if used > 0 && seen.is_followed {
                 return;
             }
             stand_in.reset_now(counter);
             *seen = if used > 0 { Use { is_followed: true, ..*seen } } else { Use::NONE };
+            let part = self.share.of(charge.subject());
+            let used = part.of_used(used, charge.rule().limit.capacity());
             take_up_to(used, stand_in, counter);
         });
     }
 
-    /// The same rule with this instance's part of the limit, for each of the two counters.
-    fn rules(&self, rule: &Rule) -> [Rule; 2] {
-        let own = self.share(rule);
+    /// The charge's rule with this instance's part of the limit, for each of the two counters.
+    fn rules(&self, charge: &Charge<'_>) -> [Rule; 2] {
+        let rule = charge.rule();
+        let limit = self.share.of(charge.subject()).of_limit(&rule.limit);
+        let own = Rule { limit, ..*rule };
         [own, Rule { id: own.id ^ GOING_ON, ..own }]
-    }
-
-    /// The same rule with this instance's part of the limit, rounded up: nobody is left without.
-    fn share(&self, rule: &Rule) -> Rule {
-        let quota = rule.limit.quota();
-        let part = |units: u64| units.div_ceil(self.nodes);
-        let share = Quota::new(part(quota.limit()), quota.window()).ok().and_then(|share| {
-            let share = match quota.burst() {
-                Some(burst) => share.with_burst(part(burst)).ok()?,
-                None => share,
-            };
-            rule.limit.with_quota(&share).ok()
-        });
-        Rule { limit: share.unwrap_or(rule.limit), ..*rule }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_core::algorithm::{Algorithm, FixedWindow};
-use tidegate_core::{AlgorithmKind, Calendar, Limit};
+use tidegate_core::{AlgorithmKind, Calendar, Limit, Quota};
 use tidegate_store::ManualClock;
 
 use super::*;
@@ -35,9 +35,8 @@ fn an_instances_share_keeps_the_calendar_and_how_denials_count() {
     let monthly = FixedWindow::by_calendar(100, Calendar::Month).unwrap().counting_denied();
     let id = Fingerprint::new(1, 1);
     let rule = Rule { id, limit: monthly.into(), enforced: true, staggered: false };
-    let Limit::FixedWindow(share) = Fallback::new(3).share(&rule).limit else {
-        panic!("a fixed window")
-    };
+    let [own, _] = Fallback::new(3).rules(&charge(&rule, 1));
+    let Limit::FixedWindow(share) = own.limit else { panic!("a fixed window") };
     assert_eq!((share.capacity(), share.calendar()), (34, Some(Calendar::Month)));
     assert!(share.counts_denied());
 }
@@ -100,7 +99,8 @@ impl World {
         let limit = Limit::new(kind, &quota.parse().unwrap()).unwrap();
         let rule = Rule { id: Fingerprint::new(1, 1), limit, enforced: true, staggered: true };
         let fallback = Fallback::with_clock(nodes, clock.clone());
-        let own = (store(), fallback.share(&rule));
+        let [part, _] = fallback.rules(&charge(&rule, 1));
+        let own = (store(), part);
         Self { store: store(), clock, fallback, rule, own, said: None, admitted: Vec::new() }
     }
 
@@ -162,7 +162,8 @@ impl World {
         let Some(said) = self.said.filter(|said| now < said.full_at) else {
             return assert_eq!(remaining, own[0].remaining);
         };
-        let used = said.used.div_ceil(self.fallback.nodes()) + said.since;
+        let part = self.fallback.share.of(charge(rule, 1).subject());
+        let used = part.of_used(said.used, self.rule.limit.capacity()) + said.since;
         let strictest = own[0].remaining.min(rule.limit.capacity().saturating_sub(used));
         // A bucket fills up meanwhile, and so does a sliding window.
         let is_exact = match rule.limit {
@@ -244,4 +245,55 @@ fn what_the_store_said_is_never_too_much_to_go_on_from() {
         assert_eq!(world.fail(0), 5, "{kind}");
         assert_eq!(world.fail(5), 0, "{kind}");
     }
+}
+
+/// What instances of a deployment admit of one caller at one moment, without the store.
+fn admitted_by(nodes: u32, kind: AlgorithmKind, limit: u64, is_numbered: bool) -> Vec<u64> {
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let quota: Quota = format!("{limit}/minute").parse().unwrap();
+    let limit = Limit::new(kind, &quota).unwrap();
+    let rule = Rule { id: Fingerprint::new(1, 1), limit, enforced: true, staggered: false };
+    let each = (0..nodes).map(|number| {
+        let fallback = Fallback::with_clock(nodes, clock.clone());
+        if is_numbered {
+            fallback.set_share(nodes, number);
+        }
+        let charges = [charge(&rule, 1)];
+        let asks = 0..=quota.limit();
+        let passes = asks.filter(|_| {
+            let mut verdicts = Verdicts::new();
+            let passes = fallback.settle(&charges, clock.now(), &mut verdicts);
+            assert!(passes || verdicts[0].retry_after.is_some());
+            passes
+        });
+        passes.count() as u64
+    });
+    each.collect()
+}
+
+#[test]
+fn instances_that_know_their_numbers_admit_the_limit_and_no_more() {
+    for kind in AlgorithmKind::ALL {
+        for (limit, nodes) in [(5, 10), (1, 3), (20, 3), (100, 7), (3, 3)] {
+            let admitted = admitted_by(nodes, *kind, limit, true);
+            assert_eq!(admitted.iter().sum::<u64>(), limit, "{kind} {admitted:?}");
+            let rounded_up = admitted_by(nodes, *kind, limit, false);
+            assert_eq!(rounded_up, vec![limit.div_ceil(nodes.into()); nodes as usize], "{kind}");
+        }
+    }
+}
+
+#[test]
+fn an_instance_that_learns_how_many_there_are_has_less_from_then_on() {
+    let rule = Rule {
+        id: Fingerprint::new(1, 1),
+        limit: Limit::new(AlgorithmKind::FixedWindow, &"6/day".parse().unwrap()).unwrap(),
+        enforced: true,
+        staggered: false,
+    };
+    let (fallback, now) = (Fallback::new(1), Timestamp::from_secs(1_000));
+    let passes = || fallback.settle(&[charge(&rule, 1)], now, &mut Verdicts::new());
+    assert!(passes());
+    fallback.set_share(3, 1);
+    assert!(passes() && !passes());
 }

@@ -72,6 +72,11 @@ impl<S: Store> Gate<S> {
         Self { fallback: Fallback::new(nodes), ..self }
     }
 
+    /// From now on this is instance `number` of `nodes`, counted from zero.
+    pub(crate) fn set_share(&self, nodes: u32, number: u32) {
+        self.fallback.set_share(nodes, number);
+    }
+
     pub(crate) const fn store(&self) -> &S {
         &self.store
     }

@@ -67,14 +67,22 @@ impl<S: Store> PlanLimiter<S> {
     /// Uses this plan, until another takes its place.
     pub fn new(plan: Plan, store: S) -> Self {
         set_deadline(&store, &plan);
+        let plan = plan.naming_keys(store.names_keys());
         Self { plan: ArcSwap::from_pointee(plan), gate: Gate::new(store, 1) }
     }
 
     /// How many instances share the limits: each has its part of them while the store does not
-    /// answer. Defaults to 1.
+    /// answer. Defaults to 1. Parts are rounded up, until [`set_share`](Self::set_share) says which of
+    /// them this one is.
     #[must_use]
     pub fn expected_nodes(self, nodes: u32) -> Self {
         Self { gate: self.gate.with_nodes(nodes), ..self }
+    }
+
+    /// Which of how many instances this one is, counted from zero, as far as that is known now. The
+    /// parts of instances that have different numbers add up to the limit.
+    pub fn set_share(&self, nodes: u32, number: u32) {
+        self.gate.set_share(nodes, number);
     }
 
     /// The current plan. Take it once for each decision.
@@ -93,7 +101,7 @@ impl<S: Store> PlanLimiter<S> {
     /// Decides by another plan from now on. Counters stay: a changed limit finds its count.
     pub fn replace(&self, plan: Plan) {
         set_deadline(self.gate.store(), &plan);
-        self.plan.store(Arc::new(plan));
+        self.plan.store(Arc::new(plan.naming_keys(self.gate.store().names_keys())));
         // Afterwards, so that what the old plan denied until now is forgotten too.
         self.gate.forget_denials();
     }
@@ -238,6 +246,12 @@ impl<S: Store> PlanLimiter<S> {
             }
         }
         decision
+    }
+
+    /// Denies without asking the store: others wait for what the charge at `index` would take, and were
+    /// there before. It may try again after `wait`.
+    pub fn turn_away(&self, owed: &Owed<'_>, index: usize, wait: Span) -> Decision {
+        denied_unasked(owed.charges(), Source::None).turned_away(index, wait)
     }
 
     fn ask(

@@ -109,6 +109,7 @@ fn ours(
         hasher,
         domains: Vec::new(),
         shows_keys: false,
+        names_keys: false,
         gateway,
     })
 }

@@ -42,6 +42,14 @@ impl Address {
         }
     }
 
+    /// What counts of it, as text: IPv6 as the network of its first `prefix` bits.
+    pub(crate) fn counted_text(self, prefix: u8) -> String {
+        match self.truncated(prefix).0 {
+            IpAddr::V6(network) if prefix < 128 => format!("{network}/{prefix}"),
+            address => address.to_string(),
+        }
+    }
+
     /// The octets that count, and then which kind they are, so that a text with the same bytes is
     /// another key.
     #[inline]
@@ -80,6 +88,10 @@ impl Key for Address {
 
     fn text(&self) -> Option<String> {
         Some(self.0.to_string())
+    }
+
+    fn each_text(&self, mut part: impl FnMut(&[u8])) {
+        part(self.counted_text(super::DEFAULT_PREFIX).as_bytes());
     }
 }
 

@@ -5,8 +5,6 @@ mod lower;
 mod path;
 mod route;
 
-use std::net::IpAddr;
-
 use smallvec::SmallVec;
 
 pub use ip::{Address, Network, NoNetwork};
@@ -73,9 +71,8 @@ impl Form {
                 template => readable(template),
             },
             Self::Ip { prefix } => {
-                match Address::read(value).map(|it| IpAddr::from(it.truncated(*prefix))) {
-                    Some(IpAddr::V6(network)) if *prefix < 128 => format!("{network}/{prefix}"),
-                    Some(address) => address.to_string(),
+                match Address::read(value) {
+                    Some(address) => address.counted_text(*prefix),
                     // Not to be mistaken for a network.
                     None => format!("?{}", readable(value)),
                 }
@@ -89,7 +86,7 @@ const NO_ROUTE: &str = "*";
 
 /// Bytes that are not text are distinguished all the same: by their digits, after a character that
 /// no reader prints.
-fn readable(value: &[u8]) -> String {
+pub(crate) fn readable(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),
         Err(_) => value.iter().fold("\0".to_owned(), |text, byte| text + &format!("{byte:02x}")),

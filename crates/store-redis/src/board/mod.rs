@@ -18,25 +18,50 @@ use crate::script::{BOARD_CHANGE, BOARD_LOOK};
 /// The board's name. It looks like a counter's, so that a user with access to those has access to
 /// it, but with a letter that no algorithm has. Deployments with other secrets have other boards.
 pub(crate) fn name(prefix: &[u8], secret: &[u8; 16]) -> KeyName {
+    named(prefix, secret, b"board")
+}
+
+/// The name of the list of instances, which has the form of a board. It is the same for all secrets:
+/// instances that should have the same one find out there that they have not.
+pub(crate) fn name_of_list(prefix: &[u8]) -> KeyName {
+    named(prefix, &[0; 16], b"instances")
+}
+
+fn named(prefix: &[u8], secret: &[u8; 16], what: &[u8]) -> KeyName {
     use std::hash::Hasher as _;
     let mut hasher = SipHasher24::new_with_key(secret);
-    hasher.write(b"board");
+    hasher.write(what);
     let print = hasher.finish128();
     KeyName::of_board(prefix, print.h1, print.h2)
 }
 
 impl Board for RedisStore {
     async fn post(&self, name: &str, text: &[u8], lasts: Span) -> Result<(), StoreError> {
-        self.change(|page, now| page.post(name, text, lasts.min(Notice::LONGEST), now)).await
+        let lasts = lasts.min(Notice::LONGEST);
+        self.change(self.board_name(), |page, now| page.post(name, text, lasts, now)).await
     }
 
     async fn take_down(&self, name: &str) -> Result<bool, StoreError> {
-        self.change(|page, _| Ok(page.take_down(name))).await
+        self.change(self.board_name(), |page, _| Ok(page.take_down(name))).await
     }
 
     async fn look(&self, known: Option<u64>) -> Result<Option<Notices>, StoreError> {
-        let (now, page) = self.read(known).await?;
+        let (now, page) = self.read(self.board_name(), known).await?;
         Ok(page.map(|page| page.notices(now)))
+    }
+
+    async fn sign_in(
+        &self,
+        name: &str,
+        text: &[u8],
+        lasts: Span,
+    ) -> Result<Vec<Notice>, StoreError> {
+        let lasts = lasts.min(Notice::LONGEST);
+        let sign = |page: &mut Page, now| {
+            page.post(name, text, lasts, now)?;
+            Ok(page.clone().notices(now).list)
+        };
+        self.change(self.list_name(), sign).await
     }
 }
 
@@ -45,21 +70,22 @@ impl RedisStore {
     /// confirms counts as written: without its answer nothing is retried.
     async fn change<T>(
         &self,
+        name: &KeyName,
         change: impl Fn(&mut Page, u64) -> Result<T, StoreError> + Send,
     ) -> Result<T, StoreError>
     where
         T: Send,
     {
         for _ in 0..TRIES {
-            let (now, page) = self.read(None).await?;
+            let (now, page) = self.read(name, None).await?;
             let mut page = page.unwrap_or_default();
             let before = page.version_bytes();
             page.sweep(now);
             let outcome = change(&mut page, now)?;
             page.renew();
-            let mut call = Call::new(&BOARD_CHANGE, &[self.board_name().as_bytes()]);
+            let mut call = Call::new(&BOARD_CHANGE, &[name.as_bytes()]);
             call.arg(before).arg(page.encode()).number(page.lasts_millis(now));
-            if let Reply::Integer(1) = self.run_on_board(&call).await? {
+            if let Reply::Integer(1) = self.run_on_board(name, &call).await? {
                 return Ok(outcome);
             }
         }
@@ -68,14 +94,18 @@ impl RedisStore {
     }
 
     /// Redis's time in milliseconds, and the board unless it is still the known version.
-    async fn read(&self, known: Option<u64>) -> Result<(u64, Option<Page>), StoreError> {
-        let mut call = Call::new(&BOARD_LOOK, &[self.board_name().as_bytes()]);
+    async fn read(
+        &self,
+        name: &KeyName,
+        known: Option<u64>,
+    ) -> Result<(u64, Option<Page>), StoreError> {
+        let mut call = Call::new(&BOARD_LOOK, &[name.as_bytes()]);
         match known {
             None => call.arg("?"),
             Some(0) => call.arg(""),
             Some(version) => call.arg(version.to_be_bytes()),
         };
-        let reply = self.run_on_board(&call).await?;
+        let reply = self.run_on_board(name, &call).await?;
         let Reply::Array(items) = &reply else { return Err(misread()) };
         let [Reply::Bytes(secs), Reply::Bytes(micros), rest @ ..] = &items[..] else {
             return Err(misread());
@@ -92,9 +122,8 @@ impl RedisStore {
         }
     }
 
-    async fn run_on_board(&self, call: &Call) -> Result<Reply, StoreError> {
-        let slot = self.board_name().slot();
-        match timeout(PATIENCE, self.link().run(slot, 0, call)).await {
+    async fn run_on_board(&self, name: &KeyName, call: &Call) -> Result<Reply, StoreError> {
+        match timeout(PATIENCE, self.link().run(name.slot(), 0, call)).await {
             Ok(outcome) => Ok(outcome?),
             Err(_) => {
                 let message = format!("the board: no answer within {PATIENCE:?}");

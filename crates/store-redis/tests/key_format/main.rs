@@ -7,6 +7,7 @@ mod exchange;
 mod hammer;
 mod neighbour;
 mod ours;
+mod program;
 mod recovery;
 mod requests;
 mod upkeep;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use http::HeaderValue;
 use tidegate_http::{Ambiguous, ClientIp};
-use tidegate_limiter::{Address, Fingerprint, OwnedKey, Policy};
+use tidegate_limiter::{Address, Fingerprint, OwnedKey, Policy, key_as_text};
 
 use super::{Absent, AddressOf, Form, Key, Source};
 use crate::RequestHead;
@@ -18,6 +18,8 @@ pub(crate) struct Look<'a> {
     pub(crate) warnings: &'a Warnings,
     /// Whether a value that is there twice is refused. A layer that only watches refuses nobody.
     pub(crate) is_strict: bool,
+    /// What the key is wanted as.
+    pub(crate) form: Form,
 }
 
 /// What became of a key.
@@ -44,13 +46,24 @@ impl Key {
         {
             return Ok(Some(policy.fingerprint(&self.address.counted(ip))));
         }
+        Ok(self.whole(look)?.map(|key| policy.fingerprint(&key)))
+    }
+
+    /// What that is called where others read the names of counters.
+    pub(crate) fn name(&self, look: Look<'_>) -> Result<Option<String>, Ambiguous> {
+        let key = self.whole(Look { form: Form::Name, ..look })?;
+        Ok(key.map(|key| key_as_text(&key)))
+    }
+
+    /// All parts; `None` if the request is not to be limited.
+    fn whole(&self, look: Look<'_>) -> Result<Option<OwnedKey>, Ambiguous> {
         let mut key = OwnedKey::default();
         match self.find(look, &mut key)? {
             Found::Unlimited => return Ok(None),
             Found::Key => {}
             Found::Substitute => key.push(SUBSTITUTE),
         }
-        Ok(Some(policy.fingerprint(&key)))
+        Ok(Some(key))
     }
 
     /// The value itself, as policies read it, where nothing may stand in for it.
@@ -93,18 +106,18 @@ impl Key {
                 true
             }
             Source::ClientIp => {
-                push(key, self.address.find(look).map(|ip| self.address.counted(ip)))
+                look.push(key, self.address.find(look).map(|ip| self.address.counted(ip)))
             }
             Source::Header(Some(name)) => {
                 let values = look.head.headers().get_all(name).iter().map(HeaderValue::as_bytes);
-                push(key, look.only("header", name.as_str(), values)?)
+                look.push(key, look.only("header", name.as_str(), values)?)
             }
             Source::Header(None) => false,
-            Source::Bearer => push(key, look.only("bearer", "", look.head.bearers())?),
-            Source::ApiKey => push(key, look.api_key()?.as_deref()),
+            Source::Bearer => look.push(key, look.only("bearer", "", look.head.bearers())?),
+            Source::ApiKey => look.push(key, look.api_key()?.as_deref()),
             #[cfg(feature = "axum")]
-            Source::PathTemplate => push(key, look.head.route()),
-            Source::Function(function) => push(key, function(*look.head, Form::Parts)),
+            Source::PathTemplate => look.push(key, look.head.route()),
+            Source::Function(function) => look.push(key, function(*look.head, look.form)),
         })
     }
 
@@ -121,7 +134,7 @@ impl Key {
             }
             Absent::Shared => key.push(&NOBODY),
             Absent::Address => match self.address.find(look) {
-                Some(ip) => key.push(&self.address.counted(ip)),
+                Some(ip) => look.form.add(&self.address.counted(ip), key),
                 None => {
                     look.warnings.no_address();
                     key.push(&NOBODY);
@@ -147,6 +160,13 @@ impl<'a> Look<'a> {
             return Err(Ambiguous::new(&format!("{kind}{colon}{name}")));
         }
         Ok(first)
+    }
+
+    fn push<K: tidegate_limiter::Key>(self, key: &mut OwnedKey, value: Option<K>) -> bool {
+        if let Some(value) = &value {
+            self.form.add(value, key);
+        }
+        value.is_some()
     }
 
     fn api_key(self) -> Result<Option<Cow<'a, [u8]>>, Ambiguous> {
@@ -189,13 +209,6 @@ fn all(keys: &[Key], look: Look<'_>, key: &mut OwnedKey) -> Result<Found, Ambigu
     }
     key.push(&substituted);
     Ok(Found::Substitute)
-}
-
-fn push<K: tidegate_limiter::Key>(key: &mut OwnedKey, value: Option<K>) -> bool {
-    if let Some(value) = &value {
-        key.push(value);
-    }
-    value.is_some()
 }
 
 impl AddressOf {

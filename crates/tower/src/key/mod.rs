@@ -65,18 +65,31 @@ type Function = Arc<dyn Fn(RequestHead<'_>, Form) -> Option<OwnedKey> + Send + S
 
 /// What a key is wanted as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     /// The parts that tell callers apart.
     Parts,
     /// A text, such as a policy compares with its own.
     Text,
+    /// The parts as others read them in the name of a counter.
+    Name,
 }
 
 impl Form {
     fn of<K: tidegate_limiter::Key>(self, key: &K) -> OwnedKey {
-        match key.text().filter(|_| self == Self::Text) {
-            Some(text) => OwnedKey::of(text.as_str()),
-            None => OwnedKey::of(key),
+        if self == Self::Text
+            && let Some(text) = key.text()
+        {
+            return OwnedKey::of(text.as_str());
+        }
+        let mut owned = OwnedKey::default();
+        self.add(key, &mut owned);
+        owned
+    }
+
+    fn add<K: tidegate_limiter::Key + ?Sized>(self, key: &K, to: &mut OwnedKey) {
+        match self {
+            Self::Name => to.push_text(key),
+            Self::Parts | Self::Text => to.push(key),
         }
     }
 }

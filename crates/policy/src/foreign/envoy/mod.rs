@@ -30,6 +30,7 @@ pub(crate) fn compile(root: &Node, hasher: KeyHasher, report: &mut Report<'_>) -
         hasher,
         domains: vec![domain],
         shows_keys: false,
+        names_keys: false,
         gateway: None,
     })
 }

@@ -1,0 +1,262 @@
+//! Who else is there: instances sign a list in the store that they share, and read it.
+//!
+//! An instance learns from it how many they are and which of them it is, and so its part of each limit
+//! while the store is away. And it warns of what nobody else would notice: instances that count
+//! apart because their secrets differ, or decide differently because their files do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidegate::{Board, KeyHasher, Notice, Span, Store, StoreError, Timestamp};
+use tokio::time::sleep;
+
+use crate::App;
+use crate::log::{self, Level};
+
+/// What an instance knows of the others.
+#[derive(Debug)]
+pub struct Roll {
+    /// Its name on the list.
+    name: String,
+    host: String,
+    secret: u16,
+    expected: u32,
+    crowd: Doubt,
+    secrets: Doubt,
+    plans: Doubt,
+}
+
+/// What an instance says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    host: String,
+    /// So little of its hash that nobody can tell a good guess by it.
+    secret: u16,
+    plan: u64,
+}
+
+/// What follows from the list.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Findings {
+    /// How many instances share the limits, and which of them this one is.
+    share: Option<(u32, u32)>,
+    warnings: Vec<String>,
+}
+
+impl Roll {
+    /// Of an instance whose store has this secret, and that was told how many share its limits.
+    pub fn new(secret: [u8; 16], expected_nodes: u32) -> Self {
+        Self {
+            name: format!("{:?}", KeyHasher::random().fingerprint("instance")),
+            host: host(),
+            secret: KeyHasher::shared(secret).fingerprint("canary").high() as u16,
+            expected: expected_nodes.max(1),
+            crowd: Doubt::after(A_DEPLOY_TAKES),
+            secrets: Doubt::after(Span::ZERO),
+            plans: Doubt::after(A_DEPLOY_TAKES),
+        }
+    }
+
+    /// Signs the list and reads it: `app` has its part of the limits from then on. Returns what is
+    /// wrong, once for each time that it begins to be.
+    pub async fn call<S: Store + Board>(
+        &mut self,
+        app: &App<S>,
+    ) -> Result<Vec<String>, StoreError> {
+        let plan = app
+            .making()
+            .lock()
+            .source
+            .as_ref()
+            .map_or(0, |source| KeyHasher::shared([0; 16]).fingerprint(source.text()).high());
+        let own = Entry { host: self.host.clone(), secret: self.secret, plan };
+        let text = serde_json::to_vec(&own).unwrap_or_default();
+        let list = app.limiter().store().sign_in(&self.name, &text, LASTS).await?;
+        let findings = self.read(&own, &list, app.metrics().now());
+        if let Some((nodes, number)) = findings.share {
+            app.limiter().set_share(nodes, number);
+        }
+        Ok(findings.warnings)
+    }
+
+    fn read(&mut self, own: &Entry, list: &[Notice], now: Timestamp) -> Findings {
+        let readable = |notice: &'_ Notice| {
+            let entry: Entry = serde_json::from_slice(&notice.text).ok()?;
+            Some((notice.name.clone(), entry))
+        };
+        let all: Vec<(String, Entry)> = list.iter().filter_map(readable).collect();
+        let (ours, strangers): (Vec<_>, Vec<_>) =
+            all.iter().partition(|(_, entry)| entry.secret == own.secret);
+        let hosts = |entries: &[&(String, Entry)]| {
+            let mut hosts: Vec<&str> = entries.iter().map(|(_, it)| &*it.host).collect();
+            hosts.sort_unstable();
+            hosts.dedup();
+            hosts.truncate(MOST_HOSTS);
+            hosts.join(", ")
+        };
+        let count = u32::try_from(ours.len()).unwrap_or(u32::MAX);
+        let place = ours.iter().position(|(name, _)| *name == self.name);
+        let mut warnings = Vec::new();
+        if self.crowd.is_news(count > self.expected, now) {
+            warnings.push(format!(
+                "{count} instances share the limits, and --expected-nodes says {}: expected \
+                 --expected-nodes {count}. One that starts while the store is away knows no better, and \
+                 enforces too large a part of each limit",
+                self.expected
+            ));
+        }
+        if self.secrets.is_news(!strangers.is_empty(), now) {
+            warnings.push(format!(
+                "another secret is in use at {}, on the same store: instances with different secrets \
+                 count apart. Expected the same TIDEGATE_SECRET or --secret-file everywhere, unless it \
+                 is another deployment",
+                hosts(&strangers)
+            ));
+        }
+        let others: Vec<_> = ours.into_iter().filter(|(_, it)| it.plan != own.plan).collect();
+        if self.plans.is_news(!others.is_empty(), now) {
+            warnings.push(format!(
+                "another configuration is in use at {}, for more than {A_DEPLOY_TAKES}: expected the \
+                 same file at all instances that share counters",
+                hosts(&others)
+            ));
+        }
+        let number = place.and_then(|place| u32::try_from(place).ok());
+        Findings { share: number.map(|number| (count.max(self.expected), number)), warnings }
+    }
+}
+
+/// Something that may be wrong. It is said once, when it has lasted.
+#[derive(Debug)]
+struct Doubt {
+    patience: Span,
+    since: Option<Timestamp>,
+    is_said: bool,
+}
+
+impl Doubt {
+    const fn after(patience: Span) -> Self {
+        Self { patience, since: None, is_said: false }
+    }
+
+    fn is_news(&mut self, is_so: bool, now: Timestamp) -> bool {
+        if !is_so {
+            *self = Self::after(self.patience);
+            return false;
+        }
+        let has_lasted = now.since(*self.since.get_or_insert(now)) >= self.patience;
+        has_lasted && !std::mem::replace(&mut self.is_said, true)
+    }
+}
+
+impl<S: Store + Board + 'static> App<S> {
+    /// Is one of the instances on the list, forever. `expected_nodes` is how many there should be. Does
+    /// nothing where no other process sees the counters.
+    pub async fn follow_roll(self: Arc<Self>, expected_nodes: u32) {
+        let Some(secret) = self.limiter().store().shared_secret() else { return };
+        let mut roll = Roll::new(secret, expected_nodes);
+        loop {
+            // A store that does not answer is reported by those who need its answers.
+            for warning in roll.call(&self).await.unwrap_or_default() {
+                log::say(Level::Warn, "instances", &warning, &[]);
+            }
+            sleep(SIGN_EVERY).await;
+        }
+    }
+}
+
+/// What people call this machine.
+fn host() -> String {
+    let said = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let said = said.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    match said.trim() {
+        "" => "a host without a name".to_owned(),
+        name => name.chars().filter(|it| !it.is_control()).take(LONGEST_HOST).collect(),
+    }
+}
+
+const SIGN_EVERY: Duration = Duration::from_secs(5);
+/// An instance may miss a few rounds before it is taken for gone.
+const LASTS: Span = Span::from_secs(20);
+/// While instances are replaced one by one, there may be more of them, with different files.
+const A_DEPLOY_TAKES: Span = Span::from_secs(120);
+const LONGEST_HOST: usize = 64;
+/// How many hosts a warning names.
+const MOST_HOSTS: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(host: &str, secret: u16, plan: u64) -> Entry {
+        Entry { host: host.to_owned(), secret, plan }
+    }
+
+    fn list(entries: &[(&str, &Entry)]) -> Vec<Notice> {
+        let notice = |(name, entry): &(&str, &Entry)| Notice {
+            name: (*name).to_owned(),
+            text: serde_json::to_vec(entry).unwrap(),
+            left: LASTS,
+        };
+        entries.iter().map(notice).collect()
+    }
+
+    fn roll(expected: u32) -> (Roll, Entry) {
+        let roll = Roll { name: "b".to_owned(), ..Roll::new([1; 16], expected) };
+        let own = entry("here", roll.secret, 7);
+        (roll, own)
+    }
+
+    const THEN: Timestamp = Timestamp::from_secs(1_000);
+    const LATER: Timestamp = Timestamp::from_secs(1_120);
+
+    #[test]
+    fn an_instance_learns_its_number_among_those_with_its_secret() {
+        let (mut roll, own) = roll(2);
+        let stranger = entry("there", own.secret ^ 1, 7);
+        let all = list(&[("a", &own), ("aa", &stranger), ("b", &own), ("c", &own)]);
+        assert_eq!(roll.read(&own, &all, THEN).share, Some((3, 1)));
+        // As many as were expected, even if some are not there.
+        assert_eq!(roll.read(&own, &list(&[("b", &own)]), THEN).share, Some((2, 0)));
+        // Not on the list, so it has no number.
+        assert_eq!(roll.read(&own, &list(&[("a", &own)]), THEN).share, None);
+    }
+
+    #[test]
+    fn more_than_expected_is_said_once_when_it_has_lasted() {
+        let (mut roll, own) = roll(1);
+        let all = list(&[("a", &own), ("b", &own), ("c", &own)]);
+        assert!(roll.read(&own, &all, THEN).warnings.is_empty());
+        let warnings = roll.read(&own, &all, LATER).warnings;
+        assert!(warnings[0].contains("3 instances") && warnings[0].contains("--expected-nodes 3"));
+        assert!(roll.read(&own, &all, LATER + LASTS).warnings.is_empty());
+        // A deploy that goes by.
+        let alone = list(&[("b", &own)]);
+        assert!(roll.read(&own, &alone, LATER).warnings.is_empty());
+        assert!(roll.read(&own, &all, LATER).warnings.is_empty());
+    }
+
+    #[test]
+    fn another_secret_is_said_at_once_and_another_file_after_a_while() {
+        let (mut roll, own) = roll(9);
+        let (stranger, other) = (entry("there", own.secret ^ 1, 9), entry("old", own.secret, 8));
+        let all = list(&[("a", &stranger), ("b", &own), ("c", &other)]);
+        let warnings = roll.read(&own, &all, THEN).warnings;
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].contains("another secret is in use at there,"), "{warnings:?}");
+        let warnings = roll.read(&own, &all, LATER).warnings;
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].contains("another configuration is in use at old,"), "{warnings:?}");
+        assert!(roll.read(&own, &all, LATER + LASTS).warnings.is_empty());
+    }
+
+    #[test]
+    fn what_another_version_writes_is_not_read() {
+        let (mut roll, own) = roll(1);
+        let mut all = list(&[("b", &own)]);
+        all.push(Notice { name: "c".to_owned(), text: b"hello".to_vec(), left: LASTS });
+        let findings = roll.read(&own, &all, THEN);
+        assert_eq!(findings, Findings { share: Some((1, 0)), warnings: Vec::new() });
+    }
+}

@@ -1,0 +1,82 @@
+//! Instances that share a Redis know of each other.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+use std::time::Duration;
+
+use tidegate::config::Source;
+use tidegate::{Cost, RedisConfig, RedisStore, Store};
+use tidegate_server::{App, Roll};
+use tidegate_testkit::Redis;
+
+struct Instance {
+    app: App<RedisStore>,
+    roll: Roll,
+}
+
+impl Instance {
+    fn start(redis: &Redis, secret: &str, limit: u32) -> Self {
+        let config: RedisConfig = redis.url().parse().unwrap();
+        // Slow machines have slow tests, which is not what these are about.
+        let builder = RedisStore::builder(config.connect_timeout(Duration::from_secs(5)));
+        let store = builder.secret(secret).deadline(Duration::from_secs(5)).build();
+        let text = format!(
+            "policies: [{{ name: a, key: [user], limits: [{limit}/day], algorithm: fixed-window }}]"
+        );
+        let roll = Roll::new(store.shared_secret().unwrap(), 1);
+        let app = App::load(&Source::new("limits.yaml", text).unwrap(), store).unwrap();
+        Self { app, roll }
+    }
+
+    async fn call(&mut self) -> Vec<String> {
+        self.roll.call(&self.app).await.unwrap()
+    }
+
+    /// How many of twice the limit pass.
+    async fn admitted(&self, user: &str, limit: u32) -> u32 {
+        let mut admitted = 0;
+        for _ in 0..2 * limit {
+            let decision = self.app.limiter().check(&[("user", user)], Cost::ONE).await;
+            assert_eq!(decision.source(), tidegate::Source::Fallback);
+            admitted += u32::from(decision.is_allowed());
+        }
+        admitted
+    }
+}
+
+#[tokio::test]
+async fn without_redis_they_admit_the_limit_together_though_each_was_told_that_it_is_alone() {
+    for limit in [1, 5, 20] {
+        let redis = Redis::start();
+        let mut all: Vec<Instance> = (0..3).map(|_| Instance::start(&redis, "s", limit)).collect();
+        // Everybody signs, and then everybody sees everybody.
+        for _ in 0..2 {
+            for instance in &mut all {
+                assert_eq!(instance.call().await, [""; 0]);
+            }
+        }
+        redis.kill();
+        for user in ["alice", "bob"] {
+            let mut admitted = 0;
+            for instance in &all {
+                admitted += instance.admitted(user, limit).await;
+            }
+            assert_eq!(admitted, limit, "{user}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_secret_is_noticed_at_once_and_by_both() {
+    let redis = Redis::start();
+    let [mut one, mut two] = ["s", "other"].map(|secret| Instance::start(&redis, secret, 20));
+    assert_eq!(one.call().await, [""; 0]);
+    for instance in [&mut two, &mut one] {
+        let warnings = instance.call().await;
+        assert!(warnings[0].starts_with("another secret is in use at "), "{warnings:?}");
+        assert_eq!(instance.call().await, [""; 0], "once");
+    }
+    // Each is alone among those that count with it.
+    redis.kill();
+    assert_eq!(one.admitted("alice", 20).await, 20);
+}

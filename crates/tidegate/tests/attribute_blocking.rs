@@ -1,0 +1,115 @@
+//! Limited functions that are not async, on a store in Redis that async code uses too. A test of its
+//! own: a process has one store.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::attribute;
+use tidegate::{Denied, Limiter, RedisConfig, RedisStore, Source, rate_limit};
+use tidegate_testkit::Redis;
+use tokio::runtime::Builder;
+
+const LIMIT: usize = 6;
+
+type Shared = Arc<RedisStore>;
+
+#[rate_limit(name = "hashes", quota = "6/day", algorithm = "fixed-window", key = |user| user)]
+fn hash(user: &str) -> Result<(), Denied> {
+    let _ = user;
+    Ok(())
+}
+
+#[rate_limit(name = "hashes", limiter = limiter, key = |user| user)]
+fn hash_by(limiter: &Limiter<Shared>, user: &str) -> Result<(), Denied> {
+    let _ = user;
+    Ok(())
+}
+
+#[rate_limit(name = "hashes", limiter = limiter, key = |user| user, on_denied = wait)]
+fn hash_in_line(limiter: &Limiter<Shared>, user: &str) -> Result<(), Denied> {
+    let _ = user;
+    Ok(())
+}
+
+fn store(redis: &Redis) -> Shared {
+    let config: RedisConfig = redis.url().parse().unwrap();
+    // Slow machines have slow tests, which is not what these are about.
+    let deadline = Duration::from_secs(2);
+    Arc::new(RedisStore::builder(config).secret("a secret").deadline(deadline).build())
+}
+
+fn limiter(store: Shared) -> Arc<Limiter<Shared>> {
+    let builder = Limiter::builder().name("hashes").algorithm(tidegate::AlgorithmKind::FixedWindow);
+    Arc::new(builder.limit("6/day").store(store).build().unwrap())
+}
+
+/// Two instances that count one user together: one blocks the thread that it runs on, the other one
+/// is async.
+struct Instances {
+    own: Arc<Limiter<Shared>>,
+    other: Arc<Limiter<Shared>>,
+}
+
+impl Instances {
+    /// Every way of asking takes one, until all of them are refused.
+    async fn hash(&self, user: &'static str) {
+        // The connections of this store are those of this runtime from now on.
+        assert_eq!(self.own.peek(user).await.source(), Source::Store);
+        let mut admitted = 0;
+        for _ in 0..LIMIT {
+            admitted += usize::from(is_admitted(hash(user)));
+            admitted += usize::from(is_admitted(hash_by(&self.own, user)));
+            let decision = self.other.check(user).await;
+            assert_ne!(decision.source(), Source::Fallback);
+            admitted += usize::from(decision.is_allowed());
+        }
+        assert_eq!(admitted, LIMIT, "{user}");
+        assert!(hash_in_line(&self.own, user).is_err());
+        // Nobody's breaker has opened.
+        assert_eq!(self.own.peek(user).await.source(), Source::Store);
+    }
+}
+
+fn is_admitted(outcome: Result<(), Denied>) -> bool {
+    let Err(denied) = outcome else { return true };
+    assert_ne!(denied.decision().map(tidegate::Decision::source), Some(Source::Fallback));
+    false
+}
+
+#[test]
+fn a_thread_that_stands_still_is_answered_by_the_store_wherever_it_is() {
+    let redis = Redis::start();
+    let shared = store(&redis);
+    attribute::use_store(Arc::clone(&shared)).unwrap();
+    let both = Instances { own: limiter(shared), other: limiter(store(&redis)) };
+    let both = Arc::new(both);
+
+    let alone = || Builder::new_current_thread().enable_all().build().unwrap();
+    alone().block_on(both.hash("on the only thread"));
+
+    let many = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let on_a_worker = Arc::clone(&both);
+    many.block_on(many.spawn(async move { on_a_worker.hash("on a worker").await })).unwrap();
+    // Every worker at once, each for somebody else.
+    let users = ["a", "b", "c", "d"].map(|user| {
+        let both = Arc::clone(&both);
+        many.spawn(async move { both.hash(user).await })
+    });
+    for user in users {
+        many.block_on(user).unwrap();
+    }
+    drop(many);
+
+    // Without a runtime, while the one that the connections belong to stands still.
+    let idle = alone();
+    idle.block_on(async { both.own.peek("nowhere").await });
+    for _ in 0..LIMIT / 2 {
+        hash("nowhere").unwrap();
+        hash_by(&both.own, "nowhere").unwrap();
+    }
+    let peeked = idle.block_on(both.other.peek("nowhere"));
+    assert_eq!((peeked.source(), peeked.remaining()), (Source::Store, Some(0)));
+    assert!(!is_admitted(hash("nowhere")));
+}
