@@ -1,8 +1,8 @@
 //! A wire that breaks when told to.
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::door::{Door, Register};
@@ -41,7 +41,8 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    upstream: SocketAddr,
+    /// Where new connections lead.
+    upstream: Mutex<SocketAddr>,
     switch: Switch,
     links: Register<Link>,
     connections: AtomicU64,
@@ -52,7 +53,7 @@ impl Proxy {
     /// Listens on a port of its own, and forwards to `upstream`.
     pub fn start(upstream: SocketAddr) -> Self {
         let shared = Arc::new(Shared {
-            upstream,
+            upstream: Mutex::new(upstream),
             switch: Switch::new(),
             links: Register::new(),
             connections: AtomicU64::new(0),
@@ -87,6 +88,17 @@ impl Proxy {
         }
     }
 
+    /// Holds back everything on the open connections, for good. New ones are not affected: so it is
+    /// when a firewall forgets its connections, or a failed host is replaced.
+    pub fn freeze(&self) {
+        self.shared.links.list().iter().for_each(|link| link.freeze());
+    }
+
+    /// Forwards new connections to another server. Open ones stay where they are.
+    pub fn redirect(&self, upstream: SocketAddr) {
+        *self.shared.upstream.lock().unwrap() = upstream;
+    }
+
     /// How many connections it has accepted so far, refused ones too.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::SeqCst)
@@ -116,7 +128,8 @@ impl Shared {
             return;
         }
         if let Some(link) = self.links.admit(Link::new(client)) {
-            link.run(self.upstream, &self.switch, &self.bytes_up);
+            let upstream = *self.upstream.lock().unwrap();
+            link.run(upstream, &self.switch, &self.bytes_up);
         }
     }
 

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use redis::Cmd;
 use tidegate_store::StoreErrorKind;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
 use self::backoff::jitter;
 use self::cluster::Cluster;
@@ -52,10 +52,12 @@ use crate::url::Place;
 /// made that call, and end when this is dropped.
 ///
 /// A call is sent again only if it provably did not run. It is up to the caller to bound the wait:
-/// to give up, drop the future and report it with [`timed_out`](Self::timed_out).
+/// to give up, drop the future and report it with [`timed_out`](Self::timed_out), or a connection
+/// that hangs is never replaced. [`run_within`](Self::run_within) does both.
 #[derive(Debug)]
 pub(crate) struct Link {
     nodes: Nodes,
+    lanes: usize,
 }
 
 #[derive(Debug)]
@@ -66,7 +68,7 @@ enum Nodes {
 
 impl Link {
     pub(crate) fn new(config: RedisConfig) -> Self {
-        let config = Arc::new(config);
+        let (lanes, config) = (config.connections, Arc::new(config));
         let one = |route| Nodes::One(Arc::new(Node::new(route)));
         let nodes = match config.target.place.clone() {
             Place::Single(address) => one(Route::to(address, config)),
@@ -75,7 +77,7 @@ impl Link {
             }
             Place::Cluster { seeds } => Nodes::Many(Cluster::new(seeds, config)),
         };
-        Self { nodes }
+        Self { nodes, lanes }
     }
 
     /// Whether the keys of one call have to share a slot.
@@ -102,12 +104,69 @@ impl Link {
         }
     }
 
+    /// The same, with an end to the wait.
+    pub(crate) async fn run_within(
+        &self,
+        slot: u16,
+        lane: usize,
+        call: &Call,
+        patience: Duration,
+    ) -> Result<Reply, Failure> {
+        self.within(slot, lane, patience, self.run(slot, lane, call)).await
+    }
+
     /// What the node that serves `slot` holds, and what it does when its memory is full. The user
     /// may lack permission to ask, which is an error like any other.
-    pub(crate) async fn memory(&self, slot: u16) -> Result<Memory, Failure> {
+    pub(crate) async fn memory(&self, slot: u16, patience: Duration) -> Result<Memory, Failure> {
         // All of it: asking for two sections at once has been possible only since Redis 7.
-        let reply = self.send(slot, 0, &redis::cmd("INFO")).await?;
+        let info = redis::cmd("INFO");
+        let reply = self.within(slot, 0, patience, self.send(slot, 0, &info)).await?;
         Ok(Memory::of(&reply))
+    }
+
+    /// How many connections each node has.
+    pub(crate) const fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// How long a call over one connection takes, once there is one. A connection that nobody else
+    /// uses and that does not answer in all of this time is replaced: callers would find out only
+    /// by waiting for it.
+    pub(crate) async fn probe(
+        &self,
+        slot: u16,
+        lane: usize,
+        call: &Call,
+        patience: Duration,
+    ) -> Result<Duration, Failure> {
+        let connected = async {
+            let node = self.node(slot).await?;
+            let live = self.live(&node, lane).await?;
+            Ok((node, live))
+        };
+        let late = |_| Err(no_answer(patience));
+        let (node, live) = timeout(patience, connected).await.unwrap_or_else(late)?;
+        let began = Instant::now();
+        let answer = timeout(patience, self.run(slot, lane, call)).await;
+        answer.unwrap_or_else(|_| {
+            node.lane(lane).report(&live, Fault::Silent);
+            self.doubt();
+            Err(no_answer(patience))
+        })?;
+        Ok(began.elapsed())
+    }
+
+    async fn within<T>(
+        &self,
+        slot: u16,
+        lane: usize,
+        patience: Duration,
+        call: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        timeout(patience, call).await.unwrap_or_else(|_| {
+            self.timed_out(slot, lane);
+            Err(no_answer(patience))
+        })
     }
 
     /// Records that a caller gave up waiting. After three in a row without an answer, the
@@ -214,6 +273,10 @@ impl Course {
             false => Ok(Self { retried: true, ..self }),
         }
     }
+}
+
+fn no_answer(patience: Duration) -> Failure {
+    Failure::unknown(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
 }
 
 const MOST_TURNS: u32 = 3;

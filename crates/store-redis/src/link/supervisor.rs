@@ -128,7 +128,7 @@ impl Supervisor {
     /// more.
     async fn revive(&mut self, old: Current) -> Current {
         let message = format!("{}: it does not answer", old.live.address());
-        self.publish(State::Down(Failure::not_run(StoreErrorKind::Unreachable, message)));
+        self.publish(State::Down(Failure::not_run(StoreErrorKind::Timeout, message)));
         self.backoff.failed(StoreErrorKind::Timeout);
         let pardoned = Arc::new(old.live.pardoned());
         tokio::select! {

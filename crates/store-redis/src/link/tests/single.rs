@@ -156,10 +156,10 @@ async fn names_are_looked_up() {
 async fn it_tells_whether_counters_may_be_evicted() {
     let redis = Redis::start();
     let link = link(&redis.url());
-    assert!(!link.memory(0).await.unwrap().may_evict());
+    assert!(!link.memory(0, PATIENCE).await.unwrap().may_evict());
     redis.command(&["CONFIG", "SET", "maxmemory", "100mb"]).or_panic();
     redis.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).or_panic();
-    let memory = link.memory(0).await.unwrap();
+    let memory = link.memory(0, PATIENCE).await.unwrap();
     assert_eq!((memory.limit, memory.policy.as_str()), (100 << 20, "allkeys-lru"));
     assert!(memory.may_evict());
 }
@@ -168,6 +168,6 @@ async fn it_tells_whether_counters_may_be_evicted() {
 async fn ping_is_answered() {
     let redis = Redis::start();
     let link = link(&redis.url());
-    link.memory(0).await.unwrap();
+    link.memory(0, PATIENCE).await.unwrap();
     assert!(!link.is_cluster());
 }
