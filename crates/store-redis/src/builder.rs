@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use siphasher::sip128::SipHasher24;
 
-use crate::url::Place;
+use crate::link::Destination;
 use crate::{KeyFormat, KeyFormatError, RedisConfig, RedisStore};
 
 /// Builds a [`RedisStore`].
@@ -12,6 +12,8 @@ use crate::{KeyFormat, KeyFormatError, RedisConfig, RedisStore};
 #[must_use]
 pub struct RedisStoreBuilder {
     pub(crate) config: RedisConfig,
+    /// Shared by all stores that are built.
+    pub(crate) destination: Destination,
     pub(crate) prefix: String,
     pub(crate) key_format: Option<KeyFormat>,
     pub(crate) secret: [u8; 16],
@@ -26,6 +28,7 @@ impl RedisStoreBuilder {
 
     pub(crate) fn new(config: RedisConfig) -> Self {
         Self {
+            destination: Destination::of(&config),
             config,
             prefix: String::new(),
             key_format: None,
@@ -62,7 +65,7 @@ impl RedisStoreBuilder {
     }
 
     pub(crate) const fn is_for_a_cluster(&self) -> bool {
-        matches!(self.config.target.place, Place::Cluster { .. })
+        matches!(self.destination, Destination::Cluster(_))
     }
 
     /// The deployment's secret. All its instances must have the same one, or they will not find

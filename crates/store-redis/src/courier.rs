@@ -43,7 +43,7 @@ impl Courier {
         naming: Arc<Naming>,
         deadline: Arc<Deadline>,
     ) -> Arc<Self> {
-        let link = Link::new(builder.config.clone());
+        let link = Link::new(builder.config.clone(), builder.destination.clone());
         let breakers = if link.is_cluster() { BREAKERS_ON_A_CLUSTER } else { 1 };
         Arc::new(Self {
             link,

@@ -105,9 +105,15 @@ impl Cluster {
     }
 
     fn find_node_of_slot(&self, slot: u16) -> Option<usize> {
-        let ranges = self.nodes.iter().find_map(slot_map)?;
-        let range = ranges.iter().find(|range| (range.first..=range.last).contains(&slot))?;
-        self.nodes.iter().position(|node| node.port() == range.port)
+        let port = self.nodes.iter().find_map(|node| self.serves(node, slot))?;
+        self.nodes.iter().position(|node| node.port() == port)
+    }
+
+    /// The port of the node that serves a slot, as one node sees it.
+    pub fn serves(&self, node: &Redis, slot: u16) -> Option<u16> {
+        let ranges = slot_map(node)?;
+        let range = ranges.iter().find(|range| (range.first..=range.last).contains(&slot));
+        range.map(|range| range.port)
     }
 
     /// Waits until every node says that all is well, and all have the same map of slots.

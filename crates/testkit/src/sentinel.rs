@@ -113,6 +113,11 @@ impl Replicated {
         self.servers.iter().find(|server| server.port() == port).expect("one of our servers")
     }
 
+    /// Whether every sentinel sends clients to this server.
+    pub fn are_agreed_on(&self, server: &Redis) -> bool {
+        self.sentinels.iter().all(|one| primary_port(one) == Some(server.port()))
+    }
+
     /// Has the sentinels promote a replica, and waits until all know: the servers their own roles,
     /// and every sentinel everyone's.
     ///
@@ -129,8 +134,10 @@ impl Replicated {
         self.settle();
     }
 
-    /// Refused while another failover is in progress, or if no replica has been seen lately.
-    fn request_failover(&self) {
+    /// Has the sentinels begin to promote a replica.
+    ///
+    /// They refuse while another failover is in progress, or if no replica has been seen lately.
+    pub fn request_failover(&self) {
         let accepts = |one: &Redis| is_ok(one, &["SENTINEL", "FAILOVER", NAME]);
         let accepted = || self.sentinels.iter().any(accepts);
         wait_until("sentinels to accept a failover", MORE_PATIENCE, accepted);

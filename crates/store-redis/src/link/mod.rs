@@ -7,6 +7,7 @@
 //! since it resends what may already have run.
 
 mod backoff;
+mod bounded;
 mod call;
 mod cluster;
 mod dial;
@@ -35,7 +36,7 @@ use std::time::Duration;
 
 use redis::Cmd;
 use tidegate_store::StoreErrorKind;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::sleep;
 
 use self::backoff::jitter;
 use self::cluster::Cluster;
@@ -44,7 +45,7 @@ use self::live::{Fault, Live, Trouble};
 use self::node::{Node, Route};
 use self::sentinel::Sentinels;
 use crate::RedisConfig;
-use crate::url::Place;
+use crate::url::{Address, Place};
 
 /// Runs scripts on Redis, whatever its deployment.
 ///
@@ -60,6 +61,28 @@ pub(crate) struct Link {
     lanes: usize,
 }
 
+/// Where a link leads. Copies lead there together: they share the Sentinels, which would otherwise
+/// have to answer each of them.
+#[derive(Clone, Debug)]
+pub(crate) enum Destination {
+    Single(Address),
+    Primary(Arc<Sentinels>),
+    Cluster(Vec<Address>),
+}
+
+impl Destination {
+    pub(crate) fn of(config: &RedisConfig) -> Self {
+        match &config.target.place {
+            Place::Single(address) => Self::Single(address.clone()),
+            Place::Cluster { seeds } => Self::Cluster(seeds.clone()),
+            Place::Sentinel { sentinels, service, login } => {
+                let sentinels = Sentinels::new(service, login, sentinels, config);
+                Self::Primary(Arc::new(sentinels))
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Nodes {
     One(Arc<Node>),
@@ -67,15 +90,13 @@ enum Nodes {
 }
 
 impl Link {
-    pub(crate) fn new(config: RedisConfig) -> Self {
+    pub(crate) fn new(config: RedisConfig, to: Destination) -> Self {
         let (lanes, config) = (config.connections, Arc::new(config));
         let one = |route| Nodes::One(Arc::new(Node::new(route)));
-        let nodes = match config.target.place.clone() {
-            Place::Single(address) => one(Route::to(address, config)),
-            Place::Sentinel { sentinels, service, login } => {
-                one(Route::by_sentinels(Sentinels::new(service, login, sentinels), config))
-            }
-            Place::Cluster { seeds } => Nodes::Many(Cluster::new(seeds, config)),
+        let nodes = match to {
+            Destination::Single(address) => one(Route::to(address, config)),
+            Destination::Primary(sentinels) => one(Route::by_sentinels(sentinels, config)),
+            Destination::Cluster(seeds) => Nodes::Many(Cluster::new(seeds, config)),
         };
         Self { nodes, lanes }
     }
@@ -104,17 +125,6 @@ impl Link {
         }
     }
 
-    /// The same, with an end to the wait.
-    pub(crate) async fn run_within(
-        &self,
-        slot: u16,
-        lane: usize,
-        call: &Call,
-        patience: Duration,
-    ) -> Result<Reply, Failure> {
-        self.within(slot, lane, patience, self.run(slot, lane, call)).await
-    }
-
     /// What the node that serves `slot` holds, and what it does when its memory is full. The user
     /// may lack permission to ask, which is an error like any other.
     pub(crate) async fn memory(&self, slot: u16, patience: Duration) -> Result<Memory, Failure> {
@@ -127,46 +137,6 @@ impl Link {
     /// How many connections each node has.
     pub(crate) const fn lanes(&self) -> usize {
         self.lanes
-    }
-
-    /// How long a call over one connection takes, once there is one. A connection that nobody else
-    /// uses and that does not answer in all of this time is replaced: callers would find out only
-    /// by waiting for it.
-    pub(crate) async fn probe(
-        &self,
-        slot: u16,
-        lane: usize,
-        call: &Call,
-        patience: Duration,
-    ) -> Result<Duration, Failure> {
-        let connected = async {
-            let node = self.node(slot).await?;
-            let live = self.live(&node, lane).await?;
-            Ok((node, live))
-        };
-        let late = |_| Err(no_answer(patience));
-        let (node, live) = timeout(patience, connected).await.unwrap_or_else(late)?;
-        let began = Instant::now();
-        let answer = timeout(patience, self.run(slot, lane, call)).await;
-        answer.unwrap_or_else(|_| {
-            node.lane(lane).report(&live, Fault::Silent);
-            self.doubt();
-            Err(no_answer(patience))
-        })?;
-        Ok(began.elapsed())
-    }
-
-    async fn within<T>(
-        &self,
-        slot: u16,
-        lane: usize,
-        patience: Duration,
-        call: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        timeout(patience, call).await.unwrap_or_else(|_| {
-            self.timed_out(slot, lane);
-            Err(no_answer(patience))
-        })
     }
 
     /// Records that a caller gave up waiting. After three in a row without an answer, the
@@ -213,8 +183,9 @@ impl Link {
 
     /// A node that fails may have been replaced by another.
     fn doubt(&self) {
-        if let Nodes::Many(cluster) = &self.nodes {
-            cluster.redraw();
+        match &self.nodes {
+            Nodes::One(node) => node.doubt(),
+            Nodes::Many(cluster) => cluster.redraw(),
         }
     }
 
@@ -242,6 +213,11 @@ impl Link {
                 self.doubt();
                 course.node.lane(lane).report(live, Fault::Demoted(failure.clone()));
                 course.retry(failure)
+            }
+            // Its connections are as good as any. Whether it is still the primary, others know.
+            (Refusal::Forsaken(failure), _) => {
+                self.doubt();
+                Err(failure)
             }
             (refusal, _) => Err(refusal.into_failure()),
         }
@@ -273,10 +249,6 @@ impl Course {
             false => Ok(Self { retried: true, ..self }),
         }
     }
-}
-
-fn no_answer(patience: Duration) -> Failure {
-    Failure::unknown(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
 }
 
 const MOST_TURNS: u32 = 3;

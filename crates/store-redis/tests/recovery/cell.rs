@@ -30,7 +30,7 @@ impl Cell {
         let builder = RedisStore::builder(config).deadline(DEADLINE);
         let stores: Vec<_> = (0..2).map(|_| Arc::new(builder.clone().build())).collect();
         let mut cell = Self { name, stores, load: Vec::new() };
-        cell.until_well(Duration::from_secs(20)).await;
+        cell.until_well(Duration::from_secs(20), || true).await;
         let counters: Vec<_> = (0..COUNTERS).map(Counter::ample).collect();
         let rest = Duration::from_millis(20);
         cell.load = cell.stores.iter().map(|it| Load::start(it, &counters, 1, rest)).collect();
@@ -49,7 +49,12 @@ impl Cell {
 
     /// All is well with Redis now: it must be with the stores soon.
     pub(crate) async fn end(self) {
-        let back = self.until_well(BOUND).await;
+        self.end_with(|| true).await;
+    }
+
+    /// The same, and this must be true as well.
+    pub(crate) async fn end_with(self, is_right: impl Fn() -> bool) {
+        let back = self.until_well(BOUND, is_right).await;
         println!("{}: back in {} ms", self.name, back.as_millis());
         for load in self.load {
             drop(load.end().await);
@@ -57,16 +62,16 @@ impl Cell {
     }
 
     /// How long it takes until a time begins in which nobody is turned away.
-    async fn until_well(&self, bound: Duration) -> Duration {
+    async fn until_well(&self, bound: Duration, is_right: impl Fn() -> bool) -> Duration {
         let start = Instant::now();
         loop {
             let began = start.elapsed();
-            match self.is_well().await {
-                Ok(()) => return began,
-                Err(problem) => {
-                    assert!(began < bound, "{}: after {began:?} still {problem}", self.name)
-                }
-            }
+            let problem = match self.is_well().await {
+                Ok(()) if is_right() => return began,
+                Ok(()) => "well, but with the wrong server".to_owned(),
+                Err(problem) => problem,
+            };
+            assert!(began < bound, "{}: after {began:?} still {problem}", self.name);
             sleep(Duration::from_millis(5)).await;
         }
     }

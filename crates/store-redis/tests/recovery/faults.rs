@@ -47,7 +47,7 @@ impl Fault {
         match first {
             First::Slow => nagging = Some(nag(server, &stop, &["DEBUG", "SLEEP", "0.12"])),
             First::Cut => {
-                nagging = Some(nag(server, &stop, &["CLIENT", "KILL", "USER", "limiter"]))
+                nagging = Some(nag(server, &stop, &["CLIENT", "KILL", "USER", "limiter"]));
             }
             First::Hung => server.pause(),
             First::Full => set(server, "maxmemory", "1"),

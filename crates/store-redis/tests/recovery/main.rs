@@ -11,7 +11,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
 mod cell;
+mod cluster;
 mod faults;
 mod one;
+mod sentinel;
 #[path = "../support/mod.rs"]
 mod support;

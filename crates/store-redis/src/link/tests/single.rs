@@ -60,7 +60,7 @@ async fn calls_of_one_lane_keep_their_order() {
 async fn a_lane_is_a_connection_and_none_is_made_before_it_is_used() {
     let redis = Redis::start();
     let proxy = Proxy::start(redis.address());
-    let link = Link::new(config(&proxy.url()).connections(3));
+    let link = link_of(config(&proxy.url()).connections(3));
     assert_eq!(proxy.connections(), 0);
     for lane in 0..9 {
         count_on(&link, "k", lane).await.unwrap();
@@ -148,7 +148,7 @@ async fn names_are_looked_up() {
     let named = link(&format!("redis://localhost:{}", redis.port()));
     assert_eq!(count(&named, "k").await.unwrap(), 1);
     let patient = config("redis://nonexistent.invalid").connect_timeout(Duration::from_secs(5));
-    let nowhere = Link::new(patient);
+    let nowhere = link_of(patient);
     assert_failed(count(&nowhere, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
 }
 
