@@ -103,18 +103,19 @@ impl Courier {
         }
     }
 
-    /// What Redis holds. For a Cluster the total is unknown, and a user without permission to ask
-    /// learns nothing.
+    /// What Redis holds. For a Cluster the total is unknown, and one node speaks for all about how
+    /// they are set up. A user without permission to ask learns nothing.
     pub(crate) async fn usage(&self) -> Result<Usage, StoreError> {
-        if self.link.is_cluster() {
-            return Ok(Usage::default());
-        }
         let memory = self.link.memory(0, PATIENCE).await?;
+        let usage = Usage { may_evict: Some(memory.may_evict()), ..Usage::default() };
+        if self.link.is_cluster() {
+            return Ok(usage);
+        }
         Ok(Usage {
             bytes: memory.used,
             max_bytes: Some(memory.limit).filter(|limit| *limit > 0),
             keys: memory.keys,
-            ..Usage::default()
+            ..usage
         })
     }
 

@@ -154,6 +154,12 @@ fn store<S: Store>(app: &App<S>, usage: &Usage, text: &mut Text) {
         "What that memory may grow to.",
         usage.max_bytes,
     );
+    text.optional(
+        "tidegate_store_may_evict",
+        "gauge",
+        "Whether the store drops counters when its memory is full.",
+        usage.may_evict.map(u64::from),
+    );
 }
 
 fn configuration<S: Store>(app: &App<S>, text: &mut Text) {
