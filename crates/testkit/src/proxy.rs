@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use crate::door::{Door, Register};
 use crate::link::{Link, Switch};
+use crate::process::{free_port, local};
+use crate::setup::RedisBuilder;
 use crate::wait::{PATIENCE, wait_until};
 
 /// What a [`Proxy`] does with what passes through it. A reply is whatever the server sends at once.
@@ -61,6 +63,18 @@ impl Proxy {
         });
         let served = Arc::clone(&shared);
         Self { shared, door: Door::open(move |client| served.serve(client)) }
+    }
+
+    /// A server that is going to be behind a wire, and tells others to come by it: `announce` is how
+    /// its settings for that begin.
+    pub(crate) fn before(server: RedisBuilder, announce: &str) -> (RedisBuilder, Self) {
+        let port = free_port();
+        let proxy = Self::start(local(port));
+        let server = server
+            .port(port)
+            .arg(&format!("{announce}-ip"), "127.0.0.1")
+            .arg(&format!("{announce}-port"), &proxy.port().to_string());
+        (server, proxy)
     }
 
     /// Where clients find it.

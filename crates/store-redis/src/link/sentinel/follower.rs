@@ -32,8 +32,10 @@ impl Follower {
         loop {
             let failure = match self.follow(&mut failures).await {
                 Err(failure) => failure,
-                // It stays known, so that nobody follows it again.
-                Ok(Twin) => std::future::pending().await,
+                Ok(Twin) => {
+                    self.desk.forget(&self.sentinel);
+                    return self.sentinel;
+                }
             };
             if failures == 0 {
                 backoff.reset();
@@ -91,8 +93,8 @@ impl Follower {
         within(&self.desk.config, &self.sentinel, question).await
     }
 
-    /// Where it says the primary is. The epoch comes first: an address that is newer than its epoch
-    /// is found out a second later, and an epoch that is newer than its address would not be.
+    /// Where it says the primary is. The epoch is asked for first, so that an old address never has
+    /// a new one.
     async fn ask(&self, wire: &mut Wire) -> Result<View, Failure> {
         let state = wire.ask(redis::cmd("SENTINEL").arg("MASTER").arg(&self.desk.service)).await?;
         // It may not tell: then all epochs are alike.

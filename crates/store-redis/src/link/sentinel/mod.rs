@@ -186,21 +186,21 @@ impl Desk {
         }
     }
 
-    /// A Sentinel says who it is. False if it is already followed by another address.
+    /// A Sentinel says who it is. False if it is already followed by another address; but one that
+    /// the configuration names is always followed.
     fn introduce(&self, sentinel: &Address, id: Option<String>) -> bool {
         let mut known = self.known.lock();
-        let is_other = |one: &Known| one.address != *sentinel && id.is_some() && one.id == id;
-        if known.iter().any(is_other) {
+        let is_twin = |one: &Known| one.address != *sentinel && id.is_some() && one.id == id;
+        if !self.named.contains(sentinel) && known.iter().any(is_twin) {
             return false;
         }
-        known
-            .iter_mut()
-            .filter(|one| one.address == *sentinel)
-            .for_each(|one| one.id.clone_from(&id));
+        let own = known.iter_mut().find(|one| one.address == *sentinel);
+        own.into_iter().for_each(|own| own.id = id.clone());
         true
     }
 
-    /// One that only others named, and that is not there: it is known again if it is named again.
+    /// One that only others named, and that is not there or known otherwise. It is known again when
+    /// it is named again.
     fn forget(&self, sentinel: &Address) {
         self.known.lock().retain(|one| one.address != *sentinel);
         self.views.lock().forget(sentinel);
