@@ -12,8 +12,11 @@ pub(crate) struct Trouble(Mutex<Option<Story>>);
 #[derive(Debug)]
 struct Story {
     kind: StoreErrorKind,
-    /// What the first failure of this kind said; those that follow say less.
+    /// What a failure of this kind said. Others may say it in other words, and nobody wants to read
+    /// each of them.
     what: String,
+    /// When that was.
+    said: Timestamp,
     last: Timestamp,
 }
 
@@ -25,10 +28,10 @@ impl Trouble {
     pub(crate) fn note(&self, error: &StoreError, now: Timestamp) {
         let mut story = self.0.lock();
         match story.as_mut() {
-            Some(story) if story.kind == error.kind() && !story.is_old(now) => story.last = now,
+            Some(story) if story.goes_on(error.kind(), now) => story.last = now,
             _ => {
                 let (kind, what) = (error.kind(), error.to_string());
-                *story = Some(Story { kind, what, last: now });
+                *story = Some(Story { kind, what, said: now, last: now });
             }
         }
     }
@@ -43,6 +46,12 @@ impl Trouble {
 }
 
 impl Story {
+    /// Whether a failure of this kind says nothing new. Now and then it is heard all the same: one
+    /// cause may have taken the place of another of its kind.
+    fn goes_on(&self, kind: StoreErrorKind, now: Timestamp) -> bool {
+        self.kind == kind && !self.is_old(now) && now.since(self.said) < QUIET
+    }
+
     fn is_old(&self, now: Timestamp) -> bool {
         now.since(self.last) >= QUIET
     }
@@ -82,5 +91,9 @@ mod tests {
         assert!(what(2).contains("refused"));
         trouble.note(&failure(StoreErrorKind::Misconfigured, "no password"), at(3));
         assert!(what(4).contains("no password"));
+        for millis in 4..3_010 {
+            trouble.note(&failure(StoreErrorKind::Misconfigured, "no rights"), at(millis));
+            assert_eq!(what(millis).contains("no rights"), millis >= 3_003, "{millis}");
+        }
     }
 }

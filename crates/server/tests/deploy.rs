@@ -37,7 +37,7 @@ impl Store for Knowing {
 
     async fn usage(&self) -> Result<Usage, StoreError> {
         let usage = self.0.usage().await?;
-        Ok(Usage { bytes: Some(1), max_bytes: Some(2), ..usage })
+        Ok(Usage { bytes: Some(1), max_bytes: Some(2), may_evict: Some(false), ..usage })
     }
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::link::Failure;
+
 /// Failures in a row that open it.
 const IN_A_ROW: u32 = 5;
 /// Or half of at least this many in one [`WINDOW`].
@@ -20,7 +22,8 @@ pub(crate) struct Breaker {
 
 #[derive(Debug)]
 struct State {
-    open: bool,
+    /// Why it is open, if it is: what opened it, or what the probe has met since.
+    cause: Option<Failure>,
     in_a_row: u32,
     since: Instant,
     failures: u32,
@@ -32,7 +35,7 @@ impl Breaker {
     pub(crate) fn new() -> Self {
         Self {
             state: Mutex::new(State {
-                open: false,
+                cause: None,
                 in_a_row: 0,
                 since: Instant::now(),
                 failures: 0,
@@ -42,7 +45,12 @@ impl Breaker {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.state.lock().open
+        self.state.lock().cause.is_some()
+    }
+
+    /// Why Redis is not asked; nothing while it is.
+    pub(crate) fn cause(&self) -> Option<Failure> {
+        self.state.lock().cause.clone()
     }
 
     pub(crate) fn succeeded(&self) {
@@ -53,21 +61,30 @@ impl Breaker {
     }
 
     /// Returns whether this failure opened it; if so, somebody has to probe.
-    pub(crate) fn failed(&self) -> bool {
+    pub(crate) fn failed(&self, failure: &Failure) -> bool {
         let mut state = self.state.lock();
         state.turn();
         state.failures += 1;
         state.in_a_row += 1;
         let half =
             state.failures + state.successes >= AT_LEAST && state.failures >= state.successes;
-        let opens = !state.open && (state.in_a_row >= IN_A_ROW || half);
-        state.open |= opens;
+        let opens = state.cause.is_none() && (state.in_a_row >= IN_A_ROW || half);
+        if opens {
+            state.cause = Some(failure.clone());
+        }
         opens
+    }
+
+    /// What a probe has met: callers are told that from now on.
+    pub(crate) fn learned(&self, failure: Failure) {
+        if let Some(cause) = &mut self.state.lock().cause {
+            *cause = failure;
+        }
     }
 
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
-        state.open = false;
+        state.cause = None;
         (state.in_a_row, state.failures, state.successes) = (0, 0, 0);
     }
 }
@@ -85,18 +102,28 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_store::StoreErrorKind;
+
     use super::*;
+
+    fn failure(kind: StoreErrorKind) -> Failure {
+        Failure::not_run(kind, kind.name())
+    }
+
+    fn fails(breaker: &Breaker) -> bool {
+        breaker.failed(&failure(StoreErrorKind::Full))
+    }
 
     #[tokio::test(start_paused = true)]
     async fn five_failures_in_a_row_open_it_and_say_so_once() {
         let breaker = Breaker::new();
-        assert!((0..4).all(|_| !breaker.failed()));
+        assert!((0..4).all(|_| !fails(&breaker)));
         breaker.succeeded();
-        assert!((0..4).all(|_| !breaker.failed()));
-        assert!(breaker.failed() && breaker.is_open());
-        assert!(!breaker.failed());
+        assert!((0..4).all(|_| !fails(&breaker)));
+        assert!(fails(&breaker) && breaker.is_open());
+        assert!(!fails(&breaker));
         breaker.close();
-        assert!(!breaker.is_open() && !breaker.failed());
+        assert!(!breaker.is_open() && !fails(&breaker));
     }
 
     #[tokio::test(start_paused = true)]
@@ -104,14 +131,30 @@ mod tests {
         let breaker = Breaker::new();
         for _ in 0..9 {
             breaker.succeeded();
-            assert!(!breaker.failed());
+            assert!(!fails(&breaker));
         }
         tokio::time::advance(WINDOW).await;
         for _ in 0..9 {
             breaker.succeeded();
-            assert!(!breaker.failed());
+            assert!(!fails(&breaker));
         }
         breaker.succeeded();
-        assert!(breaker.failed());
+        assert!(fails(&breaker));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_knows_why_it_is_open_and_what_the_probe_met() {
+        let breaker = Breaker::new();
+        let kind = || breaker.cause().map(|cause| cause.kind);
+        breaker.learned(failure(StoreErrorKind::Timeout));
+        assert_eq!(kind(), None, "it is closed");
+        while !fails(&breaker) {}
+        assert_eq!(kind(), Some(StoreErrorKind::Full));
+        assert!(!breaker.failed(&failure(StoreErrorKind::Lost)));
+        assert_eq!(kind(), Some(StoreErrorKind::Full), "the cause is what opened it");
+        breaker.learned(failure(StoreErrorKind::ReadOnly));
+        assert_eq!(kind(), Some(StoreErrorKind::ReadOnly));
+        breaker.close();
+        assert_eq!(kind(), None);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use siphasher::sip128::SipHasher24;
 
-use crate::url::Place;
+use crate::link::Destination;
 use crate::{KeyFormat, KeyFormatError, RedisConfig, RedisStore};
 
 /// Builds a [`RedisStore`].
@@ -14,6 +14,8 @@ use crate::{KeyFormat, KeyFormatError, RedisConfig, RedisStore};
 #[must_use]
 pub struct RedisStoreBuilder {
     pub(crate) config: RedisConfig,
+    /// Shared by all stores that are built.
+    pub(crate) destination: Destination,
     pub(crate) prefix: String,
     pub(crate) key_format: Option<KeyFormat>,
     pub(crate) secret: [u8; 16],
@@ -28,6 +30,7 @@ impl RedisStoreBuilder {
 
     pub(crate) fn new(config: RedisConfig) -> Self {
         Self {
+            destination: Destination::of(&config),
             config,
             prefix: String::new(),
             key_format: None,
@@ -64,7 +67,7 @@ impl RedisStoreBuilder {
     }
 
     pub(crate) const fn is_for_a_cluster(&self) -> bool {
-        matches!(self.config.target.place, Place::Cluster { .. })
+        matches!(self.destination, Destination::Cluster(_))
     }
 
     /// The deployment's secret. All its instances must have the same one, or they will not find

@@ -1,13 +1,12 @@
 //! Carries batches to Redis, and stops when Redis does not answer.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_core::{Fingerprint, Timestamp};
 use tidegate_store::{Clock, StoreError, StoreErrorKind, SystemClock, Usage};
-use tokio::time::{Instant, sleep, timeout};
 
 use crate::batch::{Answer, Ask, Batch, Crowd};
 use crate::breaker::Breaker;
@@ -15,6 +14,7 @@ use crate::deadline::Deadline;
 use crate::link::{Call, Failure, Link, Reply};
 use crate::naming::Naming;
 use crate::parcel::Parcel;
+use crate::probe::Probing;
 use crate::queue::Carrier;
 use crate::script::{PLAIN, PLAIN_AT, SETTLE, SETTLE_AT};
 use crate::{RedisStoreBuilder, plain};
@@ -34,11 +34,8 @@ pub(crate) struct Courier {
     clock_in_hand: Option<Arc<AtomicU64>>,
 }
 
-/// How often a probe checks whether Redis is back: at first, and at most.
-const FIRST_PROBE: Duration = Duration::from_millis(50);
-const LAST_PROBE: Duration = Duration::from_millis(500);
-/// How long it waits for the answer.
-const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
+/// How long anyone waits for what no decision depends on.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 impl Courier {
     pub(crate) fn new(
@@ -46,7 +43,7 @@ impl Courier {
         naming: Arc<Naming>,
         deadline: Arc<Deadline>,
     ) -> Arc<Self> {
-        let link = Link::new(builder.config.clone());
+        let link = Link::new(builder.config.clone(), builder.destination.clone());
         let breakers = if link.is_cluster() { BREAKERS_ON_A_CLUSTER } else { 1 };
         Arc::new(Self {
             link,
@@ -73,11 +70,16 @@ impl Courier {
         self.breaker(slot).is_open()
     }
 
+    /// Why they are; nothing if they are not.
+    pub(crate) fn cause(&self, slot: u16) -> Option<Failure> {
+        self.breaker(slot).cause()
+    }
+
     pub(crate) fn is_any_open(&self) -> bool {
         self.breakers.iter().any(Breaker::is_open)
     }
 
-    fn breaker(&self, slot: u16) -> &Breaker {
+    pub(crate) fn breaker(&self, slot: u16) -> &Breaker {
         let range = usize::from(slot) * self.breakers.len() / usize::from(crate::slot::COUNT);
         &self.breakers[range.min(self.breakers.len() - 1)]
     }
@@ -90,38 +92,31 @@ impl Courier {
 
     /// What an operator should know about how Redis is set up, or why that is unknown.
     pub(crate) async fn doubts(&self) -> Vec<String> {
-        let memory = timeout(PROBE_TIMEOUT, self.link.memory(0)).await;
-        match memory {
-            Ok(Ok(memory)) if memory.may_evict() => vec![format!(
+        match self.link.memory(0, PATIENCE).await {
+            Ok(memory) if memory.may_evict() => vec![format!(
                 "maxmemory-policy is {:?}: Redis may drop counters when its memory is full, and \
                  whose counter is dropped has a fresh quota; set it to noeviction",
                 memory.policy
             )],
-            Ok(Ok(_)) => Vec::new(),
-            Ok(Err(failure)) => vec![format!("could not see how Redis is set up: {failure}")],
-            Err(_) => vec![format!("no answer from Redis within {PROBE_TIMEOUT:?}")],
+            Ok(_) => Vec::new(),
+            Err(failure) => vec![format!("could not see how Redis is set up: {failure}")],
         }
     }
 
-    /// What Redis holds. For a Cluster the total is unknown, and a user without permission to ask
-    /// learns nothing.
+    /// What Redis holds. For a Cluster the total is unknown, and one node speaks for all about how
+    /// they are set up. A user without permission to ask learns nothing.
     pub(crate) async fn usage(&self) -> Result<Usage, StoreError> {
+        let memory = self.link.memory(0, PATIENCE).await?;
+        let usage = Usage { may_evict: Some(memory.may_evict()), ..Usage::default() };
         if self.link.is_cluster() {
-            return Ok(Usage::default());
+            return Ok(usage);
         }
-        match timeout(PROBE_TIMEOUT, self.link.memory(0)).await {
-            Ok(Ok(memory)) => Ok(Usage {
-                bytes: memory.used,
-                max_bytes: Some(memory.limit).filter(|limit| *limit > 0),
-                keys: memory.keys,
-                ..Usage::default()
-            }),
-            Ok(Err(failure)) => Err(failure.into()),
-            Err(_) => Err(StoreError::new(
-                StoreErrorKind::Timeout,
-                format!("no answer within {PROBE_TIMEOUT:?}"),
-            )),
-        }
+        Ok(Usage {
+            bytes: memory.used,
+            max_bytes: Some(memory.limit).filter(|limit| *limit > 0),
+            keys: memory.keys,
+            ..usage
+        })
     }
 
     pub(crate) const fn link(&self) -> &Link {
@@ -129,27 +124,27 @@ impl Courier {
     }
 
     /// A caller stopped waiting while calls on these connections were late.
-    pub(crate) fn timed_out(self: &Arc<Self>, place: Place, late: &[usize]) {
+    pub(crate) fn timed_out(self: &Arc<Self>, place: Place, late: &[usize], failure: &Failure) {
         late.iter().for_each(|lane| self.link.timed_out(place.slot, *lane));
-        self.failed(place);
+        self.failed(place, failure);
     }
 
-    fn failed(self: &Arc<Self>, place: Place) {
-        if self.breaker(place.slot).failed() {
-            let probing = Probing { courier: Arc::downgrade(self), place };
-            tokio::spawn(probing.run());
+    fn failed(self: &Arc<Self>, place: Place, failure: &Failure) {
+        if self.breaker(place.slot).failed(failure) {
+            tokio::spawn(Probing::new(self, place).run());
         }
     }
 
-    /// Whether Redis decides again, and in time: makes a decision about nobody, at the place that
-    /// failed. An answer that comes late does not count, or callers would find out by waiting.
-    async fn probe(&self, place: Place) -> bool {
+    /// A decision about nobody, next to the counters of `subject`.
+    pub(crate) fn probe_call(&self, subject: Fingerprint) -> Call {
         let mut batch = Batch::default();
-        self.naming.probe(place.subject).into_iter().for_each(|ask| batch.add(Crowd::of_one(ask)));
-        let call = self.call(&batch.seal());
-        let began = Instant::now();
-        let answer = timeout(PROBE_TIMEOUT, self.link.run(place.slot, 0, &call)).await;
-        matches!(answer, Ok(Ok(_))) && began.elapsed() <= self.deadline.get()
+        self.naming.probe(subject).into_iter().for_each(|ask| batch.add(Crowd::of_one(ask)));
+        self.call(&batch.seal())
+    }
+
+    /// The longest that a decision may take.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline.get()
     }
 
     fn call(&self, parcel: &Parcel) -> Call {
@@ -204,7 +199,7 @@ impl Courier {
             }
             Err(failure) => {
                 if let Some(ask) = parcel.first().filter(|_| is_of_the_server(&failure)) {
-                    self.failed(self.place(ask));
+                    self.failed(self.place(ask), &failure);
                 }
                 parcel.all(&failure.into())
             }
@@ -258,36 +253,6 @@ fn apart(crowds: &[Crowd]) -> Vec<(Vec<usize>, Parcel)> {
 pub(crate) struct Place {
     pub(crate) slot: u16,
     pub(crate) subject: Fingerprint,
-}
-
-/// Checks whether Redis is back, until it is.
-struct Probing {
-    courier: Weak<Courier>,
-    place: Place,
-}
-
-impl Probing {
-    async fn run(self) {
-        let mut pause = FIRST_PROBE;
-        loop {
-            sleep(pause).await;
-            pause = (pause * 2).min(LAST_PROBE);
-            let Some(courier) = self.courier.upgrade() else { return };
-            if courier.probe(self.place).await {
-                return;
-            }
-        }
-    }
-}
-
-/// Either Redis is back, or the runtime on which we would have noticed has ended, and callers on
-/// another one have to find out.
-impl Drop for Probing {
-    fn drop(&mut self) {
-        if let Some(courier) = self.courier.upgrade() {
-            courier.breaker(self.place.slot).close();
-        }
-    }
 }
 
 /// Whether a failure says something about Redis as a whole, and not just about a few keys.

@@ -25,6 +25,7 @@ mod naming;
 mod pack;
 mod parcel;
 mod plain;
+mod probe;
 mod queue;
 mod replay;
 mod rule;

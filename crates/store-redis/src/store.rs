@@ -14,7 +14,7 @@ use crate::batch::Ask;
 use crate::courier::{Courier, Place};
 use crate::deadline::{Deadline, late_after};
 use crate::key::KeyName;
-use crate::link::Link;
+use crate::link::{Failure, Link};
 use crate::naming::Naming;
 use crate::queue::{Asked, Queue};
 use crate::{RedisConfig, RedisStoreBuilder, board};
@@ -140,11 +140,10 @@ impl RedisStore {
     pub(crate) fn ask(&self, ask: Ask, patience: Duration) -> Answering<'_> {
         let place = self.courier.place(&ask);
         let queue = self.queue_of(&ask);
-        let is_open = self.courier.is_open(place.slot);
-        let asked = match (is_open, patience.is_zero()) {
-            (true, _) => Err(unasked()),
-            (_, true) => Err(no_answer(patience)),
-            _ => Ok(queue.ask(ask)),
+        let asked = match self.courier.cause(place.slot) {
+            Some(cause) => Err(unasked(&cause)),
+            None if patience.is_zero() => Err(no_answer(patience).into()),
+            None => Ok(queue.ask(ask)),
         };
         self.answer(asked, place, queue, patience)
     }
@@ -185,10 +184,11 @@ impl RedisStore {
         // been under way for long, the caller is hasty, or has spent its time elsewhere: that is no
         // fault of Redis.
         let late = queue.overdue(late_after(patience, self.deadline(), queue.usual()));
+        let failure = no_answer(patience);
         if !late.is_empty() {
-            self.courier.timed_out(place, &late);
+            self.courier.timed_out(place, &late, &failure);
         }
-        no_answer(patience)
+        failure.into()
     }
 
     /// Leaves a request that nobody waits for: its answer changes nothing for anyone. It is in line
@@ -220,16 +220,15 @@ fn queue(queues: &Queues, counter: Fingerprint) -> &Arc<Queue<Arc<Courier>>> {
 }
 
 #[cold]
-fn no_answer(patience: Duration) -> StoreError {
-    StoreError::new(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
+fn no_answer(patience: Duration) -> Failure {
+    Failure::unknown(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
 }
 
+/// Nobody asks until a probe is answered. Callers are told why, so that whoever counts and reads
+/// their errors finds the cause for as long as it lasts.
 #[cold]
-fn unasked() -> StoreError {
-    StoreError::new(
-        StoreErrorKind::Unreachable,
-        "it did not answer lately, so nobody asks until it does",
-    )
+fn unasked(cause: &Failure) -> StoreError {
+    StoreError::new(cause.kind, &*cause.message).with_outcome(false)
 }
 
 /// Calls under way on one connection if each carries little: on a Cluster one slot's keys, with a

@@ -130,6 +130,8 @@ pub struct Usage {
     pub bytes: Option<u64>,
     /// What that memory may grow to.
     pub max_bytes: Option<u64>,
+    /// Whether it drops live counters when that is used up, which gives their callers a fresh quota.
+    pub may_evict: Option<bool>,
 }
 
 /// A store in this process: it answers at once and cannot fail.

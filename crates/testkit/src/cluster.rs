@@ -6,7 +6,7 @@ use crate::redis::fields_of;
 use crate::setup::{Kind, RedisBuilder};
 use crate::slots::SLOTS;
 use crate::wait::{MORE_PATIENCE, wait_until};
-use crate::{Redis, Reply};
+use crate::{Proxy, Redis, Reply};
 
 /// Builds a [`Cluster`].
 #[derive(Clone, Debug)]
@@ -14,10 +14,16 @@ use crate::{Redis, Reply};
 pub struct ClusterBuilder {
     primaries: usize,
     replicas: usize,
+    wired: bool,
     server: RedisBuilder,
 }
 
 impl ClusterBuilder {
+    /// Has clients come to each node by a [`Proxy`]. See [`Cluster::wire`].
+    pub fn wired(self) -> Self {
+        Self { wired: true, ..self }
+    }
+
     /// How many replicas each primary has. Defaults to none.
     pub fn replicas(self, replicas: usize) -> Self {
         Self { replicas, ..self }
@@ -37,8 +43,17 @@ impl ClusterBuilder {
     pub fn start(self) -> Cluster {
         assert!(self.primaries > 0, "a cluster needs a node");
         let count = self.primaries * (1 + self.replicas);
-        let nodes = (0..count).map(|_| self.server.clone().start()).collect();
-        let cluster = Cluster { nodes, primaries: self.primaries };
+        let (mut nodes, mut wires) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let mut node = self.server.clone();
+            if self.wired {
+                let (behind, wire) = Proxy::before(node, "cluster-announce");
+                node = behind;
+                wires.push(wire);
+            }
+            nodes.push(node.start());
+        }
+        let cluster = Cluster { nodes, wires, primaries: self.primaries };
         cluster.share_slots();
         cluster.introduce();
         cluster.assign_replicas();
@@ -55,6 +70,8 @@ impl ClusterBuilder {
 pub struct Cluster {
     /// The primaries first; then, in turn, a replica of each.
     nodes: Vec<Redis>,
+    /// By which clients come to the nodes, if they are wired.
+    wires: Vec<Proxy>,
     primaries: usize,
 }
 
@@ -67,7 +84,7 @@ impl Cluster {
     /// The same with more options.
     pub fn builder(primaries: usize) -> ClusterBuilder {
         let server = Redis::builder().kind(Kind::Cluster).arg("cluster-node-timeout", "1000");
-        ClusterBuilder { primaries, replicas: 0, server }
+        ClusterBuilder { primaries, replicas: 0, wired: false, server }
     }
 
     /// The nodes: those that were primaries at first, and then their replicas.
@@ -80,11 +97,25 @@ impl Cluster {
         &self.nodes[..self.primaries]
     }
 
+    /// The wire by which clients come to a node.
+    ///
+    /// # Panics
+    ///
+    /// If the cluster was not built [wired](ClusterBuilder::wired).
+    pub fn wire(&self, index: usize) -> &Proxy {
+        &self.wires[index]
+    }
+
+    fn port_of(&self, index: usize) -> u16 {
+        self.wires.get(index).map_or_else(|| self.nodes[index].port(), Proxy::port)
+    }
+
     /// Where clients find it: `redis+cluster://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3`.
     pub fn url(&self) -> String {
         let password = self.nodes[0].password();
         let login = password.map_or_else(String::new, |password| format!(":{password}@"));
-        let hosts: Vec<_> = self.nodes.iter().map(|one| one.address().to_string()).collect();
+        let ports = (0..self.nodes.len()).map(|index| self.port_of(index));
+        let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
         format!("redis+cluster://{login}{}", hosts.join(","))
     }
 
@@ -105,9 +136,15 @@ impl Cluster {
     }
 
     fn find_node_of_slot(&self, slot: u16) -> Option<usize> {
-        let ranges = self.nodes.iter().find_map(slot_map)?;
-        let range = ranges.iter().find(|range| (range.first..=range.last).contains(&slot))?;
-        self.nodes.iter().position(|node| node.port() == range.port)
+        let port = self.nodes.iter().find_map(|node| self.serves(node, slot))?;
+        (0..self.nodes.len()).find(|index| self.port_of(*index) == port)
+    }
+
+    /// The port of the node that serves a slot, as one node sees it.
+    pub fn serves(&self, node: &Redis, slot: u16) -> Option<u16> {
+        let ranges = slot_map(node)?;
+        let range = ranges.iter().find(|range| (range.first..=range.last).contains(&slot));
+        range.map(|range| range.port)
     }
 
     /// Waits until every node says that all is well, and all have the same map of slots.

@@ -80,6 +80,11 @@ impl<T> Register<T> {
         self.0.lock().unwrap().as_ref().map_or(0, Vec::len)
     }
 
+    /// The connections, which stay.
+    pub(crate) fn list(&self) -> Vec<Arc<T>> {
+        self.0.lock().unwrap().clone().unwrap_or_default()
+    }
+
     /// The connections, which are now unowned.
     pub(crate) fn take(&self) -> Vec<Arc<T>> {
         self.0.lock().unwrap().as_mut().map(std::mem::take).unwrap_or_default()

@@ -38,7 +38,8 @@ impl Switch {
     /// The mode, once there is one in which bytes move; nothing if the link is closed first.
     fn wait_for_passage(&self, link: &Link) -> Option<Mode> {
         let mode = self.mode.lock().unwrap();
-        let stuck = |mode: &mut Mode| *mode == Mode::Blackhole && !link.is_closed();
+        let is_held = |mode: &Mode| *mode == Mode::Blackhole || link.is_frozen();
+        let stuck = |mode: &mut Mode| is_held(mode) && !link.is_closed();
         let mode = self.changed.wait_while(mode, stuck).unwrap();
         (!link.is_closed()).then(|| mode.clone())
     }
@@ -64,15 +65,31 @@ pub(crate) struct Link {
     upstream: OnceLock<TcpStream>,
     /// Ended by us. A thread that sees it lets go without a word to either side.
     closed: AtomicBool,
+    /// Nothing on it moves any more, whatever the mode.
+    frozen: AtomicBool,
 }
 
 impl Link {
     pub(crate) fn new(client: TcpStream) -> Self {
-        Self { client, upstream: OnceLock::new(), closed: AtomicBool::new(false) }
+        Self {
+            client,
+            upstream: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            frozen: AtomicBool::new(false),
+        }
     }
 
     fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::SeqCst)
+    }
+
+    /// Holds back everything from now on. Only closing ends that, so nobody has to be woken.
+    pub(crate) fn freeze(&self) {
+        self.frozen.store(true, Ordering::SeqCst);
     }
 
     /// Makes both sides see a reset when the link is dropped, and its threads let go of it.

@@ -1,12 +1,14 @@
 //! A wire that breaks when told to.
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::door::{Door, Register};
 use crate::link::{Link, Switch};
+use crate::process::{free_port, local};
+use crate::setup::RedisBuilder;
 use crate::wait::{PATIENCE, wait_until};
 
 /// What a [`Proxy`] does with what passes through it. A reply is whatever the server sends at once.
@@ -41,7 +43,8 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    upstream: SocketAddr,
+    /// Where new connections lead.
+    upstream: Mutex<SocketAddr>,
     switch: Switch,
     links: Register<Link>,
     connections: AtomicU64,
@@ -52,7 +55,7 @@ impl Proxy {
     /// Listens on a port of its own, and forwards to `upstream`.
     pub fn start(upstream: SocketAddr) -> Self {
         let shared = Arc::new(Shared {
-            upstream,
+            upstream: Mutex::new(upstream),
             switch: Switch::new(),
             links: Register::new(),
             connections: AtomicU64::new(0),
@@ -60,6 +63,18 @@ impl Proxy {
         });
         let served = Arc::clone(&shared);
         Self { shared, door: Door::open(move |client| served.serve(client)) }
+    }
+
+    /// A server that is going to be behind a wire, and tells others to come by it: `announce` is how
+    /// its settings for that begin.
+    pub(crate) fn before(server: RedisBuilder, announce: &str) -> (RedisBuilder, Self) {
+        let port = free_port();
+        let proxy = Self::start(local(port));
+        let server = server
+            .port(port)
+            .arg(&format!("{announce}-ip"), "127.0.0.1")
+            .arg(&format!("{announce}-port"), &proxy.port().to_string());
+        (server, proxy)
     }
 
     /// Where clients find it.
@@ -85,6 +100,17 @@ impl Proxy {
         } else {
             self.shared.switch.set(mode);
         }
+    }
+
+    /// Holds back everything on the open connections, for good. New ones are not affected: so it is
+    /// when a firewall forgets its connections, or a failed host is replaced.
+    pub fn freeze(&self) {
+        self.shared.links.list().iter().for_each(|link| link.freeze());
+    }
+
+    /// Forwards new connections to another server. Open ones stay where they are.
+    pub fn redirect(&self, upstream: SocketAddr) {
+        *self.shared.upstream.lock().unwrap() = upstream;
     }
 
     /// How many connections it has accepted so far, refused ones too.
@@ -116,7 +142,8 @@ impl Shared {
             return;
         }
         if let Some(link) = self.links.admit(Link::new(client)) {
-            link.run(self.upstream, &self.switch, &self.bytes_up);
+            let upstream = *self.upstream.lock().unwrap();
+            link.run(upstream, &self.switch, &self.bytes_up);
         }
     }
 

@@ -5,17 +5,24 @@ use std::time::Duration;
 
 use crate::setup::{Kind, RedisBuilder};
 use crate::wait::{MORE_PATIENCE, happens, wait_until};
-use crate::{Redis, Reply};
+use crate::{Proxy, Redis, Reply};
 
 /// Builds a [`Replicated`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ReplicatedBuilder {
     replicas: usize,
+    wired: bool,
     server: RedisBuilder,
 }
 
 impl ReplicatedBuilder {
+    /// Has everybody come to each server by a [`Proxy`], the sentinels too. See
+    /// [`Replicated::wire`].
+    pub fn wired(self) -> Self {
+        Self { wired: true, ..self }
+    }
+
     /// How many replicas. Defaults to one.
     pub fn replicas(self, replicas: usize) -> Self {
         Self { replicas, ..self }
@@ -33,15 +40,25 @@ impl ReplicatedBuilder {
 
     /// Starts them all, and waits until they know each other.
     pub fn start(self) -> Replicated {
-        let primary = self.server.clone().start();
-        let source = format!("127.0.0.1 {}", primary.port());
-        let replica = self.server.arg("replicaof", &source);
-        let mut servers = vec![primary];
-        servers.extend((0..self.replicas).map(|_| replica.clone().start()));
+        let mut replicated =
+            Replicated { servers: Vec::new(), wires: Vec::new(), sentinels: Vec::new() };
+        for index in 0..=self.replicas {
+            let mut server = self.server.clone();
+            if index > 0 {
+                let source = format!("127.0.0.1 {}", replicated.port_of(0));
+                server = server.arg("replicaof", &source);
+            }
+            if self.wired {
+                let (behind, wire) = Proxy::before(server, "replica-announce");
+                server = behind;
+                replicated.wires.push(wire);
+            }
+            replicated.servers.push(server.start());
+        }
         // A sentinel asks the primary for its replicas when it starts, and rarely after that.
-        servers[1..].iter().for_each(wait_for_link);
-        let sentinels = (0..SENTINELS).map(|_| sentinel_of(&servers[0]).start()).collect();
-        let replicated = Replicated { servers, sentinels };
+        replicated.replicas().iter().for_each(wait_for_link);
+        let sentinel = sentinel_of(replicated.primary(), replicated.port_of(0));
+        replicated.sentinels = (0..SENTINELS).map(|_| sentinel.clone().start()).collect();
         replicated.settle();
         replicated
     }
@@ -55,6 +72,8 @@ impl ReplicatedBuilder {
 pub struct Replicated {
     /// The first was the primary at the start.
     servers: Vec<Redis>,
+    /// By which others come to the servers, if they are wired.
+    wires: Vec<Proxy>,
     sentinels: Vec<Redis>,
 }
 
@@ -66,7 +85,7 @@ impl Replicated {
 
     /// The same with more options.
     pub fn builder() -> ReplicatedBuilder {
-        ReplicatedBuilder { replicas: 1, server: Redis::builder() }
+        ReplicatedBuilder { replicas: 1, wired: false, server: Redis::builder() }
     }
 
     /// The server that was the primary at the start.
@@ -82,6 +101,19 @@ impl Replicated {
     /// All servers that were replicas at the start.
     pub fn replicas(&self) -> &[Redis] {
         &self.servers[1..]
+    }
+
+    /// The wire by which others come to the server with this index, the first primary being 0.
+    ///
+    /// # Panics
+    ///
+    /// If the servers are not [wired](ReplicatedBuilder::wired).
+    pub fn wire(&self, index: usize) -> &Proxy {
+        &self.wires[index]
+    }
+
+    fn port_of(&self, index: usize) -> u16 {
+        self.wires.get(index).map_or_else(|| self.servers[index].port(), Proxy::port)
     }
 
     /// The sentinels.
@@ -110,7 +142,15 @@ impl Replicated {
     /// The primary, according to the first sentinel that answers.
     pub fn current_primary(&self) -> &Redis {
         let port = self.current_primary_port();
-        self.servers.iter().find(|server| server.port() == port).expect("one of our servers")
+        let index = (0..self.servers.len()).find(|index| self.port_of(*index) == port);
+        &self.servers[index.expect("one of our servers")]
+    }
+
+    /// Whether every sentinel sends clients to this server.
+    pub fn are_agreed_on(&self, server: &Redis) -> bool {
+        let index = self.servers.iter().position(|one| one.port() == server.port());
+        let port = self.port_of(index.expect("one of our servers"));
+        self.sentinels.iter().all(|one| primary_port(one) == Some(port))
     }
 
     /// Has the sentinels promote a replica, and waits until all know: the servers their own roles,
@@ -129,8 +169,10 @@ impl Replicated {
         self.settle();
     }
 
-    /// Refused while another failover is in progress, or if no replica has been seen lately.
-    fn request_failover(&self) {
+    /// Has the sentinels begin to promote a replica.
+    ///
+    /// They refuse while another failover is in progress, or if no replica has been seen lately.
+    pub fn request_failover(&self) {
         let accepts = |one: &Redis| is_ok(one, &["SENTINEL", "FAILOVER", NAME]);
         let accepted = || self.sentinels.iter().any(accepts);
         wait_until("sentinels to accept a failover", MORE_PATIENCE, accepted);
@@ -154,9 +196,11 @@ impl Replicated {
         let port = self.current_primary_port();
         let agreed = self.sentinels.iter().all(|one| primary_port(one) == Some(port));
         agreed
-            && self.servers.iter().all(|server| match server.port() == port {
-                true => server.role().is_some_and(|role| role == "master"),
-                false => is_linked_to(server, port),
+            && self.servers.iter().enumerate().all(|(index, server)| {
+                match self.port_of(index) == port {
+                    true => server.role().is_some_and(|role| role == "master"),
+                    false => is_linked_to(server, port),
+                }
             })
     }
 
@@ -185,10 +229,10 @@ impl Replicated {
 }
 
 /// The configuration of a sentinel. It keeps what it learns in the same file.
-fn sentinel_of(primary: &Redis) -> RedisBuilder {
+fn sentinel_of(primary: &Redis, port: u16) -> RedisBuilder {
     let option = |name: &str, value: &str| (format!("sentinel {name}"), value.to_owned());
     let mut options = vec![
-        option("monitor", &format!("{NAME} 127.0.0.1 {} 2", primary.port())),
+        option("monitor", &format!("{NAME} 127.0.0.1 {port} 2")),
         option("down-after-milliseconds", &format!("{NAME} {DOWN_AFTER}")),
         option("failover-timeout", &format!("{NAME} 2000")),
         option("parallel-syncs", &format!("{NAME} 1")),

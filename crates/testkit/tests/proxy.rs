@@ -166,3 +166,19 @@ fn its_threads_end_with_it() {
     let alone = || redis.info("clients")["connected_clients"] == "1";
     wait_until("the server to see it too", Duration::from_secs(5), alone);
 }
+
+#[test]
+fn it_freezes_open_connections_and_leads_new_ones_elsewhere() {
+    let Bench { redis, proxy } = bench();
+    let other = Redis::start();
+    let mut frozen = connect(&proxy);
+    assert_eq!(frozen.call(&["PING"]).unwrap(), pong());
+    proxy.freeze();
+    proxy.redirect(other.address());
+    assert!(is_timeout(frozen.call(&["PING"]).unwrap_err().kind()));
+    connect(&proxy).call(&["SET", "a", "1"]).unwrap().or_panic();
+    assert_eq!(other.command(&["GET", "a"]), Reply::bulk("1"));
+    assert_eq!(redis.command(&["EXISTS", "a"]).integer(), 0);
+    proxy.set_mode(Mode::Reset);
+    assert!(!is_timeout(frozen.call(&["PING"]).unwrap_err().kind()));
+}

@@ -1,5 +1,6 @@
 //! `tidegate serve`: the server.
 
+mod eviction;
 mod files;
 mod flags;
 mod greeting;
@@ -23,6 +24,7 @@ use tidegate_server::{App, ReloadRequest, Reloaded, Reloader, Server, Tls, TlsRe
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
+use self::eviction::tell_of_evictions;
 pub(crate) use self::flags::Serve;
 use self::greeting::Greeting;
 pub(crate) use self::signals::Stop;
@@ -127,6 +129,9 @@ impl Serve {
         let certificates = tls.clone().map(follow_certificates);
         reload_on_hangup(reload.clone(), certificates).context("cannot listen for signals")?;
         tokio::spawn(tell_of_the_store(Arc::clone(&app)));
+        if app.limiter().store().shared_secret().is_some() {
+            tokio::spawn(tell_of_evictions(Arc::clone(&app)));
+        }
         // The task that follows the board reports what is wrong with it.
         let _ = app.catch_up().await;
         tokio::spawn(Arc::clone(&app).follow_board());

@@ -5,4 +5,5 @@
 mod access;
 mod board;
 mod server;
+mod store;
 mod top;

@@ -151,6 +151,12 @@ fn store<S: Store>(app: &App<S>, usage: &Usage, text: &mut Text) {
         "What that memory may grow to.",
         usage.max_bytes,
     );
+    text.optional(
+        "tidegate_store_may_evict",
+        "gauge",
+        "Whether the store drops counters when its memory is full.",
+        usage.may_evict.map(u64::from),
+    );
 }
 
 /// By policy. What is left came with requests, or is of policies that are gone.

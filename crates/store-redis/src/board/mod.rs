@@ -7,7 +7,6 @@ use std::time::Duration;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use tidegate_core::Span;
 use tidegate_store::{Board, Notice, Notices, StoreError, StoreErrorKind};
-use tokio::time::timeout;
 
 use self::page::Page;
 use crate::RedisStore;
@@ -123,13 +122,7 @@ impl RedisStore {
     }
 
     async fn run_on_board(&self, name: &KeyName, call: &Call) -> Result<Reply, StoreError> {
-        match timeout(PATIENCE, self.link().run(name.slot(), 0, call)).await {
-            Ok(outcome) => Ok(outcome?),
-            Err(_) => {
-                let message = format!("the board: no answer within {PATIENCE:?}");
-                Err(StoreError::new(StoreErrorKind::Timeout, message))
-            }
-        }
+        Ok(self.link().run_within(name.slot(), 0, call, PATIENCE).await?)
     }
 }
 

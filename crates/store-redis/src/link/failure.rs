@@ -114,6 +114,8 @@ pub(super) enum Refusal {
     NotNow(Failure),
     /// It is not the primary, or no longer is.
     NotPrimary(Failure),
+    /// It is a primary without replicas, perhaps because they have another one by now.
+    Forsaken(Failure),
     /// Anything else.
     Final(Failure),
 }
@@ -126,6 +128,7 @@ impl Refusal {
             "NOSCRIPT" => Self::NoScript,
             "LOADING" | "TRYAGAIN" | "CLUSTERDOWN" => Self::NotNow(failure),
             "READONLY" | "MASTERDOWN" => Self::NotPrimary(failure),
+            "NOREPLICAS" => Self::Forsaken(failure),
             code @ ("MOVED" | "ASK") => match redirection(error.details(), asked) {
                 Some((slot, to)) if code == "MOVED" => Self::Moved { slot, to },
                 Some((_, to)) => Self::Ask { to },
@@ -144,7 +147,10 @@ impl Refusal {
             Failure::not_run(StoreErrorKind::Misconfigured, message)
         };
         match self {
-            Self::NotNow(failure) | Self::NotPrimary(failure) | Self::Final(failure) => failure,
+            Self::NotNow(failure)
+            | Self::NotPrimary(failure)
+            | Self::Forsaken(failure)
+            | Self::Final(failure) => failure,
             Self::Moved { to, .. } | Self::Ask { to } => elsewhere(to),
             Self::NoScript => Failure::not_run(
                 StoreErrorKind::Protocol,

@@ -7,6 +7,7 @@
 //! since it resends what may already have run.
 
 mod backoff;
+mod bounded;
 mod call;
 mod cluster;
 mod dial;
@@ -44,7 +45,7 @@ use self::live::{Fault, Live, Trouble};
 use self::node::{Node, Route};
 use self::sentinel::Sentinels;
 use crate::RedisConfig;
-use crate::url::Place;
+use crate::url::{Address, Place};
 
 /// Runs scripts on Redis, whatever its deployment.
 ///
@@ -52,10 +53,34 @@ use crate::url::Place;
 /// made that call, and end when this is dropped.
 ///
 /// A call is sent again only if it provably did not run. It is up to the caller to bound the wait:
-/// to give up, drop the future and report it with [`timed_out`](Self::timed_out).
+/// to give up, drop the future and report it with [`timed_out`](Self::timed_out), or a connection
+/// that hangs is never replaced. [`run_within`](Self::run_within) does both.
 #[derive(Debug)]
 pub(crate) struct Link {
     nodes: Nodes,
+    lanes: usize,
+}
+
+/// Where a link leads. Copies lead there together: they share the Sentinels, which would otherwise
+/// have to answer each of them.
+#[derive(Clone, Debug)]
+pub(crate) enum Destination {
+    Single(Address),
+    Primary(Arc<Sentinels>),
+    Cluster(Vec<Address>),
+}
+
+impl Destination {
+    pub(crate) fn of(config: &RedisConfig) -> Self {
+        match &config.target.place {
+            Place::Single(address) => Self::Single(address.clone()),
+            Place::Cluster { seeds } => Self::Cluster(seeds.clone()),
+            Place::Sentinel { sentinels, service, login } => {
+                let sentinels = Sentinels::new(service, login, sentinels, config);
+                Self::Primary(Arc::new(sentinels))
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -65,17 +90,15 @@ enum Nodes {
 }
 
 impl Link {
-    pub(crate) fn new(config: RedisConfig) -> Self {
-        let config = Arc::new(config);
+    pub(crate) fn new(config: RedisConfig, to: Destination) -> Self {
+        let (lanes, config) = (config.connections, Arc::new(config));
         let one = |route| Nodes::One(Arc::new(Node::new(route)));
-        let nodes = match config.target.place.clone() {
-            Place::Single(address) => one(Route::to(address, config)),
-            Place::Sentinel { sentinels, service, login } => {
-                one(Route::by_sentinels(Sentinels::new(service, login, sentinels), config))
-            }
-            Place::Cluster { seeds } => Nodes::Many(Cluster::new(seeds, config)),
+        let nodes = match to {
+            Destination::Single(address) => one(Route::to(address, config)),
+            Destination::Primary(sentinels) => one(Route::by_sentinels(sentinels, config)),
+            Destination::Cluster(seeds) => Nodes::Many(Cluster::new(seeds, config)),
         };
-        Self { nodes }
+        Self { nodes, lanes }
     }
 
     /// Whether the keys of one call have to share a slot.
@@ -108,10 +131,16 @@ impl Link {
 
     /// What the node that serves `slot` holds, and what it does when its memory is full. The user
     /// may lack permission to ask, which is an error like any other.
-    pub(crate) async fn memory(&self, slot: u16) -> Result<Memory, Failure> {
+    pub(crate) async fn memory(&self, slot: u16, patience: Duration) -> Result<Memory, Failure> {
         // All of it: asking for two sections at once has been possible only since Redis 7.
-        let reply = self.send(slot, 0, &redis::cmd("INFO")).await?;
+        let info = redis::cmd("INFO");
+        let reply = self.within(slot, 0, patience, self.send(slot, 0, &info)).await?;
         Ok(Memory::of(&reply))
+    }
+
+    /// How many connections each node has.
+    pub(crate) const fn lanes(&self) -> usize {
+        self.lanes
     }
 
     /// Records that a caller gave up waiting. After three in a row without an answer, the
@@ -160,8 +189,9 @@ impl Link {
 
     /// A node that fails may have been replaced by another.
     fn doubt(&self) {
-        if let Nodes::Many(cluster) = &self.nodes {
-            cluster.redraw();
+        match &self.nodes {
+            Nodes::One(node) => node.doubt(),
+            Nodes::Many(cluster) => cluster.redraw(),
         }
     }
 
@@ -189,6 +219,11 @@ impl Link {
                 self.doubt();
                 course.node.lane(lane).report(live, Fault::Demoted(failure.clone()));
                 course.retry(failure)
+            }
+            // Its connections are as good as any. Whether it is still the primary, others know.
+            (Refusal::Forsaken(failure), _) => {
+                self.doubt();
+                Err(failure)
             }
             (refusal, _) => Err(refusal.into_failure()),
         }

@@ -16,6 +16,7 @@ use crate::url::Address;
 #[derive(Debug)]
 pub(super) struct Node {
     lanes: Box<[Lane]>,
+    route: Arc<Route>,
     /// Whether calls were sent here since the Cluster was last asked for its nodes, even though
     /// this node was not among them.
     used: AtomicBool,
@@ -26,11 +27,16 @@ impl Node {
         let connections = route.config.connections;
         let route = Arc::new(route);
         let lanes = (0..connections).map(|_| Lane::new(Arc::clone(&route))).collect();
-        Self { lanes, used: AtomicBool::new(false) }
+        Self { lanes, route, used: AtomicBool::new(false) }
     }
 
     pub(super) fn lane(&self, lane: usize) -> &Lane {
         &self.lanes[lane % self.lanes.len()]
+    }
+
+    /// It may not be the right one any more.
+    pub(super) fn doubt(&self) {
+        self.route.doubt();
     }
 
     pub(super) fn mark_used(&self) {
@@ -54,7 +60,7 @@ pub(super) struct Route {
 enum RouteEnd {
     At(Address),
     /// Wherever the Sentinels say.
-    Primary(Sentinels),
+    Primary(Arc<Sentinels>),
 }
 
 impl Route {
@@ -62,7 +68,7 @@ impl Route {
         Self { config, end: RouteEnd::At(address) }
     }
 
-    pub(super) const fn by_sentinels(sentinels: Sentinels, config: Arc<RedisConfig>) -> Self {
+    pub(super) const fn by_sentinels(sentinels: Arc<Sentinels>, config: Arc<RedisConfig>) -> Self {
         Self { config, end: RouteEnd::Primary(sentinels) }
     }
 
@@ -70,17 +76,34 @@ impl Route {
         self.config.max_age
     }
 
-    pub(super) async fn dial(&self) -> Result<(Live, Driver), Failure> {
+    /// Where the server is now.
+    pub(super) async fn address(&self) -> Result<Address, Failure> {
         match &self.end {
-            RouteEnd::At(address) => dial(address, Role::Any, &self.config).await,
-            RouteEnd::Primary(sentinels) => {
-                let (address, source) = sentinels.primary(&self.config).await?;
-                let dialed = dial(&address, Role::Primary, &self.config).await;
-                if dialed.is_err() {
-                    sentinels.doubt(&source);
-                }
-                dialed
-            }
+            RouteEnd::At(address) => Ok(address.clone()),
+            RouteEnd::Primary(sentinels) => sentinels.primary().await,
+        }
+    }
+
+    pub(super) async fn dial(&self, address: &Address) -> Result<(Live, Driver), Failure> {
+        let role = match self.end {
+            RouteEnd::At(_) => Role::Any,
+            RouteEnd::Primary(_) => Role::Primary,
+        };
+        dial(address, role, &self.config).await
+    }
+
+    /// Returns when the server is not at this address any more.
+    pub(super) async fn elsewhere(&self, address: &Address) {
+        match &self.end {
+            RouteEnd::At(_) => std::future::pending().await,
+            RouteEnd::Primary(sentinels) => sentinels.elsewhere(address).await,
+        }
+    }
+
+    /// A server there refuses, fails or is silent, so it may be elsewhere.
+    pub(super) fn doubt(&self) {
+        if let RouteEnd::Primary(sentinels) = &self.end {
+            sentinels.doubt();
         }
     }
 }

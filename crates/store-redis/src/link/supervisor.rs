@@ -11,11 +11,14 @@ use super::backoff::{Backoff, jitter};
 use super::failure::Failure;
 use super::lane::{Post, State};
 use super::live::{Driver, Fault, Live};
+use crate::url::Address;
 
 /// Keeps one connection up. Nothing else dials for it, so there is one attempt at a time.
 pub(super) struct Supervisor {
     post: Arc<Post>,
     backoff: Backoff,
+    /// Where it dialed last.
+    tried: Option<Address>,
     /// Connections that have been replaced but still owe answers.
     leaving: JoinSet<()>,
 }
@@ -32,11 +35,12 @@ enum End {
     Faulty(Failure),
     Silent,
     Old,
+    Moved,
 }
 
 impl Supervisor {
     pub(super) fn new(post: Arc<Post>) -> Self {
-        Self { post, backoff: Backoff::default(), leaving: JoinSet::new() }
+        Self { post, backoff: Backoff::default(), tried: None, leaving: JoinSet::new() }
     }
 
     pub(super) async fn run(mut self) {
@@ -49,6 +53,7 @@ impl Supervisor {
                 End::Old => self.renew(current).await,
                 End::Silent => self.revive(current).await,
                 End::Faulty(failure) => self.replace(current, failure).await,
+                End::Moved => self.follow(current).await,
                 End::Closed => {
                     let message = format!("{}: it closed the connection", current.live.address());
                     let failure = Failure::not_run(StoreErrorKind::Unreachable, message);
@@ -74,14 +79,30 @@ impl Supervisor {
 
     /// Dials once, after the pause that earlier failures call for.
     async fn attempt(&mut self) -> Result<Current, Failure> {
-        sleep(self.backoff.pause()).await;
-        let dialed = self.post.route.dial().await;
-        match dialed {
+        self.pause().await;
+        match self.dial().await {
             Ok((live, driver)) => Ok(Current { live: Arc::new(live), driver }),
             Err(failure) => {
                 self.backoff.failed(failure.kind);
+                self.post.route.doubt();
                 Err(failure)
             }
+        }
+    }
+
+    async fn dial(&mut self) -> Result<(Live, Driver), Failure> {
+        let address = self.post.route.address().await?;
+        let address = self.tried.insert(address);
+        self.post.route.dial(address).await
+    }
+
+    /// Ends early if the server turns out to be elsewhere.
+    async fn pause(&mut self) {
+        let pause = sleep(self.backoff.pause());
+        let Some(tried) = &self.tried else { return pause.await };
+        tokio::select! {
+            () = pause => {}
+            () = self.post.route.elsewhere(tried) => self.backoff.reset(),
         }
     }
 
@@ -93,6 +114,7 @@ impl Supervisor {
         tokio::select! {
             () = &mut current.driver => End::Closed,
             end = self.until_fault(&current.live) => end,
+            () = self.post.route.elsewhere(current.live.address()) => End::Moved,
             () = sleep(left) => End::Old,
         }
     }
@@ -121,7 +143,17 @@ impl Supervisor {
             self.backoff.failed(failure.kind);
             self.publish(State::Down(failure));
         }
-        self.retire(old);
+        self.post.route.doubt();
+        self.retire(old, FAREWELL);
+        self.connect().await
+    }
+
+    /// A new connection, because the server is elsewhere now. What the old one still counts may be
+    /// lost, so it is left at once.
+    async fn follow(&mut self, old: Current) -> Current {
+        self.backoff.reset();
+        self.publish(State::Dialing);
+        self.retire(old, SHORT_FAREWELL);
         self.connect().await
     }
 
@@ -130,8 +162,9 @@ impl Supervisor {
     /// more.
     async fn revive(&mut self, old: Current) -> Current {
         let message = format!("{}: it does not answer", old.live.address());
-        self.publish(State::Down(Failure::not_run(StoreErrorKind::Unreachable, message)));
+        self.publish(State::Down(Failure::not_run(StoreErrorKind::Timeout, message)));
         self.backoff.failed(StoreErrorKind::Timeout);
+        self.post.route.doubt();
         let pardoned = Arc::new(old.live.pardoned());
         tokio::select! {
             biased;
@@ -152,7 +185,7 @@ impl Supervisor {
         };
         match fresh {
             Some(fresh) => {
-                self.retire(old);
+                self.retire(old, FAREWELL);
                 fresh
             }
             None => {
@@ -175,11 +208,11 @@ impl Supervisor {
     }
 
     /// Gives a connection time to deliver what it still owes.
-    fn retire(&mut self, old: Current) {
+    fn retire(&mut self, old: Current, patience: Duration) {
         let Current { live, driver } = old;
         drop(live);
         self.leaving.spawn(async move {
-            let _ = timeout(FAREWELL, driver).await;
+            let _ = timeout(patience, driver).await;
         });
     }
 }
@@ -195,3 +228,6 @@ impl Drop for Supervisor {
 const STEADY: Duration = Duration::from_secs(1);
 /// How long a replaced connection may take to deliver its last answers.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// The same for one to a server that is not the right one any more, and may not answer at all: the
+/// next calls wait for it.
+const SHORT_FAREWELL: Duration = Duration::from_millis(250);

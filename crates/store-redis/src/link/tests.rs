@@ -14,7 +14,7 @@ use tidegate_store::StoreErrorKind;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::failure::Outcome;
-use super::{Call, Failure, Link, Reply, Script};
+use super::{Call, Destination, Failure, Link, Reply, Script};
 use crate::RedisConfig;
 
 /// Counts, so that anything run twice shows up.
@@ -31,7 +31,12 @@ fn config(url: &str) -> RedisConfig {
 }
 
 fn link(url: &str) -> Link {
-    Link::new(config(url))
+    link_of(config(url))
+}
+
+fn link_of(config: RedisConfig) -> Link {
+    let to = Destination::of(&config);
+    Link::new(config, to)
 }
 
 /// Adds one to a key on lane 0.

@@ -75,6 +75,23 @@ impl Wire {
         }
     }
 
+    /// Subscribes, and says whenever something is heard, until the connection fails. A server that
+    /// refuses is never heard.
+    pub(super) async fn listen(mut self, subscription: &Cmd, heard: impl Fn()) -> Failure {
+        let sent = self.stream.write_all(&subscription.get_packed_command()).await;
+        if let Err(error) = sent.and(self.stream.flush().await) {
+            return of_io(&error);
+        }
+        let mut decoder = Default::default();
+        loop {
+            match redis::parse_redis_value_async(&mut decoder, &mut self.stream).await {
+                Ok(Value::ServerError(_)) => std::future::pending().await,
+                Ok(_) => heard(),
+                Err(error) => return Failure::of_client(&error),
+            }
+        }
+    }
+
     /// [`ask`](Self::ask), for when an error reply is no use either.
     pub(super) async fn demand(&mut self, question: &Cmd) -> Result<Reply, Failure> {
         self.ask(question).await?.map_err(|error| Failure::of_server(&error))

@@ -23,9 +23,7 @@ async fn a_demoted_primary_is_read_only_and_welcome_again_once_promoted() {
     redis.command(&["REPLICAOF", "127.0.0.1", "1"]).or_panic();
     assert_kind(counter.ask(&store).await, StoreErrorKind::ReadOnly);
     for _ in 0..100 {
-        let kind = counter.ask(&store).await.unwrap_err().kind();
-        // The latter once the breaker is open.
-        assert!(matches!(kind, StoreErrorKind::ReadOnly | StoreErrorKind::Unreachable));
+        assert_kind(counter.ask(&store).await, StoreErrorKind::ReadOnly);
         sleep(Duration::from_millis(1)).await;
     }
     redis.command(&["REPLICAOF", "NO", "ONE"]).or_panic();
@@ -79,6 +77,85 @@ async fn who_may_not_run_scripts_is_misconfigured_and_does_not_try_in_a_loop() {
         assert!(kinds.contains(&error.kind()), "{rules}: {error}");
         assert_no_storm(&proxy, &store).await;
     }
+}
+
+/// A fault, how it begins and ends, and what callers are told as long as it lasts.
+type Cause<'a> = (&'a [&'a str], &'a [&'a str], StoreErrorKind, &'a str);
+
+const CAUSES: [Cause<'_>; 4] = [
+    (
+        &["CONFIG", "SET", "maxmemory", "1"],
+        &["CONFIG", "SET", "maxmemory", "0"],
+        StoreErrorKind::Full,
+        "OOM",
+    ),
+    (
+        &["ACL", "SETUSER", "default", "-evalsha", "-eval"],
+        &["ACL", "SETUSER", "default", "+@all"],
+        StoreErrorKind::Misconfigured,
+        "NOPERM",
+    ),
+    (
+        &["REPLICAOF", "127.0.0.1", "1"],
+        &["REPLICAOF", "NO", "ONE"],
+        StoreErrorKind::ReadOnly,
+        "READONLY",
+    ),
+    (
+        &["CONFIG", "SET", "min-replicas-to-write", "1"],
+        &["CONFIG", "SET", "min-replicas-to-write", "0"],
+        StoreErrorKind::ReadOnly,
+        "NOREPLICAS",
+    ),
+];
+
+/// Nobody asks once the breaker is open, and everybody is still told why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_cause_is_told_for_as_long_as_it_lasts() {
+    for (begins, ends, kind, code) in CAUSES {
+        let redis = Redis::start();
+        let store = patient_store(&redis.url());
+        let counter = Counter::ample(1);
+        assert!(counter.ask(&store).await.unwrap());
+        redis.command(begins).or_panic();
+        let (start, mut unasked) = (Instant::now(), 0);
+        while start.elapsed() < Duration::from_millis(800) {
+            unasked += u32::from(!store.is_available());
+            let error = assert_kind(counter.ask(&store).await, kind);
+            assert!(error.to_string().contains(code), "{error}");
+            sleep(Duration::from_millis(2)).await;
+        }
+        assert!(unasked > 20, "{code}: the breaker was open {unasked} times");
+        redis.command(ends).or_panic();
+        counter.ask_until_answered(&store, BACK).await;
+    }
+}
+
+/// One cause follows the other before the breaker has closed: the probe finds out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cause_that_takes_the_place_of_another_is_told() {
+    let redis = Redis::start();
+    let store = patient_store(&redis.url());
+    let counter = Counter::ample(1);
+    assert!(counter.ask(&store).await.unwrap());
+    for (begins, ..) in CAUSES {
+        redis.command(begins).or_panic();
+    }
+    // Of all that hold, these are met one after the other.
+    for code in ["NOPERM", "READONLY", "NOREPLICAS", "OOM"] {
+        let (_, ends, kind, _) = CAUSES.into_iter().find(|cause| cause.3 == code).unwrap();
+        let start = Instant::now();
+        loop {
+            let error = counter.ask(&store).await.unwrap_err();
+            if error.kind() == kind && error.to_string().contains(code) {
+                break;
+            }
+            assert!(start.elapsed() < BACK, "{code}: {error}");
+            sleep(Duration::from_millis(2)).await;
+        }
+        redis.command(ends).or_panic();
+    }
+    counter.ask_until_answered(&store, BACK).await;
 }
 
 /// Half a second of callers, with few connections for all of them.

@@ -193,7 +193,7 @@ async fn a_server_that_does_not_greet_is_given_up_in_time() {
     let redis = Redis::start();
     let proxy = Proxy::start(redis.address());
     proxy.set_mode(Mode::Blackhole);
-    let link = Link::new(proxy.url().parse().unwrap());
+    let link = link_of(proxy.url().parse().unwrap());
     let start = Instant::now();
     assert_failed(count(&link, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
     assert!(start.elapsed() < Duration::from_millis(400), "{:?}", start.elapsed());
@@ -207,7 +207,7 @@ async fn a_server_that_does_not_greet_is_given_up_in_time() {
 async fn old_connections_are_replaced_and_nobody_notices() {
     let redis = Redis::start();
     let proxy = Proxy::start(redis.address());
-    let link = Link::new(config(&proxy.url()).max_age(Duration::from_millis(100)));
+    let link = link_of(config(&proxy.url()).max_age(Duration::from_millis(100)));
     let start = Instant::now();
     let mut expected = 0;
     while start.elapsed() < Duration::from_secs(1) {

@@ -146,7 +146,7 @@ async fn a_user_without_rights_is_a_misconfiguration() {
     let redis = Redis::builder().user("poor on >pw ~* +@connection").start();
     let link = link(&redis.url().replace("://", "://poor:pw@"));
     assert_failed(count(&link, "k").await, StoreErrorKind::Misconfigured, Outcome::Unknown);
-    assert_failed(link.memory(0).await, StoreErrorKind::Misconfigured, Outcome::Unknown);
+    assert_failed(link.memory(0, PATIENCE).await, StoreErrorKind::Misconfigured, Outcome::Unknown);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

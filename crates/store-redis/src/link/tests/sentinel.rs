@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_store::StoreErrorKind;
-use tidegate_testkit::Replicated;
+use tidegate_testkit::{FakeRedis, Redis, Replicated, wait_until};
 
 use super::*;
 
@@ -14,15 +14,167 @@ async fn the_primary_is_found_and_found_again() {
     assert_eq!(count(&link, "k").await.unwrap(), 1);
     assert_eq!(group.primary().command(&["GET", "k"]).text(), "1");
     group.failover();
-    assert_ne!(group.current_primary_port(), group.primary().port());
+    assert!(group.are_agreed_on(group.replica()));
     count_soon(&link, "after", Duration::from_secs(3)).await;
-    assert_eq!(group.current_primary().command(&["GET", "after"]).text(), "1");
+    assert_eq!(group.replica().command(&["GET", "after"]).text(), "1");
     // And when it is gone without a word.
-    let lost = group.current_primary_port();
-    group.current_primary().kill();
+    group.replica().kill();
     sleep(Duration::from_millis(200)).await;
     count_soon(&link, "later", PATIENCE).await;
-    assert_ne!(group.current_primary_port(), lost);
+    // One Sentinel knew; the others hear of it.
+    wait_until("all to agree", PATIENCE, || group.are_agreed_on(group.primary()));
+    assert_eq!(group.primary().command(&["GET", "later"]).text(), "1");
+}
+
+/// Counts until it works, whatever becomes of connections meanwhile, and sees where.
+async fn assert_counted_at(server: &Redis, link: &Link, key: &str) {
+    let start = Instant::now();
+    while let Err(failure) = count(link, key).await {
+        assert!(start.elapsed() < PATIENCE, "still {failure}");
+        sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(server.command(&["EXISTS", key]).integer(), 1);
+}
+
+/// How many connections a server has from us.
+fn connections(server: &Redis) -> usize {
+    let clients = server.command(&["CLIENT", "LIST"]).text();
+    clients.lines().filter(|client| client.contains(" name=tidegate ")).count()
+}
+
+/// Everybody is well, so nothing fails that could make anyone look for another primary; and the old
+/// one goes on taking writes that will be lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_on_demand_is_followed_before_the_old_primary_is_told() {
+    let group = Replicated::start();
+    let link = link(&group.sentinel_url());
+    for lane in 0..2 {
+        count_on(&link, "k", lane).await.unwrap();
+    }
+    tokio::task::block_in_place(|| fail_over_in_silence(&group));
+    let start = Instant::now();
+    let moved = || connections(group.replica()) == 2 && connections(group.primary()) == 0;
+    wait_until("all connections to move", PATIENCE, moved);
+    println!("moved in {:?}", start.elapsed());
+    assert_eq!(group.primary().role().as_deref(), Some("master"), "nobody told it");
+    assert_counted_at(group.replica(), &link, "after").await;
+}
+
+/// Promotes the replica. The old primary is not told: Sentinels leave one that they have replaced
+/// alone for four of these periods.
+fn fail_over_in_silence(group: &Replicated) {
+    for sentinel in group.sentinels() {
+        sentinel.command(&["SENTINEL", "DEBUG", "PUBLISH-PERIOD", "60000"]).or_panic();
+    }
+    group.request_failover();
+}
+
+/// The Sentinels cannot reach the primary and we can: it refuses us nothing, or only for lack of
+/// replicas.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_only_we_can_reach_is_left() {
+    for replicas in ["0", "1"] {
+        let group = Replicated::builder().password("pw").start();
+        let link = link(&group.sentinel_url());
+        assert_eq!(count(&link, "k").await.unwrap(), 1);
+        for (name, value) in [("min-replicas-max-lag", "1"), ("min-replicas-to-write", replicas)] {
+            group.primary().command(&["CONFIG", "SET", name, value]).or_panic();
+        }
+        tokio::task::block_in_place(|| shut_out(group.primary()));
+        let agreed = || group.are_agreed_on(group.replica());
+        wait_until("the replica to be promoted", PATIENCE, agreed);
+        wait_until("us to follow", PATIENCE, || connections(group.replica()) > 0);
+        assert_counted_at(group.replica(), &link, "after").await;
+    }
+}
+
+/// Keeps out everybody but those of our connections that are there: nobody else knows the password.
+fn shut_out(server: &Redis) {
+    let mut connection = server.connect().unwrap();
+    connection.call(&["CONFIG", "SET", "requirepass", "another"]).unwrap().or_panic();
+    let clients = connection.call(&["CLIENT", "LIST"]).unwrap().text();
+    let others =
+        clients.lines().filter(|one| one.contains("name=sentinel") || one.contains("flags=S"));
+    for client in others {
+        let id = client.split_whitespace().find_map(|word| word.strip_prefix("id=")).unwrap();
+        connection.call(&["CLIENT", "KILL", "ID", id]).unwrap().or_panic();
+    }
+}
+
+/// One Sentinel was cut off from the others before the failover, and says what was true then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_that_is_behind_the_times_misleads_nobody() {
+    let group = Replicated::builder().start();
+    let stale = FakeRedis::start({
+        let port = group.primary().port().to_string();
+        move |command| {
+            let is = |at: usize, word: &[u8]| {
+                command.get(at).is_some_and(|it| it.eq_ignore_ascii_case(word))
+            };
+            let answer = match is(0, b"SENTINEL") {
+                true if is(1, b"MASTER") => "*2\r\n$12\r\nconfig-epoch\r\n$1\r\n0\r\n".to_owned(),
+                true if is(1, b"GET-MASTER-ADDR-BY-NAME") => {
+                    format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len())
+                }
+                true => "*0\r\n".to_owned(),
+                false => return None,
+            };
+            Some(answer.into_bytes())
+        }
+    });
+    let hosts: Vec<_> = group.sentinels().iter().map(|one| one.address().to_string()).collect();
+    let url = format!("redis+sentinel://{},{}/mymaster", stale.address(), hosts.join(","));
+    let link = link(&url);
+    count_soon(&link, "k", PATIENCE).await;
+    tokio::task::block_in_place(|| group.failover());
+    wait_until("us to follow", PATIENCE, || connections(group.replica()) > 0);
+    // The old primary calls itself one again, and must not be believed.
+    for sentinel in group.sentinels() {
+        sentinel.pause();
+    }
+    group.primary().command(&["REPLICAOF", "NO", "ONE"]).or_panic();
+    for sentinel in group.sentinels() {
+        sentinel.resume();
+    }
+    let mut connection = group.replica().connect().unwrap();
+    connection.call(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap().or_panic();
+    assert_counted_at(group.replica(), &link, "after").await;
+}
+
+/// As the workers of a server have them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn links_that_lead_to_one_place_share_its_sentinels() {
+    let group = Replicated::start();
+    // Sentinels know each other by another name.
+    let config = config(&group.sentinel_url().replace("127.0.0.1", "localhost"));
+    let to = Destination::of(&config);
+    let links: Vec<_> = (0..8).map(|_| Link::new(config.clone(), to.clone())).collect();
+    for link in &links {
+        count(link, "k").await.unwrap();
+    }
+    let all_heard = || group.sentinels().iter().all(|one| connections(one) == 2);
+    wait_until("every Sentinel to be followed once", PATIENCE, all_heard);
+    drop(links);
+    drop(to);
+    let gone = || group.sentinels().iter().all(|one| connections(one) == 0);
+    wait_until("nobody to be followed any more", PATIENCE, gone);
+}
+
+/// Those who come after a runtime has ended are told of changes too.
+#[test]
+fn sentinels_are_followed_on_another_runtime_when_one_has_ended() {
+    let group = Replicated::start();
+    let config = config(&group.sentinel_url());
+    let to = Destination::of(&config);
+    let links = [(); 2].map(|()| Link::new(config.clone(), to.clone()));
+    let runtimes = [(); 2].map(|()| tokio::runtime::Runtime::new().unwrap());
+    for (runtime, link) in runtimes.iter().zip(&links) {
+        runtime.block_on(count(link, "k")).unwrap();
+    }
+    let [first, _second] = runtimes;
+    drop(first);
+    fail_over_in_silence(&group);
+    wait_until("the other to follow", PATIENCE, || connections(group.replica()) > 0);
 }
 
 #[tokio::test]

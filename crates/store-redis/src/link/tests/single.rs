@@ -60,7 +60,7 @@ async fn calls_of_one_lane_keep_their_order() {
 async fn a_lane_is_a_connection_and_none_is_made_before_it_is_used() {
     let redis = Redis::start();
     let proxy = Proxy::start(redis.address());
-    let link = Link::new(config(&proxy.url()).connections(3));
+    let link = link_of(config(&proxy.url()).connections(3));
     assert_eq!(proxy.connections(), 0);
     for lane in 0..9 {
         count_on(&link, "k", lane).await.unwrap();
@@ -148,7 +148,7 @@ async fn names_are_looked_up() {
     let named = link(&format!("redis://localhost:{}", redis.port()));
     assert_eq!(count(&named, "k").await.unwrap(), 1);
     let patient = config("redis://nonexistent.invalid").connect_timeout(Duration::from_secs(5));
-    let nowhere = Link::new(patient);
+    let nowhere = link_of(patient);
     assert_failed(count(&nowhere, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
 }
 
@@ -156,10 +156,10 @@ async fn names_are_looked_up() {
 async fn it_tells_whether_counters_may_be_evicted() {
     let redis = Redis::start();
     let link = link(&redis.url());
-    assert!(!link.memory(0).await.unwrap().may_evict());
+    assert!(!link.memory(0, PATIENCE).await.unwrap().may_evict());
     redis.command(&["CONFIG", "SET", "maxmemory", "100mb"]).or_panic();
     redis.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).or_panic();
-    let memory = link.memory(0).await.unwrap();
+    let memory = link.memory(0, PATIENCE).await.unwrap();
     assert_eq!((memory.limit, memory.policy.as_str()), (100 << 20, "allkeys-lru"));
     assert!(memory.may_evict());
 }
@@ -168,6 +168,6 @@ async fn it_tells_whether_counters_may_be_evicted() {
 async fn ping_is_answered() {
     let redis = Redis::start();
     let link = link(&redis.url());
-    link.memory(0).await.unwrap();
+    link.memory(0, PATIENCE).await.unwrap();
     assert!(!link.is_cluster());
 }

@@ -60,7 +60,7 @@ impl Drop for Certificates {
 }
 
 fn trusting(url: &str, ca: &Path) -> Link {
-    Link::new(config(url).ca_file(ca).connect_timeout(std::time::Duration::from_secs(5)))
+    link_of(config(url).ca_file(ca).connect_timeout(std::time::Duration::from_secs(5)))
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn a_server_is_trusted_if_its_authority_is() {
     assert_eq!(count(&link, "k").await.unwrap(), 1);
     let by_name = trusting(&url.replace("127.0.0.1", "localhost"), &certificates.path("ca.crt"));
     assert_eq!(count(&by_name, "k").await.unwrap(), 2);
-    let with_client = Link::new(
+    let with_client = link_of(
         config(&url)
             .ca_file(certificates.path("ca.crt"))
             .client_cert(certificates.path("server.crt"), certificates.path("server.key")),
@@ -83,7 +83,7 @@ async fn a_server_is_trusted_if_its_authority_is() {
 
     let stranger = trusting(&url, &certificates.path("other.crt"));
     assert_failed(count(&stranger, "k").await, misconfigured, Outcome::NotRun);
-    let system = Link::new(config(&url).connect_timeout(PATIENCE));
+    let system = link_of(config(&url).connect_timeout(PATIENCE));
     assert_failed(count(&system, "k").await, misconfigured, Outcome::NotRun);
     let wrong_name =
         trusting(&url.replace("127.0.0.1", "[::ffff:127.0.0.1]"), &certificates.path("ca.crt"));

@@ -1,0 +1,67 @@
+//! Calls that end in time. Whoever stops waiting says so, or a connection that hangs is never
+//! replaced.
+
+use std::time::Duration;
+
+use tidegate_store::StoreErrorKind;
+use tokio::time::{Instant, timeout};
+
+use super::live::Fault;
+use super::{Call, Failure, Link, Reply};
+
+impl Link {
+    /// [`run`](Self::run), with an end to the wait.
+    pub(crate) async fn run_within(
+        &self,
+        slot: u16,
+        lane: usize,
+        call: &Call,
+        patience: Duration,
+    ) -> Result<Reply, Failure> {
+        self.within(slot, lane, patience, self.run(slot, lane, call)).await
+    }
+
+    /// How long a call over one connection takes, once there is one. A connection that nobody else
+    /// uses and that does not answer in all of this time is replaced: callers would find out only
+    /// by waiting for it.
+    pub(crate) async fn probe(
+        &self,
+        slot: u16,
+        lane: usize,
+        call: &Call,
+        patience: Duration,
+    ) -> Result<Duration, Failure> {
+        let connected = async {
+            let node = self.node(slot).await?;
+            let live = self.live(&node, lane).await?;
+            Ok((node, live))
+        };
+        let late = |_| Err(no_answer(patience));
+        let (node, live) = timeout(patience, connected).await.unwrap_or_else(late)?;
+        let began = Instant::now();
+        let answer = timeout(patience, self.run(slot, lane, call)).await;
+        answer.unwrap_or_else(|_| {
+            node.lane(lane).report(&live, Fault::Silent);
+            self.doubt();
+            Err(no_answer(patience))
+        })?;
+        Ok(began.elapsed())
+    }
+
+    pub(super) async fn within<T>(
+        &self,
+        slot: u16,
+        lane: usize,
+        patience: Duration,
+        call: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        timeout(patience, call).await.unwrap_or_else(|_| {
+            self.timed_out(slot, lane);
+            Err(no_answer(patience))
+        })
+    }
+}
+
+fn no_answer(patience: Duration) -> Failure {
+    Failure::unknown(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
+}
