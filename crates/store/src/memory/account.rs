@@ -42,12 +42,12 @@ impl<A: Algorithm> Account<'_, A> {
 
     /// Records a denial. Returns what is told of it: less is left if it was counted.
     fn denied(self, verdict: Verdict) -> Verdict {
-        let Ticket { charge, counter, now, upkeep } = self.ticket;
-        self.table.deny(self.by, counter, charge.cost(), now, upkeep);
+        let Ticket { charge, key, now, upkeep } = self.ticket;
+        self.table.deny(self.by, key, charge.cost(), now, upkeep);
         if !self.by.counts_denied() {
             return verdict;
         }
-        let left = self.table.probe(self.by, counter, Cost::PEEK, now);
+        let left = self.table.probe(self.by, key, Cost::PEEK, now);
         Verdict { remaining: left.remaining, ..verdict }
     }
 
