@@ -6,12 +6,16 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 
 use crate::table;
 
 /// Requests that are sent before their answers are read.
 const PIPELINED: u64 = 64;
+
+/// One connection has one worker, which makes all of the tables. Several workers make them in turn,
+/// and each keeps the memory of those that another has replaced.
+const CONNECTIONS: [u64; 2] = [1, 8];
 
 pub(crate) fn measure(program: Option<PathBuf>, keys: u64) -> anyhow::Result<()> {
     let program = match program {
@@ -19,21 +23,41 @@ pub(crate) fn measure(program: Option<PathBuf>, keys: u64) -> anyhow::Result<()>
         // Beside ourselves, where cargo puts it.
         None => std::env::current_exe()?.with_file_name("tidegate"),
     };
-    let server = Server::start(&program, keys)?;
-    let mut client = Client::connect(&server.address)?;
+    let rows: Vec<_> =
+        CONNECTIONS.iter().map(|it| row(&program, keys, *it)).collect::<anyhow::Result<_>>()?;
+    let header =
+        ["whole server", "empty", &format!("{keys} keys"), "bytes a key"].map(str::to_owned);
+    table::print("Memory of the server, sliding-window", &header, &rows);
+    Ok(())
+}
+
+/// One server, whose keys come over so many connections.
+fn row(program: &Path, keys: u64, connections: u64) -> anyhow::Result<Vec<String>> {
+    let server = Server::start(program, keys)?;
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        clients.push(Client::connect(&server.address)?);
+    }
     // Everything that a connection needs is there before the first new key comes.
-    client.check(0..PIPELINED * 100, |_| 0)?;
+    for client in &mut clients {
+        client.check(0..PIPELINED * 100, |_| 0)?;
+    }
     let empty = server.resident()?;
-    client.check(1..keys + 1, |number| number)?;
+    let each = keys / connections;
+    std::thread::scope(|scope| {
+        let ask = |(part, client): (u64, &mut Client)| {
+            client.check(part * each + 1..(part + 1) * each + 1, |number| number)
+        };
+        let asking = |it| scope.spawn(move || ask(it));
+        let all: Vec<_> = (0..).zip(&mut clients).map(asking).collect();
+        all.into_iter().try_for_each(|it| it.join().map_err(|_| anyhow!("a client panicked"))?)
+    })?;
     let full = server.resident()?;
     let a_key = full.saturating_sub(empty) as f64 / keys as f64;
     let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
-    let header =
-        ["whole server", "empty", &format!("{keys} keys"), "bytes a key"].map(str::to_owned);
-    let row =
-        vec!["sliding-window".to_owned(), megabytes(empty), megabytes(full), format!("{a_key:.1}")];
-    table::print("Memory of the server", &header, &[row]);
-    Ok(())
+    let s = if connections == 1 { "" } else { "s" };
+    let name = format!("{connections} connection{s}");
+    Ok(vec![name, megabytes(empty), megabytes(full), format!("{a_key:.1}")])
 }
 
 /// A server that ends when dropped.

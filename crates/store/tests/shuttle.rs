@@ -100,7 +100,7 @@ fn several_limits_neither_deadlock_nor_tear() {
     check_pct(scenario, SCHEDULES, 3);
 }
 
-/// New keys race for the last places: the bound holds, and whatever did not fit shares one counter.
+/// New keys race for the last places: the bound holds, and whatever did not fit shares a counter.
 #[test]
 fn a_full_store_stays_full() {
     check_random(
@@ -117,6 +117,35 @@ fn a_full_store_stays_full() {
             // is about to be given back may make another key share.
             assert!((1..=3).contains(&passed), "{passed}");
             assert!(store.stats().keys <= 2);
+        },
+        SCHEDULES,
+    );
+}
+
+/// A key finds no room, shares a counter, and finds room when another key is forgotten, while others
+/// ask for the same key: together they get exactly the limit.
+#[test]
+fn a_key_that_moves_gets_exactly_the_limit() {
+    check_random(
+        || {
+            for id in 0..4 {
+                let store = store(1, 1);
+                let settled = Arc::clone(&store);
+                let passed = in_threads(3, move |number| {
+                    let rule = rule(id, "2/minute");
+                    let charge = |n| Charge::new(key(n), Cost::ONE, &rule);
+                    if number == 0 {
+                        settled.settle_now(&[charge(1)], &mut Verdicts::new());
+                        settled.reset_now(&charge(1));
+                        return 0;
+                    }
+                    let pass = || settled.settle_now(&[charge(2)], &mut Verdicts::new());
+                    [pass(), pass()].iter().filter(|passed| **passed).count()
+                });
+                // The other key may have taken a unit of the counter that they share.
+                let passed = passed.iter().sum::<usize>();
+                assert!((1..=2).contains(&passed), "{passed}");
+            }
         },
         SCHEDULES,
     );

@@ -92,7 +92,9 @@ impl<'a, C: Clock> Ledger<'a, C> {
         }
         match self.cells().used(charge) {
             Some(_) if charge.cost().is_peek() => return Place::Overflow,
-            Some(used) => drop(self.shard(charge).commit(ticket, used)),
+            Some(used) => {
+                let _ = self.shard(charge).commit(ticket, used);
+            }
             None => {}
         }
         Place::Shard

@@ -81,7 +81,9 @@ impl<C: Clock> MemoryStore<C> {
                     let cell = cells.ticket(ticket.charge);
                     return cells.shard().decide(cell, out);
                 }
-                Some(used) => drop(shard.commit(ticket, used)),
+                Some(used) => {
+                    let _ = shard.commit(ticket, used);
+                }
                 None => {}
             }
         }
