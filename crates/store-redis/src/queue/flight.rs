@@ -42,8 +42,9 @@ impl<C: Carrier> Flight<C> {
     /// Takes calls back and sends others, as long as there are any.
     async fn go_on(&mut self) {
         let (queue, flight, lane) = (Arc::clone(&self.queue), self.number, self.lane);
-        let mut until = self.depart().await;
+        let Some(mut until) = self.depart().await else { return };
         let mut patience = pin!(sleep_until(until.unwrap_or_else(Instant::now)));
+        let mut is_followed = until.is_some();
         while !self.calls.is_empty() {
             let boards = tokio::select! {
                 biased;
@@ -54,17 +55,18 @@ impl<C: Carrier> Flight<C> {
                     until = None;
                     queue.is_not_waited_for(flight)
                 }
-                () = queue.bells[lane].notified() => queue.is_boarding(flight),
+                () = queue.bells[lane].notified(), if is_followed => queue.is_boarding(flight),
             };
             if boards && let Some(later) = self.depart().await {
-                patience.as_mut().reset(later);
-                until = Some(later);
+                (until, is_followed) = (later, later.is_some());
+                later.map(|later| patience.as_mut().reset(later));
             }
         }
     }
 
-    /// Sends what is waiting. Returns until when those who come later wait for it, if others may follow.
-    async fn depart(&mut self) -> Option<Instant> {
+    /// Sends what is waiting, if anybody is. Returns until when those who come later wait for it; for
+    /// good if nothing is said.
+    async fn depart(&mut self) -> Option<Option<Instant>> {
         // A caller that was just answered may ask again at once: let it come along.
         tokio::task::yield_now().await;
         let Departure { parcel, callers, call, until } =
@@ -72,7 +74,7 @@ impl<C: Carrier> Flight<C> {
         let (queue, lane) = (Arc::clone(&self.queue), self.lane);
         let answers = Box::pin(async move { queue.carrier.carry(lane, &parcel).await });
         self.calls.push_back(UnderWay { number: call, callers, answers });
-        until
+        Some(until)
     }
 
     /// Gives callers their answers. Returns whether there is another call to send.

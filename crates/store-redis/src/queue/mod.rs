@@ -6,8 +6,7 @@
 //! requests share a call.
 //!
 //! With a far Redis, waiting for a call and then for the next one would take twice the round trip.
-//! So after a moment the next call follows on the same connection, which keeps them in order. A
-//! near Redis has answered by then.
+//! So after a moment the next call follows on the same connection, which keeps them in order.
 
 mod aloft;
 mod flight;
@@ -168,11 +167,10 @@ impl<C: Carrier> Queue<C> {
         waiting.traffic.is_boarding(flight)
     }
 
-    /// Records that a flight's last call has been under way for so long that others may follow it.
-    /// Returns whether the flight boards now.
+    /// Has another call leave, now that a flight's last one has been under way for long enough.
+    /// Returns whether the flight boards.
     fn is_not_waited_for(self: &Arc<Self>, flight: u64) -> bool {
         let mut waiting = self.waiting.lock();
-        waiting.traffic.open(flight);
         self.start_another(&mut waiting);
         waiting.traffic.is_boarding(flight)
     }

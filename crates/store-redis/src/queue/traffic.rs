@@ -38,10 +38,8 @@ struct Flight {
     calls: usize,
     /// Since when it takes along who comes, while it does.
     boards_since: Option<Instant>,
-    /// Until when requests wait for its last call rather than follow it.
-    waited_for_until: Instant,
-    /// Whether that time is known to be over.
-    is_open: bool,
+    /// Until when requests wait for its last call rather than follow it; for good if nothing is said.
+    waited_for_until: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -141,16 +139,9 @@ impl Traffic {
 
     /// Records a flight that begins to board, if there is a connection for it.
     pub(super) fn begin(&mut self) -> Option<(u64, usize)> {
-        let (lane, number, now) = (self.free.pop()?, self.next, Instant::now());
+        let (lane, number, boards_since) = (self.free.pop()?, self.next, Some(Instant::now()));
         self.next += 1;
-        self.flights.push(Flight {
-            number,
-            lane,
-            calls: 0,
-            boards_since: Some(now),
-            waited_for_until: now,
-            is_open: false,
-        });
+        self.flights.push(Flight { number, lane, calls: 0, boards_since, waited_for_until: None });
         Some((number, lane))
     }
 
@@ -161,25 +152,22 @@ impl Traffic {
         may_have_company: bool,
         waiting: impl Fn(usize) -> usize,
     ) -> Option<usize> {
-        // Where calls come back at once it is not worth a look at the clock: a timer finds out.
-        let now = (self.took >= FAR).then(Instant::now);
-        let is_over = |it: &Flight| it.is_open || now.is_some_and(|now| now >= it.waited_for_until);
+        // Where calls come back at once, this takes no look at the clock.
+        if self.took < FAR {
+            return None;
+        }
+        let now = Instant::now();
         let may_follow = |it: &Flight| {
-            it.calls > 0 && it.calls < self.depth && it.boards_since.is_none() && is_over(it)
+            it.calls < self.depth
+                && it.boards_since.is_none()
+                && it.waited_for_until.is_some_and(|until| now >= until)
         };
         let is_of_use =
             |it: &Flight| self.is_worth(waiting(it.lane), Some(it.number), may_have_company);
         let place = self.flights.iter().position(|it| may_follow(it) && is_of_use(it))?;
         let flight = &mut self.flights[place];
-        flight.boards_since = Some(Instant::now());
+        flight.boards_since = Some(now);
         Some(flight.lane)
-    }
-
-    /// Records that a flight's last call is not waited for any longer.
-    pub(super) fn open(&mut self, flight: u64) {
-        if let Some(flight) = self.flight(flight) {
-            flight.is_open = true;
-        }
     }
 
     /// Records that a flight found nobody to take along; returns whether it is over.
@@ -200,23 +188,27 @@ impl Traffic {
         deadline: Duration,
     ) -> (u64, Option<Instant>) {
         let (at, number) = (Instant::now(), self.next);
-        let until = at + self.pace(deadline);
+        let until = self.is_followed().then(|| at + self.pace(deadline));
         self.next += 1;
         if let Some(it) = self.flight(flight) {
             it.calls += 1;
-            (it.boards_since, it.waited_for_until, it.is_open) = (None, until, false);
+            (it.boards_since, it.waited_for_until) = (None, until);
             let lane = it.lane;
             self.calls.push(Call { number, flight, lane, counters, at, marks });
         }
-        (number, (self.depth > 1).then_some(until))
+        (number, until)
     }
 
-    /// How long requests wait for a call, before they follow it on the same connection. A near Redis
-    /// has answered by then, and requests that came meanwhile share the next call. With a far one
-    /// a few calls are under way; a request that waits for its turn and then for its answer keeps
-    /// the deadline, as long as the round trip does.
+    /// Whether a call may leave before the last one on its connection is back. A near Redis answers
+    /// at once, and requests that come meanwhile share the next call.
+    fn is_followed(&self) -> bool {
+        self.depth > 1 && self.took >= FAR
+    }
+
+    /// How long requests wait for a call, before they follow it on the same connection. Whoever waits
+    /// for a turn and then for the answer keeps the deadline, as long as the round trip does.
     fn pace(&self, deadline: Duration) -> Duration {
-        let pace = (self.usual / CALLS_AT_ONCE).max(FAR);
+        let pace = (self.usual / CALLS_AT_ONCE).max(MOMENT);
         deadline.checked_sub(self.usual).map_or(pace, |left| pace.min(left / 4))
     }
 
@@ -252,5 +244,5 @@ impl Traffic {
     }
 }
 
-/// About as many calls are under way on a connection at a time, however far Redis is.
+/// About as many calls are under way on a connection at a time, if the deadline allows.
 const CALLS_AT_ONCE: u32 = 16;

@@ -67,17 +67,17 @@ async fn a_counter_that_is_under_way_for_too_long_is_not_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_counter_that_is_under_way_follows_on_its_connection_only() {
-    let (queue, tower) = queue();
+    let (queue, tower) = far_queue().await;
     let _first = ask_all(&queue, 7..8).await;
     let _again = ask_all(&queue, 7..8).await;
     assert_eq!(tower.departures(), [(0, 1)]);
-    tokio::time::advance(FAR).await;
+    tokio::time::advance(MOMENT).await;
     settle().await;
     assert_eq!(tower.departures(), [(0, 1)]);
     // Who asks about both connections' counters waits for one of them.
     let _other = ask_all(&queue, 8..9).await;
     assert_eq!(tower.departures(), [(1, 1)]);
-    tokio::time::advance(FAR).await;
+    tokio::time::advance(MOMENT).await;
     let items = [7, 8].map(item).to_vec();
     let both = queue.ask(Ask::Settle(items));
     let _behind = ask_all(&queue, 7..9).await;

@@ -70,6 +70,7 @@ async fn requests_to_one_counter_are_answered_in_order() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_decided_however_far_it_is() {
     let (queue, _tower) = queue_to(millis(7));
+    queue.ask(ask(0)).await.unwrap();
     for _ in 0..3 {
         let asked: Vec<_> = (0..400).map(|n| timeout(DEADLINE, queue.ask(ask(n)))).collect();
         for answer in asked {
@@ -80,7 +81,7 @@ async fn a_batch_is_decided_however_far_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn only_so_many_calls_are_under_way_if_none_is_answered() {
-    let (queue, tower) = queue();
+    let (queue, tower) = far_queue().await;
     let mut asked = Vec::new();
     for n in 0..10 * DEPTH as u64 {
         asked.extend(ask_all(&queue, n..n + 1).await);
@@ -103,7 +104,7 @@ async fn with_a_near_redis_requests_gather_while_a_call_is_under_way() {
     assert_eq!(tower.departures(), [(0, 2)]);
     let _second = ask_all(&queue, 2..4).await;
     assert_eq!(tower.departures(), [(1, 2)]);
-    advance(FAR / 2).await;
+    advance(MOMENT).await;
     let _gathered = ask_all(&queue, 4..100).await;
     assert_eq!(tower.departures(), []);
     tower.land().await;

@@ -94,6 +94,16 @@ fn ask_about(queue: &Arc<Queue<Tower>>, n: u64) -> JoinHandle<Answer> {
     tokio::spawn(async move { queue.ask(ask(n)).await })
 }
 
+/// A queue whose last call took long.
+async fn far_queue() -> (Arc<Queue<Tower>>, Tower) {
+    let (queue, tower) = queue();
+    let _first = ask_all(&queue, 0..1).await;
+    tokio::time::advance(FAR).await;
+    tower.land().await;
+    tower.departures();
+    (queue, tower)
+}
+
 fn queue() -> (Arc<Queue<Tower>>, Tower) {
     let tower = Tower::default();
     (Queue::new(tower.clone(), vec![1, 0], DEPTH, 1_000, Deadline::new(DEADLINE)), tower)
