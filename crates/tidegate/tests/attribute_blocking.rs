@@ -104,7 +104,7 @@ fn a_thread_that_stands_still_is_answered_by_the_store_wherever_it_is() {
 
     // Without a runtime, while the one that the connections belong to stands still.
     let idle = alone();
-    idle.block_on(async { both.own.peek("nowhere").await });
+    assert_eq!(idle.block_on(both.own.peek("nowhere")).source(), Source::Store);
     for _ in 0..LIMIT / 2 {
         hash("nowhere").unwrap();
         hash_by(&both.own, "nowhere").unwrap();

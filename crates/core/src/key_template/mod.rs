@@ -26,6 +26,9 @@ use crate::Span;
 /// A brace that belongs to the key is doubled, as in `format!`: `{{` and `}}`. A name in doubled
 /// braces is a placeholder in a hash tag, so `{{entity}}` and `{{{entity}}}` both become `{alice}`.
 ///
+/// Behind a space and a plus sign may be how much longer than they matter keys are kept, up to a day:
+/// `api:{entity}:{window_start} +5s`.
+///
 /// ```
 /// use tidegate_core::{KeyTemplate, Placeholder};
 ///
@@ -40,6 +43,7 @@ use crate::Span;
 pub struct KeyTemplate {
     text: String,
     parts: Vec<TemplatePart>,
+    buffer: Option<Span>,
 }
 
 /// A piece of a template.
@@ -76,6 +80,8 @@ pub enum WindowName {
 impl KeyTemplate {
     /// The longest template, in bytes.
     pub const MAX_LENGTH: usize = 256;
+    /// The longest time that keys are kept for longer than they matter.
+    pub const MAX_BUFFER: Span = Span::from_days(1);
 
     /// As it was written.
     pub fn as_str(&self) -> &str {
@@ -85,6 +91,11 @@ impl KeyTemplate {
     /// Its pieces, in their order. No two texts follow each other.
     pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
+    }
+
+    /// How much longer than they matter keys are kept, if it says so.
+    pub const fn buffer(&self) -> Option<Span> {
+        self.buffer
     }
 
     /// Whether names tell this.
@@ -138,7 +149,8 @@ impl FromStr for KeyTemplate {
     type Err = KeyTemplateError;
 
     fn from_str(text: &str) -> Result<Self, KeyTemplateError> {
-        Ok(Self { parts: parse::parse(text)?, text: text.to_owned() })
+        let (parts, buffer) = parse::parse(text)?;
+        Ok(Self { text: text.to_owned(), parts, buffer })
     }
 }
 

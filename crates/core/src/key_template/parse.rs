@@ -1,17 +1,36 @@
 //! From a template's text to its parts.
 
 use super::{KeyTemplate, KeyTemplateError, Placeholder, TemplatePart};
+use crate::Span;
 
-pub(super) fn parse(template: &str) -> Result<Vec<TemplatePart>, KeyTemplateError> {
+pub(super) fn parse(template: &str) -> Result<(Vec<TemplatePart>, Option<Span>), KeyTemplateError> {
     let mut parser = Parser { template, at: 0, parts: Vec::new() };
     let (length, most) = (template.len(), KeyTemplate::MAX_LENGTH);
     if length > most {
         return Err(parser.refuse_all(format!("{length} bytes: expected at most {most}")));
     }
+    let buffer = match template.rsplit_once(" +") {
+        Some((names, text)) => {
+            let buffer = buffer(text).map_err(|problem| {
+                KeyTemplateError::refused(template, problem).at(names.len() + 1)
+            })?;
+            parser.template = names;
+            Some(buffer)
+        }
+        None => None,
+    };
     while let Some(next) = parser.rest().chars().next() {
         parser.step(next)?;
     }
-    parser.finish()
+    Ok((parser.finish()?, buffer))
+}
+
+/// `5s`: how much longer than they matter keys are kept.
+fn buffer(text: &str) -> Result<Span, String> {
+    let expected =
+        "expected how long keys are kept beyond their window, such as +5s, at most a day";
+    let span: Option<Span> = text.parse().ok();
+    span.filter(|it| *it <= KeyTemplate::MAX_BUFFER).ok_or(format!("\"+{text}\": {expected}"))
 }
 
 struct Parser<'a> {

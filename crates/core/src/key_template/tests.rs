@@ -83,3 +83,17 @@ fn of_the_calendar_only_days_are_counted_from_the_epoch() {
         |calendar| template.check(&FixedWindow::by_calendar(5, calendar).unwrap().into()).is_ok();
     assert_eq!([Calendar::Day, Calendar::Week, Calendar::Month].map(fits), [true, false, false]);
 }
+
+#[test]
+fn a_template_may_say_how_long_keys_are_kept() {
+    let template: KeyTemplate = "gw:{entity}:{window_start} +5s".parse().unwrap();
+    assert_eq!(template.buffer(), Some(crate::Span::from_secs(5)));
+    let plain: KeyTemplate = "gw:{entity}:{window_start}".parse().unwrap();
+    assert_eq!((plain.parts(), plain.buffer()), (template.parts(), None));
+    assert_eq!(template.to_string(), "gw:{entity}:{window_start} +5s");
+    for text in ["gw:{entity} +", "gw:{entity} +5", "gw:{entity} +2d", "gw:{entity} +soon"] {
+        let error = text.parse::<KeyTemplate>().unwrap_err();
+        assert_eq!(error.position(), Some(13), "{error}");
+        assert!(error.to_string().contains("such as +5s"), "{error}");
+    }
+}

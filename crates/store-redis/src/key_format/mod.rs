@@ -69,9 +69,9 @@ pub struct KeyFormat {
 
 impl KeyFormat {
     /// How much longer than it matters a key is kept, so that a limiter whose clock is slow still
-    /// finds it. Defaults to one second, and is at most a day.
+    /// finds it. Defaults to what the template says, otherwise to one second, and is at most a day.
     pub fn expiry_buffer(self, buffer: Duration) -> Self {
-        Self { buffer: Span::from(buffer).min(LONGEST_BUFFER), ..self }
+        Self { buffer: Span::from(buffer).min(KeyTemplate::MAX_BUFFER), ..self }
     }
 
     /// Whether this limit can be stored under such names; if not, the error says which ones can.
@@ -116,10 +116,10 @@ impl KeyFormat {
     }
 }
 
-/// With a buffer of one second.
+/// With a buffer of one second, unless the template says another.
 impl From<KeyTemplate> for KeyFormat {
     fn from(template: KeyTemplate) -> Self {
-        Self { template, buffer: Span::from_secs(1) }
+        Self { buffer: template.buffer().unwrap_or(DEFAULT_BUFFER), template }
     }
 }
 
@@ -138,4 +138,4 @@ impl fmt::Display for KeyFormat {
     }
 }
 
-const LONGEST_BUFFER: Span = Span::from_days(1);
+const DEFAULT_BUFFER: Span = Span::from_secs(1);

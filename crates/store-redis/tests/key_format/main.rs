@@ -1,6 +1,6 @@
 //! Counters that another limiter also writes: whatever one side takes, the other one sees.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
 mod cluster;
 mod exchange;

@@ -90,3 +90,24 @@ fn numbers_addresses_and_several_parts_are_written_as_in_a_file() {
         ["rlaas:rate_limit:program:77", "rlaas:rate_limit:program:2001%3adb8%3a%3a/64"]
     );
 }
+
+/// A file says how long keys outlive their window, as the other limiter's settings do.
+#[test]
+fn a_template_says_how_long_keys_are_kept() {
+    let user = user();
+    let text = "key_format: 'kept:{entity}:{window_start} +5m'\npolicies: [{ name: login, \
+                key: [user], limits: [5/day], algorithm: fixed-window }]";
+    let config: RedisConfig = REDIS.url().parse().unwrap();
+    let store = RedisStore::builder(config).deadline(Duration::from_secs(5)).build();
+    let source = Source::new("limits.yaml", text).unwrap();
+    let limiter = PlanLimiter::load(&source, store).unwrap();
+    let request = [("user", &user[..])];
+    assert!(runtime().block_on(limiter.check(&request, Cost::ONE)).is_allowed());
+    let keys = keys_of(&user);
+    let [key] = &keys[..] else { panic!("{keys:?}") };
+    let now = REDIS.command(&["TIME"]).items()[0].integer() as u64;
+    assert_eq!(*key, format!("kept:{user}:{}", now / DAY * DAY));
+    let left = REDIS.command(&["TTL", key]).integer() as u64;
+    let expected = DAY - now % DAY + 300;
+    assert!((expected - 30..=expected + 1).contains(&left), "{left} of {expected}");
+}
