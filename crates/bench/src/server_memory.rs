@@ -13,19 +13,22 @@ use crate::table;
 /// Requests that are sent before their answers are read.
 const PIPELINED: u64 = 64;
 
-pub(crate) fn measure(program: Option<PathBuf>, keys: u64) -> anyhow::Result<()> {
-    let program = match program {
+/// Where the server is, if nothing else is said: beside ourselves, where cargo puts it.
+pub(crate) fn program(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    Ok(match said {
         Some(program) => program,
-        // Beside ourselves, where cargo puts it.
         None => std::env::current_exe()?.with_file_name("tidegate"),
-    };
-    let server = Server::start(&program, keys)?;
+    })
+}
+
+pub(crate) fn measure(program: &Path, keys: u64) -> anyhow::Result<()> {
+    let server = Server::start(program, keys)?;
     let mut client = Client::connect(&server.address)?;
     // Everything that a connection needs is there before the first new key comes.
     client.check(0..PIPELINED * 100, |_| 0)?;
-    let empty = server.resident()?;
+    let empty = resident(&server.child)?;
     client.check(1..keys + 1, |number| number)?;
-    let full = server.resident()?;
+    let full = resident(&server.child)?;
     let a_key = full.saturating_sub(empty) as f64 / keys as f64;
     let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
     let header =
@@ -66,13 +69,14 @@ impl Server {
             None => bail!("the server said {line:?}"),
         }
     }
+}
 
-    fn resident(&self) -> anyhow::Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next()).context("VmRSS")?;
-        Ok(kilobytes.parse::<u64>()? * 1_024)
-    }
+/// How much memory a process has.
+pub(crate) fn resident(child: &Child) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()).context("VmRSS")?;
+    Ok(kilobytes.parse::<u64>()? * 1_024)
 }
 
 impl Drop for Server {
