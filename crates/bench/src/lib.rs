@@ -10,6 +10,7 @@ mod contestant;
 mod gateway;
 mod grpc;
 mod http;
+mod idle_memory;
 mod load;
 mod median;
 mod memory;
@@ -130,7 +131,7 @@ enum Benchmark {
     /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
     #[command(hide = true)]
     MemoryOf { contestant: String, keys: usize },
-    /// Resident memory of the whole server, per key that it holds. Needs the server's binary beside
+    /// Resident memory of the whole server, per key that it holds and per connection that is silent. Needs the server's binary beside
     /// this one: `scripts/bench memory` builds both.
     Memory {
         /// The server, if it is elsewhere.
@@ -139,6 +140,9 @@ enum Benchmark {
         /// How many keys.
         #[arg(long, default_value_t = 1_000_000)]
         keys: u64,
+        /// How many connections.
+        #[arg(long, default_value_t = 6_000)]
+        connections: usize,
     },
 }
 
@@ -174,7 +178,11 @@ pub fn run(allocations: Allocations) -> anyhow::Result<()> {
         }
         Benchmark::Http { rounds, seconds } => http::compare(rounds, seconds),
         Benchmark::MemoryOf { contestant, keys } => memory::measure(&contestant, keys),
-        Benchmark::Memory { server, keys } => server_memory::measure(server, keys),
+        Benchmark::Memory { server, keys, connections } => {
+            let program = server_memory::program(server)?;
+            server_memory::measure(&program, keys)?;
+            idle_memory::measure(&program, connections)
+        }
         Benchmark::Grpc { rounds, calls } => grpc::compare(rounds, calls),
         Benchmark::Tower { rounds, requests, only } => tower::compare(rounds, requests, &only),
         Benchmark::Gateway { rounds, seconds } => gateway::compare(rounds, seconds),

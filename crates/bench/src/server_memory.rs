@@ -17,14 +17,17 @@ const PIPELINED: u64 = 64;
 /// and each keeps the memory of those that another has replaced.
 const CONNECTIONS: [u64; 2] = [1, 8];
 
-pub(crate) fn measure(program: Option<PathBuf>, keys: u64) -> anyhow::Result<()> {
-    let program = match program {
+/// Where the server is, if nothing else is said: beside ourselves, where cargo puts it.
+pub(crate) fn program(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    Ok(match said {
         Some(program) => program,
-        // Beside ourselves, where cargo puts it.
         None => std::env::current_exe()?.with_file_name("tidegate"),
-    };
+    })
+}
+
+pub(crate) fn measure(program: &Path, keys: u64) -> anyhow::Result<()> {
     let rows: Vec<_> =
-        CONNECTIONS.iter().map(|it| row(&program, keys, *it)).collect::<anyhow::Result<_>>()?;
+        CONNECTIONS.iter().map(|it| row(program, keys, *it)).collect::<anyhow::Result<_>>()?;
     let header =
         ["whole server", "empty", &format!("{keys} keys"), "bytes a key"].map(str::to_owned);
     table::print("Memory of the server, sliding-window", &header, &rows);
@@ -42,7 +45,7 @@ fn row(program: &Path, keys: u64, connections: u64) -> anyhow::Result<Vec<String
     for client in &mut clients {
         client.check(0..PIPELINED * 100, |_| 0)?;
     }
-    let empty = server.resident()?;
+    let empty = resident(&server.child)?;
     let each = keys / connections;
     std::thread::scope(|scope| {
         let ask = |(part, client): (u64, &mut Client)| {
@@ -52,7 +55,7 @@ fn row(program: &Path, keys: u64, connections: u64) -> anyhow::Result<Vec<String
         let all: Vec<_> = (0..).zip(&mut clients).map(asking).collect();
         all.into_iter().try_for_each(|it| it.join().map_err(|_| anyhow!("a client panicked"))?)
     })?;
-    let full = server.resident()?;
+    let full = resident(&server.child)?;
     let a_key = full.saturating_sub(empty) as f64 / keys as f64;
     let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
     let s = if connections == 1 { "" } else { "s" };
@@ -90,13 +93,14 @@ impl Server {
             None => bail!("the server said {line:?}"),
         }
     }
+}
 
-    fn resident(&self) -> anyhow::Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next()).context("VmRSS")?;
-        Ok(kilobytes.parse::<u64>()? * 1_024)
-    }
+/// How much memory a process has.
+pub(crate) fn resident(child: &Child) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()).context("VmRSS")?;
+    Ok(kilobytes.parse::<u64>()? * 1_024)
 }
 
 impl Drop for Server {

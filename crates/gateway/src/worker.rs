@@ -47,10 +47,10 @@ pub async fn serve<S: Store + 'static>(
             swept.sweep();
         }
     };
-    let serving = accept::run(listener, &config, shutdown, |stream, closing| {
+    let serving = accept::run(listener, &config, shutdown, |stream, seat| {
         let ip = stream.peer().address.map(|ip| ip.to_canonical());
         let peer = Peer { ip, is_secure: stream.is_secure() };
-        connection::serve(stream, peer, Arc::clone(&worker), closing)
+        connection::serve(stream, peer, Arc::clone(&worker), seat)
     });
     tokio::select! {
         () = serving => {}

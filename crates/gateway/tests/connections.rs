@@ -7,8 +7,9 @@ mod support;
 use std::time::Duration;
 
 use support::echo::Echo;
-use support::{Front, GENEROUS};
+use support::{Client, Front, GENEROUS, soon};
 use tidegate_server::Config;
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 #[tokio::test]
@@ -46,4 +47,97 @@ async fn slow_and_silent_clients_are_cut_off() {
     let mut idle = front.connect().await;
     assert_eq!(idle.get("/").await.status, 200);
     assert!(idle.is_closed().await);
+}
+
+/// With as many seats, and nobody leaves because of time.
+async fn front(echo: &Echo, max_connections: usize) -> Front {
+    let long = Duration::from_secs(600);
+    let config =
+        Config { max_connections, header_timeout: long, idle_timeout: long, ..Config::default() };
+    let text = format!("gateway: {{ upstreams: {{ up: http://{} }} }}\n{GENEROUS}", echo.address);
+    Front::with(&text, config).await
+}
+
+async fn has_ended(client: &mut Client) -> bool {
+    let error = soon(client.0.read_u8()).await.expect_err("the end");
+    error.kind() == std::io::ErrorKind::UnexpectedEof
+}
+
+#[tokio::test]
+async fn whoever_has_been_silent_for_longest_makes_way() {
+    let echo = Echo::start().await;
+    let front = front(&echo, 3).await;
+    let mut busy = front.connect().await;
+    busy.send("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nhello").await;
+    assert!(!busy.is_silent().await);
+    let (mut first, mut second) = (front.connect().await, front.connect().await);
+    for client in [&mut first, &mut second] {
+        assert_eq!(client.get("/").await.status, 200);
+    }
+    let mut newcomer = front.connect().await;
+    assert_eq!(newcomer.get("/").await.status, 200);
+    assert!(has_ended(&mut first).await);
+    assert_eq!(second.get("/").await.status, 200);
+    busy.send("world").await;
+    assert_eq!(busy.reply().await.text(), "helloworld");
+    // At rest in between, and still itself.
+    for client in [&mut busy, &mut second, &mut newcomer] {
+        assert!(client.is_silent().await);
+        assert_eq!(client.get("/").await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn when_all_are_busy_a_newcomer_waits_until_one_of_them_is_not() {
+    let echo = Echo::start().await;
+    let front = front(&echo, 1).await;
+    let mut busy = front.connect().await;
+    busy.send("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nhello").await;
+    assert!(!busy.is_silent().await);
+    let mut newcomer = front.connect().await;
+    newcomer.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    assert!(newcomer.is_silent().await);
+    busy.send("world").await;
+    assert_eq!(busy.reply().await.text(), "helloworld");
+    assert_eq!(newcomer.reply().await.status, 200);
+    assert!(has_ended(&mut busy).await);
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// `GET /`
+const GET: &[u8] = b"\0\0\x09\x01\x05\0\0\0\x01\x82\x86\x84\x01\x04test";
+
+#[tokio::test]
+async fn over_http2_it_is_told_what_was_answered() {
+    let echo = Echo::start().await;
+    let front = front(&echo, 1).await;
+    let mut first = front.connect().await;
+    first.send_bytes(&[PREFACE, GET].concat()).await;
+    assert_eq!(front.connect().await.get("/").await.status, 200);
+    let mut said = Vec::new();
+    soon(first.0.read_to_end(&mut said)).await.unwrap();
+    assert!(said.ends_with(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0"), "{said:?}");
+}
+
+#[tokio::test]
+async fn only_requests_keep_an_http2_connection_open() {
+    let echo = Echo::start().await;
+    let config = Config { idle_timeout: Duration::from_millis(500), ..Config::default() };
+    let text = format!("gateway: {{ upstreams: {{ up: http://{} }} }}\n{GENEROUS}", echo.address);
+    let front = Front::with(&text, config).await;
+    let mut client = front.connect().await;
+    client.send_bytes(&[PREFACE, GET].concat()).await;
+    // Pings in two halves, of which each could be the beginning of a head.
+    let ping = b"\0\0\x08\x06\0\0\0\0\x0012345678";
+    let pings = async {
+        loop {
+            for half in ping.chunks(9) {
+                if !client.try_send(half).await {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    };
+    soon(pings).await;
 }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
+use crate::room::{GRACE, Room, Seat};
 use crate::stream::Plain;
 use crate::{Config, Listener, Stream};
 
@@ -27,7 +28,7 @@ pub async fn run<F>(
     listener: impl Into<Listener>,
     config: &Config,
     shutdown: impl Future<Output = ()>,
-    connect: impl Fn(Stream, Closing) -> F,
+    connect: impl Fn(Stream, Seat) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -35,6 +36,7 @@ pub async fn run<F>(
     let mut crowd = Crowd::new(&listener, config, connect);
     // A client for whom there was no room on arrival.
     let (mut waiting, room) = (None, Arc::clone(&crowd.room));
+    let mut is_somebody_asked = false;
     let mut shutdown = pin!(async {
         shutdown.await;
         sleep(config.drain_delay).await;
@@ -45,9 +47,10 @@ pub async fn run<F>(
             // Makes room, and is the moment to retry after an accept failed for lack of it.
             () = crowd.changes() => {}
             plain = accept(&listener), if waiting.is_none() => waiting = crowd.let_in(plain),
-            seat = Arc::clone(&room).acquire_owned(), if waiting.is_some() => {
-                // Nobody ever closes the room.
-                if let (Some(plain), Ok(seat)) = (waiting.take(), seat) {
+            // Whoever has rested for longest makes way.
+            seat = room.seat(&mut is_somebody_asked), if waiting.is_some() => {
+                is_somebody_asked = false;
+                if let (Some(plain), Some(seat)) = (waiting.take(), seat) {
                     crowd.seated(plain, seat);
                 }
             }
@@ -62,10 +65,10 @@ pub async fn run<F>(
 
 /// Open connections, and those that are about to be.
 struct Crowd<C> {
-    room: Arc<Semaphore>,
+    room: Arc<Room>,
     tls: Option<(Arc<crate::Tls>, Duration)>,
     /// A slow client here keeps nobody else from being accepted.
-    handshakes: JoinSet<Option<(Stream, OwnedSemaphorePermit)>>,
+    handshakes: JoinSet<Option<(Stream, Seat)>>,
     connections: JoinSet<()>,
     connect: C,
     close: watch::Sender<bool>,
@@ -73,11 +76,11 @@ struct Crowd<C> {
 
 impl<C, F> Crowd<C>
 where
-    C: Fn(Stream, Closing) -> F,
+    C: Fn(Stream, Seat) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
     fn new(listener: &Listener, config: &Config, connect: C) -> Self {
-        let own = || Arc::new(Semaphore::new(config.max_connections.min(Semaphore::MAX_PERMITS)));
+        let own = || Arc::new(Room::new(config.max_connections));
         Self {
             room: listener.room.clone().unwrap_or_else(own),
             tls: listener.tls.clone().map(|tls| (tls, config.header_timeout)),
@@ -90,32 +93,36 @@ where
 
     /// Admits a client, or hands it back if there is no room.
     fn let_in(&mut self, plain: Plain) -> Option<Plain> {
-        match Arc::clone(&self.room).try_acquire_owned() {
-            Ok(seat) => {
+        match self.room.free() {
+            Some(seat) => {
                 self.seated(plain, seat);
                 None
             }
-            Err(_) => Some(plain),
+            None => Some(plain),
         }
     }
 
     fn seated(&mut self, plain: Plain, seat: OwnedSemaphorePermit) {
         plain.hurry();
+        let seat = Seat::new(&self.room, self.close.subscribe(), seat);
         match self.tls.clone() {
             None => self.begin(plain.into(), seat),
             Some((tls, within)) => {
-                let handshake = async move { Some((tls.accept(plain, within).await?, seat)) };
-                self.handshakes.spawn(handshake);
+                self.handshakes.spawn(async move {
+                    let mut rest = seat.rest(Instant::now() + GRACE);
+                    let stream = tokio::select! {
+                        stream = tls.accept(plain, within) => stream?,
+                        () = poll_fn(|cx| rest.poll_wanted(cx)) => return None,
+                    };
+                    drop(rest);
+                    Some((stream, seat))
+                });
             }
         }
     }
 
-    fn begin(&mut self, stream: Stream, seat: OwnedSemaphorePermit) {
-        let connection = (self.connect)(stream, self.close.subscribe());
-        self.connections.spawn(async move {
-            connection.await;
-            drop(seat);
-        });
+    fn begin(&mut self, stream: Stream, seat: Seat) {
+        self.connections.spawn((self.connect)(stream, seat));
     }
 
     /// Waits until a connection has ended, or has completed its handshake. Forever, if there is

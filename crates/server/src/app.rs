@@ -8,9 +8,11 @@ use parking_lot::Mutex;
 use tidegate::config::{PlannedPolicy, Problems, Source};
 use tidegate::{MemoryStore, Plan, PlanLimiter, Span, Store, Timestamp, Usage};
 
+use crate::Place;
 use crate::amendments::Making;
 use crate::followers::Followers;
 use crate::metrics::{self, MetricSource, Metrics};
+use crate::room::Room;
 use crate::trace::{Span as TraceSpan, TraceParent, Tracer};
 use crate::transport::resp::RedisClients;
 
@@ -32,6 +34,8 @@ pub struct App<S = MemoryStore> {
     reloads: Reloads,
     followers: Followers,
     redis_clients: RedisClients,
+    /// Of each listener, by where it listens.
+    rooms: Mutex<Vec<(String, Arc<Room>)>>,
 }
 
 /// How reloads went.
@@ -63,6 +67,7 @@ impl<S: Store> App<S> {
             reloads: Reloads::default(),
             followers: Followers::default(),
             redis_clients: RedisClients::new(),
+            rooms: Mutex::default(),
         }
     }
 
@@ -140,6 +145,15 @@ impl<S: Store> App<S> {
 
     pub(crate) fn guest(&self) -> Option<&Arc<dyn MetricSource>> {
         self.guest.get()
+    }
+
+    /// Shows how many connections a listener has.
+    pub(crate) fn also_count(&self, place: &Place, room: &Arc<Room>) {
+        self.rooms.lock().push((place.to_string(), Arc::clone(room)));
+    }
+
+    pub(crate) fn rooms(&self) -> Vec<(String, Arc<Room>)> {
+        self.rooms.lock().clone()
     }
 
     /// Decides by another plan from now on, and counts for its policies.

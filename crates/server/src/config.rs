@@ -7,7 +7,8 @@ use crate::resp::Password;
 /// The bounds of one listener, across all workers. No client can exhaust them for others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Connections at a time. Defaults to 10,000. Others wait to be accepted.
+    /// Connections at a time. Defaults to 10,000. For others, whoever has been silent for longest
+    /// makes way; if nobody is, they wait to be accepted.
     pub max_connections: usize,
     /// From a request's first byte, or from the connection, to the end of its head; for a TLS
     /// handshake too. Defaults to 5 seconds.

@@ -7,10 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate::Store;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::listener::Opened;
+use crate::room::Room;
 use crate::transport::{grpc, http, resp};
 use crate::worker::{Work, Worker, Workers};
 use crate::{Address, App, Config, Listener, OpenError, Place, Tls};
@@ -96,7 +97,7 @@ struct Door<S> {
     speaker: Speaker<S>,
     opened: Opened,
     /// For the connections of all workers together.
-    room: Arc<Semaphore>,
+    room: Arc<Room>,
     tls: Option<Arc<Tls>>,
 }
 
@@ -135,8 +136,9 @@ impl<S: Store + 'static> Server<S> {
     ) -> Result<Place, OpenError> {
         let opened = Opened::open(address, self.workers.get())?;
         let place = opened.place().clone();
-        let most = self.config.max_connections.min(Semaphore::MAX_PERMITS);
-        self.doors.push(Door { speaker, opened, room: Arc::new(Semaphore::new(most)), tls });
+        let room = Arc::new(Room::new(self.config.max_connections));
+        self.app.also_count(&place, &room);
+        self.doors.push(Door { speaker, opened, room, tls });
         Ok(place)
     }
 

@@ -86,12 +86,7 @@ async fn workers_and_doors_count_together() {
 async fn workers_have_one_cap_together() {
     let config = Config { max_connections: 3, ..Config::default() };
     let running = Running::start(&["127.0.0.1:0"], config);
-    let mut seated = Vec::new();
-    for _ in 0..3 {
-        let mut client = running.connect(0).await;
-        client.check(ALICE).await;
-        seated.push(client);
-    }
+    let (seated, _) = who_have_begun(&running, 3).await;
     // Whichever worker they get.
     let mut waiting = Vec::new();
     for _ in 0..8 {
@@ -106,6 +101,31 @@ async fn workers_have_one_cap_together() {
     for mut client in waiting {
         assert_eq!(client.reply().await.status, 200);
     }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn silent_clients_make_way_whichever_worker_has_them() {
+    let config = Config { max_connections: 3, ..Config::default() };
+    let running = Running::start(&["127.0.0.1:0"], config);
+    let mut seated = Vec::new();
+    for _ in 0..3 {
+        let mut client = running.connect(0).await;
+        client.check(ALICE).await;
+        seated.push(client);
+    }
+    for round in 0..8 {
+        let mut client = running.connect(0).await;
+        assert_eq!(client.get("/healthz").await.status, 200);
+        seated.push(client);
+        assert!(seated[round].has_ended().await, "{round}");
+    }
+    let page = seated[10].get("/metrics").await.body;
+    let place = &running.places[0];
+    let count = format!("tidegate_connections_made_way_total{{listener=\"{place}\"}} 8\n");
+    assert!(page.contains(&count), "{page}");
+    assert!(page.contains(&format!("tidegate_connections{{listener=\"{place}\"}} 3\n")), "{page}");
+    drop(seated);
     running.stop().await;
 }
 

@@ -15,6 +15,7 @@ const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SHORT: Duration = Duration::from_millis(300);
 
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
@@ -24,6 +25,7 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const ENHANCE_YOUR_CALM: u8 = 11;
+const POST_CHECK: &[u8] = b"\x83\x86\x04\x09/v1/check\x01\x04test";
 /// `GET /healthz`: two fields of the static table, and a path that is spelled out.
 const GET_HEALTH: &[u8] = b"\x82\x86\x04\x08/healthz\x01\x04test";
 
@@ -112,6 +114,25 @@ async fn an_idle_client_is_told_to_leave() {
     client.send(&get_health(1)).await;
     assert_eq!(client.next(HEADERS).await[0], 0x88);
     assert_eq!(client.goaway().await, 0);
+}
+
+#[tokio::test]
+async fn a_client_that_makes_way_is_told_what_was_answered() {
+    let server = Server::with(Config { max_connections: 2, ..Config::default() }).await;
+    let mut busy = Frames::connect(&server).await;
+    // A request whose body is still to come.
+    busy.send(&frame(HEADERS, END_HEADERS, 1, POST_CHECK)).await;
+    busy.is_heard().await;
+    let mut idle = Frames::connect(&server).await;
+    for stream in [1, 3] {
+        idle.send(&get_health(stream)).await;
+        assert_eq!(idle.next(HEADERS).await[0], 0x88);
+    }
+    assert_eq!(server.connect().await.get("/healthz").await.status, 200);
+    assert_eq!(idle.next(GOAWAY).await, [0, 0, 0, 3, 0, 0, 0, 0]);
+    assert!(idle.0.has_ended().await);
+    busy.send(&frame(DATA, END_STREAM, 1, ALICE.as_bytes())).await;
+    assert_eq!(busy.next(HEADERS).await[0], 0x88);
 }
 
 #[tokio::test]

@@ -78,11 +78,15 @@ impl Drop for Authority {
 
 /// The demo behind TLS.
 async fn start(tls: Arc<Tls>) -> SocketAddr {
+    start_with(tls, Config::default()).await
+}
+
+async fn start_with(tls: Arc<Tls>, config: Config) -> SocketAddr {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
     let listener = Listener::from(socket).with_tls(tls);
-    tokio::spawn(serve(listener, app, Config::default(), std::future::pending()));
+    tokio::spawn(serve(listener, app, config, std::future::pending()));
     address
 }
 
@@ -132,6 +136,26 @@ async fn requests_are_answered_over_tls() {
     for remaining in [9, 8] {
         assert_eq!(client.check(ALICE).await.json()["remaining"], remaining);
     }
+}
+
+#[tokio::test]
+async fn who_makes_way_is_told_that_this_is_the_end() {
+    let authority = Authority::new();
+    let tls = Arc::new(Tls::load(authority.issue("one")).unwrap());
+    let long = Duration::from_secs(600);
+    let config = Config { max_connections: 1, header_timeout: long, ..Config::default() };
+    let address = start_with(tls, config).await;
+    // One that does not even shake hands.
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    let mut first = connect(address, &authority, None).await.unwrap();
+    assert_eq!(soon(silent.read(&mut [0])).await.unwrap(), 0);
+    first.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let mut newcomer = Client::over(connect(address, &authority, None).await.unwrap());
+    assert_eq!(newcomer.get("/healthz").await.status, 200);
+    // Without the end that TLS has of its own this would be an error.
+    let mut said = String::new();
+    soon(first.read_to_string(&mut said)).await.unwrap();
+    assert!(said.starts_with("HTTP/1.1 200 OK"), "{said}");
 }
 
 /// Small buffers on both sides, so that TLS has to keep some of the answers.

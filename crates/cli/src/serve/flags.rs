@@ -160,7 +160,7 @@ impl TlsFlags {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Bounds")]
 pub(crate) struct Bounds {
-    /// The most connections per listener; others wait
+    /// The most connections per listener; for others, silent ones are closed
     #[arg(long, env = "TIDEGATE_MAX_CONNECTIONS", value_name = "N", default_value_t = 10_000,
         value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: u32,

@@ -67,7 +67,7 @@ impl<IO> Guard<IO> {
         if !kept.is_empty() {
             self.kept = [&kept, &self.kept[..]].concat().into();
         }
-        self.progress.head_begins(self.framing.is_in_head());
+        self.progress.followed(&self.framing);
     }
 }
 

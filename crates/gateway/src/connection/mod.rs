@@ -8,21 +8,21 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tidegate::Store;
-use tidegate_server::Config;
-use tidegate_server::accept::Closing;
+use tidegate_server::{Config, GRACE, QUIET, Seat, Stirred, leave, leave_http2, lend, rest};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::time::Instant;
 
 use crate::session::Session;
 use crate::worker::Worker;
 use guard::Guard;
-use progress::Deadline;
+use progress::{Deadline, Due};
 
 pub(crate) use guard::Switch;
 pub(crate) use progress::{Busy, Progress};
@@ -37,86 +37,135 @@ pub(crate) struct Peer {
 }
 
 /// Answers requests until the client leaves, takes too long, or the gateway closes.
-pub(crate) async fn serve<S, IO>(
-    mut io: IO,
-    peer: Peer,
-    worker: Arc<Worker<S>>,
-    mut closing: Closing,
-) where
+///
+/// Buffers, timers and hyper are there while something is under way, and gone while the client is silent.
+pub(crate) async fn serve<S, IO>(mut io: IO, peer: Peer, worker: Arc<Worker<S>>, mut seat: Seat)
+where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let progress = Progress::new();
-    let mut deadline = Deadline::new(progress.clone());
-    let (config, mut silence) = (Arc::clone(&worker.config), closing.clone());
-    let begun = tokio::select! {
-        begun = beginning(&mut io) => begun,
-        () = poll_fn(|cx| deadline.poll(&config, cx)) => None,
-        _ = silence.wait_for(|closing| *closing) => None,
-    };
-    let Some((kept, is_h2)) = begun else { return };
-    let guard = Guard::new(io, kept, !is_h2, progress.clone());
-    if is_h2 {
-        progress.head_begins(false);
+    let begun = Instant::now();
+    let (mut from, mut until) = (begun + GRACE, begun + worker.config.header_timeout);
+    let mut is_h1 = false;
+    loop {
+        let Stirred::Heard(first) = rest(&mut io, &mut seat, from, until).await else {
+            return leave(io).await;
+        };
+        // The first head has as much time as the connection had.
+        let due = if is_h1 { Instant::now() + worker.config.header_timeout } else { until };
+        let deadline = Deadline::new(Progress::new(), seat, due);
+        match Box::pin(answer(io, first, is_h1, peer, &worker, deadline)).await {
+            Some((silent, rest)) => (io, (seat, from)) = (silent, rest),
+            None => return,
+        }
+        is_h1 = true;
+        until = from + worker.config.idle_timeout.saturating_sub(QUIET);
     }
-    let session = Arc::new(Session::new(worker, peer, progress, guard.switch()));
+}
+
+/// Answers what comes, `first` to begin with, until there is a pause. Then there are the stream and
+/// the seat, and from when on they are at rest.
+async fn answer<S, IO>(
+    io: IO,
+    first: Vec<u8>,
+    is_h1: bool,
+    peer: Peer,
+    worker: &Arc<Worker<S>>,
+    mut deadline: Deadline,
+) -> Option<(IO, (Seat, Instant))>
+where
+    S: Store + 'static,
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (config, progress) = (&worker.config, deadline.progress());
+    let (mut lent, lender) = lend(io);
+    let mut told = pin!(deadline.seat().told());
+    let (kept, is_h2) = tokio::select! {
+        biased;
+        begun = beginning(first, is_h1, &mut lent) => begun?,
+        _ = poll_fn(|cx| deadline.poll(config, cx)) => return None,
+        () = told.as_mut() => return None,
+    };
+    let guard = Guard::new(lent, kept, !is_h2, progress.clone());
+    if is_h2 {
+        progress.is_h2();
+    }
+    let session = Session::new(Arc::clone(worker), peer, progress.clone(), guard.switch());
+    let session = Arc::new(session);
     let answering = Arc::clone(&session);
     let service = service_fn(move |request| {
         let session = Arc::clone(&answering);
         async move { Ok::<_, Infallible>(session.answer(request).await) }
     });
     let io = TokioIo::new(guard);
-    let told = closing.wait_for(|closing| *closing);
-    if is_h2 {
-        let connection = pin!(h2(&config).serve_connection(io, service));
-        drive(connection, http2::Connection::graceful_shutdown, told, deadline, &config).await;
+    let due = if is_h2 {
+        let connection = pin!(h2(config).serve_connection(io, service));
+        drive(connection, http2::Connection::graceful_shutdown, told, &mut deadline, config).await
     } else {
-        let connection = pin!(h1(&config).serve_connection(io, service).with_upgrades());
+        let connection = pin!(h1(config).serve_connection(io, service).with_upgrades());
         let goodbye = http1::UpgradeableConnection::graceful_shutdown;
-        drive(connection, goodbye, told, deadline, &config).await;
+        drive(connection, goodbye, told, &mut deadline, config).await
+    };
+    match due {
+        Some(Due::Rest) => return Some((lender.take()?, deadline.rest())),
+        Some(Due::Leave) => leave_http2(lender.take()?, progress.last_stream()).await,
+        Some(_) => {}
+        None => {
+            if let Some(tunnel) = session.take_tunnel() {
+                tunnel.run().await;
+            }
+        }
     }
-    if let Some(tunnel) = session.take_tunnel() {
-        tunnel.run().await;
-    }
+    None
 }
 
-/// Sees a connection to its end; `goodbye` tells it to finish what it has begun.
-async fn drive<C: Future, T>(
+/// Sees a connection to its end; `goodbye` tells it to finish what it has begun. Returns why it has to
+/// end, unless it ended by itself.
+async fn drive<C: Future>(
     mut connection: Pin<&mut C>,
     goodbye: impl Fn(Pin<&mut C>),
-    told: impl Future<Output = T>,
-    mut deadline: Deadline,
+    mut told: Pin<&mut impl Future<Output = ()>>,
+    deadline: &mut Deadline,
     config: &Config,
-) {
-    let (mut told, mut is_open) = (pin!(told), true);
+) -> Option<Due> {
+    let mut is_open = true;
     // By hand and not by `select!`: the deadline must look after the connection has moved.
     poll_fn(|cx| {
         if is_open && told.as_mut().poll(cx).is_ready() {
             is_open = false;
             goodbye(connection.as_mut());
         }
-        match connection.as_mut().poll(cx) {
+        loop {
             // An error is a client that broke off or broke the protocol; hyper has answered it.
-            Poll::Ready(_) => Poll::Ready(()),
-            Poll::Pending => deadline.poll(config, cx),
+            if connection.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            match ready!(deadline.poll(config, cx)) {
+                Due::Farewell => goodbye(connection.as_mut()),
+                due => return Poll::Ready(Some(due)),
+            }
         }
     })
-    .await;
+    .await
 }
 
-/// The first bytes, and whether they begin an HTTP/2 connection. `None` when there are none.
-async fn beginning(io: &mut (impl AsyncRead + Unpin)) -> Option<(Bytes, bool)> {
-    let mut read = BytesMut::with_capacity(FIRST);
+/// The first bytes, and whether they begin an HTTP/2 connection. `None` when there are too few.
+async fn beginning(
+    first: Vec<u8>,
+    is_h1: bool,
+    io: &mut (impl AsyncRead + Unpin),
+) -> Option<(Bytes, bool)> {
+    let mut read = first;
     loop {
-        if io.read_buf(&mut read).await.ok()? == 0 {
-            return None;
-        }
         let length = read.len().min(PREFACE.len());
-        if read.get(..length) != PREFACE.get(..length) {
-            return Some((read.freeze(), false));
+        if is_h1 || read.get(..length) != PREFACE.get(..length) {
+            return Some((read.into(), false));
         }
         if length == PREFACE.len() {
-            return Some((read.freeze(), true));
+            return Some((read.into(), true));
+        }
+        if io.read_buf(&mut read).await.ok()? == 0 {
+            return None;
         }
     }
 }
@@ -148,7 +197,6 @@ fn h2(config: &Config) -> http2::Builder<TokioExecutor> {
 }
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const FIRST: usize = 8 << 10;
 const BUFFER: usize = 256 << 10;
 const MAX_STREAMS: u32 = 200;
 const WINDOW: u32 = 256 << 10;

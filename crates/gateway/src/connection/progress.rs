@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
 
-use tidegate_server::Config;
+use tidegate_server::framing::Framing;
+use tidegate_server::{Config, QUIET, Rest, Seat};
+use tokio::time::Instant;
 
 use crate::upstream::Patience;
 
@@ -24,6 +25,11 @@ struct Shared {
     in_head: AtomicBool,
     /// Whether the client does not take what it is sent.
     is_stuck: AtomicBool,
+    /// HTTP/1: whether all of a request has come, and nothing of the next.
+    is_between: AtomicBool,
+    is_h2: AtomicBool,
+    /// HTTP/2: the last stream that a request has begun.
+    last_stream: AtomicU32,
 }
 
 /// A request that is being answered, until this is dropped.
@@ -43,8 +49,29 @@ impl Progress {
         Busy(self.clone())
     }
 
+    /// What comes is HTTP/2. It says things that are not requests, and only a request is a step.
+    pub(super) fn is_h2(&self) {
+        self.0.is_h2.store(true, Ordering::Relaxed);
+        self.head_begins(false);
+    }
+
+    /// Bytes have come.
+    pub(super) fn followed(&self, framing: &Framing) {
+        self.0.is_between.store(framing.is_between(), Ordering::Relaxed);
+        self.0.last_stream.store(framing.last_stream(), Ordering::Relaxed);
+        match self.0.is_h2.load(Ordering::Relaxed) {
+            true => self.0.in_head.store(framing.is_in_head(), Ordering::Relaxed),
+            false => self.head_begins(framing.is_in_head()),
+        }
+    }
+
+    /// The last stream that a request has begun.
+    pub(super) fn last_stream(&self) -> u32 {
+        self.0.last_stream.load(Ordering::Relaxed)
+    }
+
     /// Some of a head has come, or all of it.
-    pub(super) fn head_begins(&self, begins: bool) {
+    fn head_begins(&self, begins: bool) {
         if self.0.in_head.swap(begins, Ordering::Relaxed) != begins {
             self.step();
         }
@@ -53,11 +80,9 @@ impl Progress {
     /// The client takes what it is sent, or does not.
     pub(super) fn is_stuck(&self, is_stuck: bool) {
         // Nearly always nothing changes.
-        if is_stuck || self.0.is_stuck.load(Ordering::Relaxed) {
+        if is_stuck != self.0.is_stuck.load(Ordering::Relaxed) {
             self.0.is_stuck.store(is_stuck, Ordering::Relaxed);
-            if !is_stuck {
-                self.step();
-            }
+            self.step();
         }
     }
 
@@ -65,17 +90,30 @@ impl Progress {
         self.0.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How long the present state may last. Services have timeouts of their own.
-    fn allowed(&self, config: &Config) -> Option<Duration> {
-        if self.0.busy.load(Ordering::Relaxed) > 0 {
-            let is_stuck = self.0.is_stuck.load(Ordering::Relaxed);
-            is_stuck.then_some(config.idle_timeout)
-        } else if self.0.in_head.load(Ordering::Relaxed) {
-            Some(config.header_timeout)
-        } else {
-            Some(config.idle_timeout)
+    /// What it is doing now.
+    fn state(&self) -> State {
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let (in_head, is_h2) = (is(&self.0.in_head), is(&self.0.is_h2));
+        match self.0.busy.load(Ordering::Relaxed) {
+            0 if in_head && !is_h2 => State::Head,
+            0 if is(&self.0.is_stuck) => State::Stuck,
+            0 => State::Idle { is_h2, in_head },
+            _ if is(&self.0.is_stuck) => State::Stuck,
+            _ => State::Busy,
         }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Some of a head has come, or nothing yet.
+    Head,
+    /// Requests are being answered. Services have timeouts of their own.
+    Busy,
+    /// The client does not take what it is sent.
+    Stuck,
+    /// Nothing is under way; but with HTTP/2, something may have come in part.
+    Idle { is_h2: bool, in_head: bool },
 }
 
 impl Drop for Busy {
@@ -85,29 +123,108 @@ impl Drop for Busy {
     }
 }
 
-/// Resolves when a connection has been in one state for longer than it may.
+/// What is to be done with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// HTTP/1: nothing has been under way for a while, so it may rest.
+    Rest,
+    /// HTTP/2: it is at rest, and somebody else needs its seat.
+    Leave,
+    /// HTTP/2: the same, but a request has just come. It is the last.
+    Farewell,
+    /// It has been in one state for longer than it may.
+    Close,
+}
+
+/// Resolves when something is to be done.
 #[derive(Debug)]
 pub(super) struct Deadline {
     progress: Progress,
+    seat: Seat,
     seen: u32,
     patience: Patience,
+    /// HTTP/2: with what has come in part.
+    part: Patience,
+    /// Whether nothing has been under way for a while.
+    is_quiet: bool,
+    /// If so, from when on: not from when that was noticed, so that everybody has their turn.
+    rests_from: Instant,
+    /// HTTP/2 rests where it is.
+    rest: Option<Rest>,
 }
 
 impl Deadline {
-    pub(super) fn new(progress: Progress) -> Self {
-        Self { progress, seen: 0, patience: Patience::default() }
+    /// A head has begun, and has until `due`.
+    pub(super) fn new(progress: Progress, seat: Seat, due: Instant) -> Self {
+        let seen = progress.0.steps.load(Ordering::Relaxed);
+        let (patience, part) = (Patience::until(due), Patience::default());
+        let (is_quiet, rests_from) = (false, due);
+        Self { progress, seat, seen, patience, part, is_quiet, rests_from, rest: None }
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    pub(super) const fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    /// The seat, and from when on it is at rest.
+    pub(super) fn rest(self) -> (Seat, Instant) {
+        (self.seat, self.rests_from)
     }
 
     /// To be polled after the connection, so that it sees what has come of that.
-    pub(super) fn poll(&mut self, config: &Config, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll(&mut self, config: &Config, cx: &mut Context<'_>) -> Poll<Due> {
         let steps = self.progress.0.steps.load(Ordering::Relaxed);
         if self.seen != steps {
             self.seen = steps;
             self.patience.moved();
+            self.is_quiet = false;
+            if self.rest.take().is_some_and(Rest::end) {
+                return Poll::Ready(Due::Farewell);
+            }
         }
-        match self.progress.allowed(config) {
-            Some(span) => self.patience.poll_over(span, cx),
-            None => Poll::Pending,
+        let over = match self.progress.state() {
+            State::Busy => return Poll::Pending,
+            State::Head => self.patience.poll_over(config.header_timeout, cx),
+            State::Stuck => self.patience.poll_over(config.idle_timeout, cx),
+            State::Idle { is_h2: false, .. } => return self.poll_idle(config, cx),
+            State::Idle { in_head: false, .. } => {
+                self.part.moved();
+                return self.poll_idle(config, cx);
+            }
+            // Neither does it keep the connection open, nor is it cut off at once.
+            State::Idle { in_head: true, .. } => {
+                match self.part.poll_over(config.header_timeout, cx) {
+                    Poll::Pending => return self.poll_idle(config, cx),
+                    over => over,
+                }
+            }
+        };
+        over.map(|()| Due::Close)
+    }
+
+    fn poll_idle(&mut self, config: &Config, cx: &mut Context<'_>) -> Poll<Due> {
+        loop {
+            let is_wanted = self.rest.as_mut().is_some_and(|rest| rest.poll_wanted(cx).is_ready());
+            if is_wanted && !self.progress.0.in_head.load(Ordering::Relaxed) {
+                return Poll::Ready(Due::Leave);
+            }
+            if self.is_quiet {
+                let left = config.idle_timeout.saturating_sub(QUIET);
+                return self.patience.poll_over(left, cx).map(|()| Due::Close);
+            }
+            ready!(self.patience.poll_over(config.idle_timeout.min(QUIET), cx));
+            self.is_quiet = true;
+            self.rests_from = self.patience.due().unwrap_or_else(Instant::now);
+            self.patience.moved();
+            if self.progress.0.is_h2.load(Ordering::Relaxed) {
+                self.rest = Some(self.seat.rest(self.rests_from));
+            } else if self.progress.0.is_between.load(Ordering::Relaxed) {
+                return Poll::Ready(Due::Rest);
+            }
         }
     }
 }

@@ -16,9 +16,19 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
+    /// For something that has begun to wait before.
+    pub(crate) fn until(until: Instant) -> Self {
+        Self { until: Some(until), bell: None }
+    }
+
     /// Something has moved: the next wait is a new one.
     pub(crate) fn moved(&mut self) {
         self.until = None;
+    }
+
+    /// When that is over, or was.
+    pub(crate) const fn due(&self) -> Option<Instant> {
+        self.until
     }
 
     /// Resolves when nothing has moved for this long.

@@ -47,8 +47,8 @@ pub async fn serve<S: Store + Board + 'static>(
 ) {
     let config = Arc::new(config);
     let admin = Arc::new(Admin { app, admin, config: Arc::clone(&config) });
-    let serving = accept::run(listener, &config, shutdown, |stream, closing| {
-        connection::serve(stream, Arc::clone(&admin), Arc::clone(&config), closing)
+    let serving = accept::run(listener, &config, shutdown, |stream, seat| {
+        connection::serve(stream, Arc::clone(&admin), Arc::clone(&config), seat)
     });
     tokio::select! {
         () = serving => {}

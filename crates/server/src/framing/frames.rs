@@ -14,13 +14,15 @@ pub(super) struct Frames {
     goes_on: bool,
     /// Counts what begins.
     number: u32,
+    /// The last request that has begun.
+    last: u32,
 }
 
 impl Frames {
     /// At the very beginning: the client preface is as good as a frame.
     pub(super) const fn new() -> Self {
         let (before, has, left) = ([0; BEFORE], 0, PREFACE);
-        Self { before, has, left, kind: SETTINGS, goes_on: false, number: 1 }
+        Self { before, has, left, kind: SETTINGS, goes_on: false, number: 1, last: 0 }
     }
 
     pub(super) fn follow(&mut self, mut bytes: &[u8]) {
@@ -47,13 +49,20 @@ impl Frames {
     }
 
     fn begin(&mut self) {
-        let [a, b, c, kind, flags, ..] = self.before;
+        let [a, b, c, kind, flags, stream @ ..] = self.before;
         self.left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
         self.kind = kind;
         self.has = 0;
+        if kind == HEADERS {
+            self.last = self.last.max(u32::from_be_bytes(stream) & STREAM);
+        }
         if matches!(kind, HEADERS | CONTINUATION) {
             self.goes_on = flags & END_HEADERS == 0;
         }
+    }
+
+    pub(super) const fn last(&self) -> u32 {
+        self.last
     }
 
     /// The number of what has arrived in part, unless that is nothing, or the body of a request.
@@ -71,6 +80,8 @@ const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
+/// Without the bit that means nothing.
+const STREAM: u32 = u32::MAX >> 1;
 
 #[cfg(test)]
 mod tests {

@@ -106,6 +106,19 @@ impl Framing {
         !self.head.is_empty() || self.unfinished().is_some()
     }
 
+    /// Whether HTTP/1 is between two requests: all of the last one has arrived, and nothing of the next.
+    pub const fn is_between(&self) -> bool {
+        matches!(self.state, State::Head) && self.head.is_empty()
+    }
+
+    /// For HTTP/2, the last stream that a request has begun; zero for none.
+    pub const fn last_stream(&self) -> u32 {
+        match &self.state {
+            State::Frames(frames) => frames.last(),
+            _ => 0,
+        }
+    }
+
     /// For HTTP/2, the number of a head that has arrived in part. Another head has another number.
     pub(crate) fn unfinished(&self) -> Option<u32> {
         match &self.state {
@@ -215,6 +228,14 @@ impl Framing {
     }
 }
 
+/// The frame that tells an HTTP/2 client to leave: nothing is wrong, and whatever it has asked for past
+/// this stream it may ask somebody else.
+pub(crate) const fn goaway(last_stream: u32) -> [u8; 17] {
+    let [a, b, c, d] = last_stream.to_be_bytes();
+    [0, 0, 8, GOAWAY, 0, 0, 0, 0, 0, a, b, c, d, 0, 0, 0, 0]
+}
+
+const GOAWAY: u8 = 7;
 const END: &[u8] = b"\r\n\r\n";
 /// More than any server accepts.
 const MAX_HEAD: usize = 1 << 20;

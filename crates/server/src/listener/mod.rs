@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
 
 use self::unix::SocketFile;
+use crate::room::Room;
 use crate::stream::Plain;
 use crate::{Address, OpenError, Tls};
 
@@ -71,7 +71,7 @@ impl Opened {
     /// One worker's listener, on the current runtime. The connections of all workers share `room`.
     pub(crate) fn take(
         &mut self,
-        room: &Arc<Semaphore>,
+        room: &Arc<Room>,
         tls: Option<&Arc<Tls>>,
     ) -> io::Result<Option<Listener>> {
         let room = Some(Arc::clone(room));
@@ -118,7 +118,7 @@ impl fmt::Display for Place {
 pub struct Listener {
     socket: Socket,
     /// How many connections there is room for, if that is shared with others.
-    pub(crate) room: Option<Arc<Semaphore>>,
+    pub(crate) room: Option<Arc<Room>>,
     pub(crate) tls: Option<Arc<Tls>>,
     /// Removed when nobody listens any more.
     _file: Option<SocketFile>,

@@ -21,6 +21,7 @@ pub(crate) async fn page<S: Store>(app: &App<S>) -> String {
     policies(&plan, &mut text);
     store(app, &usage, &mut text);
     configuration(app, &mut text);
+    connections(app, &mut text);
     traces(app, &mut text);
     app.guest().into_iter().flat_map(|it| it.families(&plan)).for_each(|it| write(&it, &mut text));
     process(app, &mut text);
@@ -197,6 +198,29 @@ fn configuration<S: Store>(app: &App<S>, text: &mut Text) {
         "Overrides and modes that were set while the server runs.",
         app.amendments().len(),
     );
+}
+
+fn connections<S: Store>(app: &App<S>, text: &mut Text) {
+    let rooms = app.rooms();
+    if rooms.is_empty() {
+        return;
+    }
+    let mut family = text.family(
+        "tidegate_connections",
+        "gauge",
+        "Open connections, by the address that they came to.",
+    );
+    for (listener, room) in &rooms {
+        family.sample(&[("listener", listener)], room.taken());
+    }
+    let mut family = text.family(
+        "tidegate_connections_made_way_total",
+        "counter",
+        "Silent connections that were closed because others found no room.",
+    );
+    for (listener, room) in &rooms {
+        family.sample(&[("listener", listener)], room.made_way());
+    }
 }
 
 fn traces<S: Store>(app: &App<S>, text: &mut Text) {

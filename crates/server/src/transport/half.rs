@@ -13,15 +13,33 @@ use tokio::time::{Sleep, sleep};
 
 use crate::framing::Framing;
 
-/// The number of the head that has arrived in part; zero for none. Shared by a connection's socket
-/// and its deadline.
+/// Shared by a connection's socket and its deadline.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Half(Arc<AtomicU32>);
+pub(super) struct Half(Arc<Heads>);
+
+#[derive(Debug, Default)]
+struct Heads {
+    /// The number of the head that has arrived in part; zero for none.
+    unfinished: AtomicU32,
+    /// The stream of the last one.
+    last: AtomicU32,
+}
 
 impl Half {
     /// Called after bytes were read.
     pub(super) fn note(&self, framing: &Framing) {
-        self.0.store(framing.unfinished().unwrap_or_default(), Ordering::Relaxed);
+        self.0.unfinished.store(framing.unfinished().unwrap_or_default(), Ordering::Relaxed);
+        self.0.last.store(framing.last_stream(), Ordering::Relaxed);
+    }
+
+    /// Whether there is none in part.
+    pub(super) fn is_none(&self) -> bool {
+        self.0.unfinished.load(Ordering::Relaxed) == 0
+    }
+
+    /// The last stream that a request has begun.
+    pub(super) fn last_stream(&self) -> u32 {
+        self.0.last.load(Ordering::Relaxed)
     }
 }
 
@@ -41,7 +59,7 @@ impl HalfDeadline {
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let number = self.half.0.load(Ordering::Relaxed);
+        let number = self.half.0.unfinished.load(Ordering::Relaxed);
         if number != self.seen {
             self.seen = number;
             self.sleep = (number != 0).then(|| Box::pin(sleep(self.timeout)));
@@ -70,7 +88,7 @@ mod tests {
         let half = Half::default();
         let mut deadline = HalfDeadline::new(half.clone(), TIMEOUT);
         for number in [1, 2, 0, 3] {
-            half.0.store(number, Ordering::Relaxed);
+            half.0.unfinished.store(number, Ordering::Relaxed);
             assert!(!is_over(&mut deadline).await);
             tokio::time::advance(TIMEOUT - Duration::from_millis(1)).await;
             assert!(!is_over(&mut deadline).await, "{number}");

@@ -43,6 +43,24 @@ async fn bad_messages_are_told_from_each_other() {
 }
 
 #[tokio::test]
+async fn a_client_without_a_call_makes_way_and_is_told_so() {
+    let server = Server::with(LIMITS, Config { max_connections: 2, ..Config::default() }).await;
+    let busy = server.connect().await;
+    busy.ask(&good()).await;
+    // A call whose message is still to come.
+    let (response, mut message) =
+        busy.0.clone().ready().await.unwrap().send_request(post(METHOD), false).unwrap();
+    let mut idle = TcpStream::connect(server.address).await.unwrap();
+    idle.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    server.ask(&good()).await;
+    let mut said = Vec::new();
+    soon(idle.read_to_end(&mut said)).await.unwrap();
+    assert!(said.ends_with(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0"), "{said:?}");
+    message.send_data(framed(&good()), true).unwrap();
+    assert_eq!(soon(response).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
 async fn a_message_in_pieces_is_put_together() {
     let server = Server::start(LIMITS).await;
     let client = server.connect().await;

@@ -77,8 +77,8 @@ fn a_client_that_breaks_off_hurts_nobody() {
 fn connections_past_the_cap_wait_for_their_turn() {
     let server = Server::with(Config { max_connections: 1, ..Config::default() });
     let mut first = server.raw();
-    first.send("PING\r\n");
-    first.expect("+PONG\r\n");
+    // Half a command.
+    first.send("*1\r\n$4");
     let mut second = server.raw();
     second.send("PING\r\n");
     second.0.set_read_timeout(Some(SHORT)).unwrap();
@@ -86,6 +86,28 @@ fn connections_past_the_cap_wait_for_their_turn() {
     drop(first);
     second.0.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     second.expect("+PONG\r\n");
+}
+
+#[test]
+fn whoever_has_been_silent_for_longest_makes_way() {
+    let server = Server::with(Config { max_connections: 3, ..Config::default() });
+    let mut clients = vec![server.raw(), server.raw(), server.raw()];
+    for client in &mut clients {
+        client.send("HELLO 3\r\n");
+        while client.line() != "modules" {}
+        assert_eq!(client.line(), "*0");
+    }
+    // Half a command, in the oldest of them.
+    clients[0].send("*1\r\n$4\r\nPI");
+    let mut newcomer = server.raw();
+    newcomer.send("PING\r\n");
+    newcomer.expect("+PONG\r\n");
+    assert_eq!(clients.remove(1).rest(), "");
+    clients[0].send("NG\r\n");
+    clients[0].expect("+PONG\r\n");
+    // What was said before the silence is known after it: a null of the third protocol.
+    clients[1].send("CLIENT GETNAME\r\n");
+    clients[1].expect("_\r\n");
 }
 
 #[test]

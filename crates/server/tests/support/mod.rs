@@ -202,6 +202,12 @@ impl Client {
         soon(self.0.read_u8()).await.is_err()
     }
 
+    /// Whether the server has closed it in good order, having said nothing more.
+    pub(crate) async fn has_ended(&mut self) -> bool {
+        let error = soon(self.0.read_u8()).await.expect_err("the end");
+        error.kind() == std::io::ErrorKind::UnexpectedEof
+    }
+
     /// Whether the server says nothing for a while.
     pub(crate) async fn is_silent(&mut self) -> bool {
         timeout(Duration::from_millis(200), self.0.fill_buf()).await.is_err()

@@ -212,7 +212,7 @@ impl<C: Clock> Store for MemoryStore<C> {
             overflowed: Some(stats.overflowed),
             bytes: u64::try_from(stats.bytes).ok(),
             max_bytes: u64::try_from(stats.max_bytes).ok(),
-            may_evict: Some(false),
+            may_evict: None,
         })
     }
 

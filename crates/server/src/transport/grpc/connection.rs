@@ -12,12 +12,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tidegate::Store;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
 
 use super::activity::{Activity, Deadline, Due};
 use super::heard::Heard;
 use super::others::Others;
 use super::route;
-use crate::accept::Closing;
+use crate::lent::{Lent, lend};
+use crate::rest::{Stirred, leave, leave_http2, rest};
+use crate::room::{GRACE, Seat};
 use crate::transport::half::Half;
 use crate::{App, Config};
 
@@ -30,21 +33,48 @@ struct Session<S> {
 
 /// Answers calls until the client leaves, is silent for too long, or the server closes.
 pub(super) async fn serve<S, IO>(
-    stream: IO,
+    mut stream: IO,
     app: Arc<App<S>>,
     config: Arc<Config>,
     others: Arc<Others>,
-    mut closing: Closing,
+    mut seat: Seat,
 ) where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let begun = Instant::now();
+    let (from, until) = (begun + GRACE, begun + config.header_timeout);
+    // Nothing is held for a client that has not said anything.
+    let Stirred::Heard(first) = rest(&mut stream, &mut seat, from, until).await else {
+        return leave(stream).await;
+    };
+    let (half, session) = (Half::default(), Session { app, config, others });
+    let (lent, lender) = lend(stream);
+    let due = Box::pin(answer(lent, first, session, half.clone(), seat)).await;
+    if due == Some(Due::Leave)
+        && let Some(stream) = lender.take()
+    {
+        leave_http2(stream, half.last_stream()).await;
+    }
+}
+
+/// Returns why the connection has to end, unless it ended by itself.
+async fn answer<S, IO>(
+    stream: Lent<IO>,
+    first: Vec<u8>,
+    session: Session<S>,
+    half: Half,
+    seat: Seat,
+) -> Option<Due>
+where
+    S: Store + 'static,
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let activity = Activity::new();
-    let half = Half::default();
-    let mut deadline = Deadline::new(activity.clone(), half.clone(), &config);
-    let builder = builder(&config);
-    let io = TokioIo::new(Heard::new(stream, activity.clone(), half));
-    let session = Arc::new(Session { app, config, others });
+    let mut deadline = Deadline::new(activity.clone(), half.clone(), &session.config, seat);
+    let builder = builder(&session.config);
+    let io = TokioIo::new(Heard::new(stream, first, activity.clone(), half));
+    let session = Arc::new(session);
     let service = service_fn(move |request| {
         let (session, call) = (Arc::clone(&session), activity.begin());
         async move {
@@ -53,8 +83,7 @@ pub(super) async fn serve<S, IO>(
         }
     });
     let mut connection = pin!(builder.serve_connection(io, service));
-    let mut closed = pin!(async move { drop(closing.wait_for(|closing| *closing).await) });
-    let mut is_open = true;
+    let (mut closed, mut is_open) = (pin!(deadline.seat().told()), true);
     // By hand rather than with `select!`: the deadline must be polled after the connection has
     // moved.
     poll_fn(|cx| {
@@ -65,16 +94,16 @@ pub(super) async fn serve<S, IO>(
         loop {
             // An error is a client that broke off or broke the protocol; hyper has told it.
             if connection.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
+                return Poll::Ready(None);
             }
             match deadline.poll(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Due::Farewell) => connection.as_mut().graceful_shutdown(),
-                Poll::Ready(Due::Close) => return Poll::Ready(()),
+                Poll::Ready(due) => return Poll::Ready(Some(due)),
             }
         }
     })
-    .await;
+    .await
 }
 
 fn builder(config: &Config) -> http2::Builder<TokioExecutor> {

@@ -14,14 +14,16 @@ use crate::transport::half::Half;
 /// A client that has said something is idle between calls; one that has not is not a client yet.
 pub(super) struct Heard<T> {
     inner: T,
+    /// What it has said already.
+    first: Vec<u8>,
     activity: Activity,
     framing: Framing,
     half: Half,
 }
 
 impl<T> Heard<T> {
-    pub(super) const fn new(inner: T, activity: Activity, half: Half) -> Self {
-        Self { inner, activity, framing: Framing::http2(), half }
+    pub(super) const fn new(inner: T, first: Vec<u8>, activity: Activity, half: Half) -> Self {
+        Self { inner, first, activity, framing: Framing::http2(), half }
     }
 }
 
@@ -32,8 +34,14 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heard<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<Result<()>> {
         let before = buf.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
         let this = &mut *self;
+        if this.first.is_empty() {
+            ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
+        } else {
+            let length = this.first.len().min(buf.remaining());
+            buf.put_slice(this.first.get(..length).unwrap_or_default());
+            this.first.drain(..length);
+        }
         this.activity.heard();
         this.framing.follow(buf, before);
         this.half.note(&this.framing);

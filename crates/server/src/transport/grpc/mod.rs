@@ -49,9 +49,9 @@ pub async fn serve<S: Store + 'static>(
     };
     // The delay is above: health watches end after it, and before the connections.
     let at_once = Config { drain_delay: Duration::ZERO, ..(*config).clone() };
-    accept::run(listener, &at_once, shutdown, |stream, closing| {
+    accept::run(listener, &at_once, shutdown, |stream, seat| {
         let (app, config, others) = (Arc::clone(&app), Arc::clone(&config), Arc::clone(&others));
-        connection::serve(stream, app, config, others, closing)
+        connection::serve(stream, app, config, others, seat)
     })
     .await;
 }

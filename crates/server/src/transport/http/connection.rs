@@ -15,12 +15,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::Response;
-use super::watch::{Progress, Watch};
+use super::watch::{Due, MOMENT, Progress, Watch};
 use super::wire::Wire;
-use crate::accept::Closing;
+use crate::rest::{Stirred, leave, leave_http2, rest};
+use crate::room::{GRACE, QUIET, Seat};
 use crate::{Config, Stream};
 
 /// What answers the requests on connections.
@@ -32,6 +33,11 @@ pub(crate) trait Answers: Send + Sync + 'static {
         peer: Option<IpAddr>,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response> + Send;
+
+    /// Answers what needs no hyper.
+    fn hurry(&self, _: &mut Connection) -> impl Future<Output = Flow> + Send {
+        std::future::ready(Flow::Hyper)
+    }
 }
 
 /// What the requests on a connection share.
@@ -41,8 +47,8 @@ struct Session<A> {
     progress: Progress,
 }
 
-/// A connection whose requests are answered.
-pub(super) struct Connection {
+/// A connection on which something is under way.
+pub(crate) struct Connection {
     pub(super) stream: Stream,
     /// What was read from it and is still to be answered.
     pub(super) unread: Vec<u8>,
@@ -52,29 +58,89 @@ pub(super) struct Connection {
     pub(super) watch: Watch,
 }
 
+/// How a connection goes on after what could be answered without hyper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// With hyper.
+    Hyper,
+    /// At rest: everything is answered, and the client is silent.
+    Rest,
+    /// Not at all: the client takes too long, or is gone.
+    Over,
+}
+
 /// Answers requests until the client leaves, takes too long, or the server closes.
+///
+/// Buffers, timers and hyper are there while something is under way, and gone while the client is silent.
 pub(crate) async fn serve<A: Answers>(
-    stream: Stream,
+    mut stream: Stream,
     answers: Arc<A>,
     config: Arc<Config>,
-    closing: Closing,
+    mut seat: Seat,
 ) {
-    Connection::new(stream, &config, closing).serve(answers, &config).await;
+    let begun = Instant::now();
+    let (mut from, mut until) = (begun + GRACE, begun + config.header_timeout);
+    let mut is_http1 = false;
+    loop {
+        let Some(unread) = hear(&mut stream, &mut seat, from, until).await else {
+            return leave(stream).await;
+        };
+        // The first head has as much time as the connection had.
+        let due = if is_http1 { Instant::now() + config.header_timeout } else { until };
+        let progress = Progress::default();
+        let watch = Watch::new(progress.clone(), &config, seat, due);
+        let connection = Connection { stream, unread, is_http1, progress, watch };
+        match Box::pin(connection.serve(Arc::clone(&answers), &config)).await {
+            Some(silent) => (stream, seat, from) = silent,
+            None => return,
+        }
+        is_http1 = true;
+        until = from + config.idle_timeout.saturating_sub(QUIET);
+    }
+}
+
+/// What comes next; `None` if that is nothing.
+async fn hear(
+    stream: &mut Stream,
+    seat: &mut Seat,
+    from: Instant,
+    mut until: Instant,
+) -> Option<Vec<u8>> {
+    loop {
+        match rest(stream, seat, from, until).await {
+            Stirred::Heard(bytes) => return Some(bytes),
+            // A request may be on its way.
+            Stirred::Told => until = Instant::now() + MOMENT,
+            Stirred::Over => return None,
+        }
+    }
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, config: &Config, closing: Closing) -> Self {
-        let progress = Progress::default();
-        let watch = Watch::new(progress.clone(), config, closing);
-        Self { stream, unread: Vec::new(), is_http1: false, progress, watch }
+    /// Answers what comes until there is a pause. Then there are the stream and the seat, and from when
+    /// on they are at rest.
+    async fn serve<A: Answers>(
+        mut self,
+        answers: Arc<A>,
+        config: &Config,
+    ) -> Option<(Stream, Seat, Instant)> {
+        match answers.hurry(&mut self).await {
+            Flow::Hyper => self.serve_with_hyper(answers, config).await,
+            Flow::Rest => Some((self.stream, self.watch.seat, self.watch.rests_from)),
+            Flow::Over => None,
+        }
     }
 
-    pub(super) async fn serve<A: Answers>(self, answers: Arc<A>, config: &Config) {
+    async fn serve_with_hyper<A: Answers>(
+        self,
+        answers: Arc<A>,
+        config: &Config,
+    ) -> Option<(Stream, Seat, Instant)> {
         let Self { stream, unread, is_http1, progress, mut watch } = self;
         let peer = stream.peer().address;
         let wire = Wire::new(stream, unread, progress.clone());
         let io = TokioIo::new(wire.end());
-        let session = Arc::new(Session { answers, peer, progress });
+        let session = Arc::new(Session { answers, peer, progress: progress.clone() });
         let service = service_fn(move |request| {
             let session = Arc::clone(&session);
             async move { Ok::<_, Infallible>(session.answer(request).await.map(Full::new)) }
@@ -83,8 +149,8 @@ impl Connection {
             true => Some(Version::HTTP_11),
             false => version(&wire, &mut watch).await,
         };
-        let is_done = match version {
-            None => false,
+        let end = match version {
+            None => End::Broken,
             Some(Version::HTTP_2) => {
                 let connection = pin!(http2(config).serve_connection(io, service));
                 let goodbye = http2::Connection::graceful_shutdown;
@@ -96,9 +162,22 @@ impl Connection {
                 drive(connection, &wire, &mut watch, None).await
             }
         };
-        if is_done {
-            let _ = timeout(LINGER, poll_fn(|cx| wire.poll_linger(cx))).await;
+        match end {
+            End::Broken => {}
+            End::Orderly => {
+                let _ = timeout(LINGER, poll_fn(|cx| wire.poll_linger(cx))).await;
+            }
+            End::Rest => {
+                let (stream, _) = wire.into_stream()?;
+                return Some((stream, watch.seat, watch.rests_from));
+            }
+            End::Leave => match wire.into_stream()? {
+                (stream, true) => leave_http2(stream, progress.last_stream()).await,
+                // The client does not read, and is in the middle of something.
+                (stream, false) => drop(stream),
+            },
         }
+        None
     }
 }
 
@@ -120,20 +199,32 @@ async fn version(wire: &Wire<Stream>, watch: &mut Watch) -> Option<Version> {
         watch.is_told_to_close(cx);
         match wire.poll_version(cx) {
             Poll::Ready(version) => Poll::Ready(version),
-            Poll::Pending => watch.poll_deadline(cx).map(|()| None),
+            Poll::Pending => watch.poll_due(cx).map(|_| None),
         }
     })
     .await
 }
 
-/// Drives a connection to its end. `goodbye` tells the client that it should leave. Returns whether
-/// the end was an orderly one.
+/// How hyper's part of a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Everything was said.
+    Orderly,
+    /// The client broke off, or took too long.
+    Broken,
+    /// HTTP/1: everything was answered, and the client is silent.
+    Rest,
+    /// HTTP/2: the same, and somebody else needs its seat.
+    Leave,
+}
+
+/// Drives a connection to its end. `goodbye` tells the client that it should leave.
 async fn drive<C: Future>(
     mut connection: Pin<&mut C>,
     wire: &Wire<Stream>,
     watch: &mut Watch,
     mut goodbye: Option<fn(Pin<&mut C>)>,
-) -> bool {
+) -> End {
     let mut is_done = false;
     // By hand rather than with `select!`: the order matters.
     poll_fn(|cx| {
@@ -146,13 +237,18 @@ async fn drive<C: Future>(
             // An error is a client that broke off or broke the protocol; hyper has answered it.
             is_done = is_done || connection.as_mut().poll(cx).is_ready();
             match wire.poll_send(cx) {
-                Poll::Ready(Err(_)) => return Poll::Ready(false),
-                Poll::Ready(Ok(())) if is_done => return Poll::Ready(true),
+                Poll::Ready(Err(_)) => return Poll::Ready(End::Broken),
+                Poll::Ready(Ok(())) if is_done => return Poll::Ready(End::Orderly),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
-            ready!(watch.poll_deadline(cx));
+            match ready!(watch.poll_due(cx)) {
+                Due::Rest if !is_done && wire.is_between() => return Poll::Ready(End::Rest),
+                Due::Rest => continue,
+                Due::Leave if !is_done => return Poll::Ready(End::Leave),
+                Due::Leave | Due::Close => {}
+            }
             match goodbye.take().filter(|_| !is_done) {
-                None => return Poll::Ready(false),
+                None => return Poll::Ready(End::Broken),
                 Some(goodbye) => goodbye(connection.as_mut()),
             }
             watch.close();

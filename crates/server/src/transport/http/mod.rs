@@ -27,7 +27,7 @@ use http::Request;
 use hyper::body::Incoming;
 use tidegate::Store;
 
-use self::connection::{Answers, Connection};
+use self::connection::{Answers, Connection, Flow};
 use crate::{App, Config, Listener, accept};
 
 pub(crate) type Response = http::Response<Bytes>;
@@ -47,14 +47,8 @@ pub async fn serve<S: Store + 'static>(
         shutdown.await;
         door.app.start_draining();
     };
-    accept::run(listener, &config, shutdown, |stream, closing| {
-        let mut connection = Connection::new(stream, &config, closing);
-        let (door, config) = (Arc::clone(&door), Arc::clone(&config));
-        async move {
-            if express::serve(&mut connection, &door.app, &config).await {
-                connection.serve(door, &config).await;
-            }
-        }
+    accept::run(listener, &config, shutdown, |stream, seat| {
+        connection::serve(stream, Arc::clone(&door), Arc::clone(&config), seat)
     })
     .await;
 }
@@ -68,5 +62,9 @@ struct Door<S> {
 impl<S: Store + 'static> Answers for Door<S> {
     async fn answer(&self, peer: Option<IpAddr>, request: Request<Incoming>) -> Response {
         route::answer(&self.app, &self.config, peer, request).await
+    }
+
+    async fn hurry(&self, connection: &mut Connection) -> Flow {
+        express::serve(connection, &self.app, &self.config).await
     }
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::Config;
-use crate::accept::Closing;
 use crate::framing::Framing;
+use crate::room::{QUIET, Rest, Seat};
 use crate::transport::half::{Half, HalfDeadline};
 
 /// What a connection is doing. Shared by its socket, its requests and its deadline.
@@ -63,6 +63,11 @@ impl Progress {
     /// HTTP/1 requests were answered at once.
     pub(super) fn answered(&self) {
         self.enter(Phase::Idle);
+    }
+
+    /// For HTTP/2, the last stream that a request has begun.
+    pub(super) fn last_stream(&self) -> u32 {
+        self.0.half.last_stream()
     }
 
     /// Whether the server wants to be rid of the connection.
@@ -119,9 +124,21 @@ impl Drop for Answering<'_> {
     }
 }
 
-/// Knows when a connection has to end.
+/// What is to be done with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// HTTP/1: nothing has been under way for a while, so it may rest. Said once.
+    Rest,
+    /// HTTP/2: it is at rest, and somebody else needs its seat.
+    Leave,
+    /// It has been in one phase for longer than it may.
+    Close,
+}
+
+/// Knows when a connection has to end, or may rest.
 pub(super) struct Watch {
     progress: Progress,
+    pub(super) seat: Seat,
     seen: u32,
     header_timeout: Duration,
     idle_timeout: Duration,
@@ -129,23 +146,37 @@ pub(super) struct Watch {
     due: Instant,
     sleep: Pin<Box<Sleep>>,
     half: HalfDeadline,
+    /// Whether it has been idle for a while.
+    is_quiet: bool,
+    /// If so, from when on: not from when that was noticed, so that everybody has their turn.
+    pub(super) rests_from: Instant,
+    /// HTTP/2 rests where it is.
+    rest: Option<Rest>,
     /// Resolves when the server closes; gone after that.
     closed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Watch {
-    pub(super) fn new(progress: Progress, config: &Config, mut closing: Closing) -> Self {
-        let closed = async move { drop(closing.wait_for(|closing| *closing).await) };
-        let due = Instant::now() + config.header_timeout;
+    /// A head has begun, and has until `due`.
+    pub(super) fn new(progress: Progress, config: &Config, seat: Seat, due: Instant) -> Self {
+        let closed: Option<Pin<Box<dyn Future<Output = ()> + Send>>> =
+            (!seat.is_told()).then(|| Box::pin(seat.told()) as _);
+        if closed.is_none() {
+            progress.close();
+        }
         Self {
             seen: progress.stamp(),
             half: HalfDeadline::new(progress.0.half.clone(), config.header_timeout),
             progress,
+            seat,
             header_timeout: config.header_timeout,
             idle_timeout: config.idle_timeout,
             due,
             sleep: Box::pin(sleep_until(due)),
-            closed: Some(Box::pin(closed)),
+            is_quiet: false,
+            rests_from: due,
+            rest: None,
+            closed,
         }
     }
 
@@ -165,13 +196,16 @@ impl Watch {
         self.progress.close();
     }
 
-    /// Resolves when the connection has been in one phase for longer than it may. Poll this after
-    /// the connection, so that it sees the result.
-    pub(super) fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Resolves when something is to be done. Poll this after the connection, so that it sees the
+    /// result.
+    pub(super) fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Due> {
         if self.half.poll(cx).is_ready() {
-            return Poll::Ready(());
+            return Poll::Ready(Due::Close);
         }
         let stamp = self.progress.stamp();
+        if self.seen != stamp {
+            self.stir();
+        }
         let (phase, before) = (phase(stamp), phase(self.seen));
         if phase == Phase::Answer {
             // Only to look again: what ends an HTTP/2 request does not always wake us.
@@ -191,11 +225,34 @@ impl Watch {
         self.seen = stamp;
         // Being woken too early now and then is cheaper than moving a timer for each request.
         loop {
+            if let Some(rest) = &mut self.rest
+                && rest.poll_wanted(cx).is_ready()
+                && self.progress.0.half.is_none()
+            {
+                return Poll::Ready(Due::Leave);
+            }
             ready!(self.sleep.as_mut().poll(cx));
             if self.due <= self.sleep.deadline() {
-                return Poll::Ready(());
+                if phase != Phase::Idle || self.is_quiet || self.progress.is_closing() {
+                    return Poll::Ready(Due::Close);
+                }
+                self.is_quiet = true;
+                self.rests_from = self.due;
+                self.due += self.idle_timeout.saturating_sub(QUIET);
+                if !self.progress.0.is_http2.load(Ordering::Relaxed) {
+                    return Poll::Ready(Due::Rest);
+                }
+                self.rest = Some(self.seat.rest(self.rests_from));
             }
             self.sleep.as_mut().reset(self.due);
+        }
+    }
+
+    /// The connection is not at rest any more. Whoever was to have its seat waits for its end.
+    fn stir(&mut self) {
+        self.is_quiet = false;
+        if self.rest.take().is_some_and(Rest::end) {
+            self.close();
         }
     }
 
@@ -203,11 +260,12 @@ impl Watch {
         match phase {
             Phase::New | Phase::Idle if self.progress.is_closing() => MOMENT,
             Phase::New | Phase::Head => self.header_timeout,
-            Phase::Answer | Phase::Idle => self.idle_timeout,
+            Phase::Idle => self.idle_timeout.min(QUIET),
+            Phase::Answer => self.idle_timeout,
         }
     }
 }
 
 /// Long enough for a request that is on its way when the server closes: its client could not be
 /// told in time.
-const MOMENT: Duration = Duration::from_secs(1);
+pub(super) const MOMENT: Duration = Duration::from_secs(1);

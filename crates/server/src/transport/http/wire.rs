@@ -84,6 +84,19 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
         }
     }
 
+    /// Whether HTTP/1 is between two requests, with nothing left to be sent.
+    pub(super) fn is_between(&self) -> bool {
+        let ends = self.0.lock();
+        ends.framing.is_between() && ends.has_sent_all()
+    }
+
+    /// The stream, once hyper is gone, and whether all that was written to it has left.
+    pub(super) fn into_stream(self) -> Option<(T, bool)> {
+        let ends = Arc::into_inner(self.0)?.into_inner();
+        let has_sent_all = ends.has_sent_all();
+        Some((ends.stream, has_sent_all))
+    }
+
     /// Sends what has gathered.
     pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.lock().poll_send(cx)
@@ -102,6 +115,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
             }
         }
         Poll::Ready(())
+    }
+}
+
+impl<T> Ends<T> {
+    const fn has_sent_all(&self) -> bool {
+        self.gathered.is_empty() && !self.needs_flush
     }
 }
 

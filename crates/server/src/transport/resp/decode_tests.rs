@@ -9,7 +9,7 @@ type Read = (Vec<Vec<Vec<u8>>>, Option<Malformed>);
 
 /// As a connection does it: whatever is complete is taken, the rest waits for more.
 fn read(chunks: &[&[u8]]) -> Read {
-    let (mut inbox, mut commands) = (Inbox::new(), Vec::new());
+    let (mut inbox, mut commands) = (Inbox::of(b""), Vec::new());
     for chunk in chunks {
         inbox.put(chunk);
         let mut decoder = Decoder::new(inbox.bytes(), BOUNDS);

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::decode::Decoder;
 use super::line::Inbox;
 use super::{Door, connection};
+use crate::room::Seat;
 use crate::{App, Config};
 
 const PLAN: &str = "
@@ -96,7 +97,8 @@ fn hostile(random: &mut fastrand::Rng) -> Vec<u8> {
 async fn talk(door: &Arc<Door<MemoryStore>>, input: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
     let (client, server) = duplex(1 << 10);
     let (_open, closing) = watch::channel(false);
-    let connection = tokio::spawn(connection::serve(server, Arc::clone(door), closing));
+    let connection =
+        tokio::spawn(connection::serve(server, Arc::clone(door), Seat::alone(closing)));
     let (mut reader, mut writer) = split(client);
     let size = random.usize(1..400);
     let send = async move {
@@ -117,7 +119,7 @@ async fn talk(door: &Arc<Door<MemoryStore>>, input: &[u8], random: &mut fastrand
 
 /// What is kept of incomplete commands is bounded.
 fn stays_small(input: &[u8], door: &Door<MemoryStore>) {
-    let mut inbox = Inbox::new();
+    let mut inbox = Inbox::of(b"");
     for piece in input.chunks(100) {
         inbox.put(piece);
         let mut decoder = Decoder::new(inbox.bytes(), door.bounds);

@@ -10,9 +10,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::{coop::unconstrained, yield_now};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::reply::Replies;
+use super::reply::{Protocol, Replies};
 use crate::Config;
 use crate::accept::Closing;
+use crate::room::{QUIET, Seat};
 
 /// What a client has sent that has not been answered yet.
 #[derive(Debug)]
@@ -23,8 +24,9 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new() -> Self {
-        Self { bytes: BytesMut::new(), room: LEAST_READ }
+    /// With what has arrived already.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.into(), room: LEAST_READ }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -75,6 +77,8 @@ impl Inbox {
 pub(super) enum Heard {
     /// Bytes.
     Something,
+    /// Everything is answered, and the client is silent for the moment.
+    Pause,
     /// The client is gone, or took too long.
     Nothing,
     /// The server closes, and has answered everything that has come.
@@ -85,7 +89,8 @@ pub(super) enum Heard {
 pub(super) struct Line<IO> {
     io: IO,
     replies: Replies,
-    idle_timeout: Duration,
+    /// How long silence is a pause and no rest.
+    pause: Duration,
     command_timeout: Duration,
     write_timeout: Duration,
     /// Since when the client has been waited for.
@@ -93,6 +98,7 @@ pub(super) struct Line<IO> {
     /// Never later than it must be; if it rings too early it is set again. So it costs nothing as
     /// long as a client keeps talking.
     alarm: Pin<Box<Sleep>>,
+    seat: Seat,
     closing: Closing,
     /// Wakes whoever waits when the server closes.
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -102,18 +108,21 @@ pub(super) struct Line<IO> {
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
-    pub(super) fn new(io: IO, config: &Config, closing: Closing) -> Self {
-        let idle_timeout = config.idle_timeout.min(LONGEST);
-        let (mut closed, is_closing) = (closing.clone(), *closing.borrow());
+    pub(super) fn new(io: IO, config: &Config, seat: Seat, protocol: Protocol) -> Self {
+        let pause = config.idle_timeout.min(QUIET);
+        let (mut closed, is_closing) = (seat.closing(), seat.is_told());
+        let mut replies = Replies::default();
+        replies.speak(protocol);
         Self {
             io,
-            replies: Replies::default(),
-            idle_timeout,
+            replies,
+            pause,
             command_timeout: config.header_timeout.min(LONGEST),
             write_timeout: config.body_timeout,
             since: Instant::now(),
-            alarm: Box::pin(sleep(idle_timeout)),
-            closing,
+            alarm: Box::pin(sleep(pause)),
+            closing: seat.closing(),
+            seat,
             // Or a task that has used up its turn would be told to come back, and not be woken.
             closed: Box::pin(unconstrained(async move {
                 drop(closed.wait_for(|closing| *closing).await);
@@ -121,6 +130,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
             waiting: None,
             is_closing,
         }
+    }
+
+    /// What is left while the client is silent, and since when it has been.
+    pub(super) fn rest(self) -> (IO, Seat, Protocol, Instant) {
+        (self.io, self.seat, self.replies.protocol(), self.since)
     }
 
     /// Where answers go until they are written.
@@ -140,12 +154,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
         if anew {
             self.since = Instant::now();
         }
-        let due = self.since + if is_idle { self.idle_timeout } else { self.command_timeout };
+        let due = self.since + if is_idle { self.pause } else { self.command_timeout };
         if due < self.alarm.deadline() {
             self.alarm.as_mut().reset(due);
         }
         let Self { io, alarm, closing, closed, waiting, is_closing, .. } = self;
         let mut read = pin!(io.read_buf(inbox.make_room()));
+        let mut is_pause = false;
         let heard = poll_fn(|cx| {
             // First, or a client that never pauses would never be told.
             *is_closing |= closing.has_changed().unwrap_or(true);
@@ -162,6 +177,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
             }
             while alarm.as_mut().poll(cx).is_ready() {
                 if Instant::now() >= due {
+                    is_pause = is_idle;
                     return Poll::Ready(Some(0));
                 }
                 alarm.as_mut().reset(due);
@@ -178,6 +194,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
                 Poll::Pending => Heard::End,
             };
         };
+        if is_pause {
+            return Heard::Pause;
+        }
         inbox.heard(heard);
         if heard > 0 { Heard::Something } else { Heard::Nothing }
     }
@@ -208,24 +227,29 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
         matches!(written, Ok(Ok(())))
     }
 
-    /// Says that this was all. Closing with bytes unread would reset the connection, and take away
-    /// answers that the client has not read yet; so whatever still arrives is read and discarded,
-    /// until the client is gone or silent, for as long as it might have taken to read an answer.
-    pub(super) async fn farewell(mut self) {
-        let farewell = async {
-            self.io.shutdown().await?;
-            // Little: when the server stops, all of its clients may be here.
-            let mut forgotten = BytesMut::with_capacity(LEAST_READ);
-            while let Ok(read) = timeout(FAREWELL, self.io.read_buf(&mut forgotten)).await {
-                if read? == 0 {
-                    break;
-                }
-                forgotten.clear();
-            }
-            Ok::<_, std::io::Error>(())
-        };
-        let _ = timeout(self.write_timeout, farewell).await;
+    /// Says that this was all.
+    pub(super) async fn farewell(self) {
+        farewell(self.io, self.write_timeout).await;
     }
+}
+
+/// Says that this was all. Closing with bytes unread would reset the connection, and take away answers
+/// that the client has not read yet; so whatever still arrives is read and discarded, until the client
+/// is gone or silent, for as long as it might have taken to read an answer.
+pub(super) async fn farewell(mut io: impl AsyncRead + AsyncWrite + Unpin, within: Duration) {
+    let farewell = async {
+        io.shutdown().await?;
+        // Little: when the server stops, all of its clients may be here.
+        let mut forgotten = BytesMut::with_capacity(LEAST_READ);
+        while let Ok(read) = timeout(FAREWELL, io.read_buf(&mut forgotten)).await {
+            if read? == 0 {
+                break;
+            }
+            forgotten.clear();
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    let _ = timeout(within, farewell).await;
 }
 
 const LEAST_READ: usize = 4 << 10;
@@ -234,7 +258,7 @@ pub(super) const MOST_WAITING: usize = 64 << 10;
 /// A client that was silent for so long will not say anything more.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Beyond this an instant may not be representable.
-const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+pub(super) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 #[cfg(test)]
 mod tests {
@@ -242,7 +266,7 @@ mod tests {
 
     #[test]
     fn who_sends_much_is_given_room_and_gives_it_back() {
-        let mut inbox = Inbox::new();
+        let mut inbox = Inbox::of(b"");
         for _ in 0..8 {
             inbox.put(&[b'x'; MOST_READ]);
             inbox.take(MOST_READ);

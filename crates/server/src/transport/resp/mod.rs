@@ -64,8 +64,8 @@ pub async fn serve<S: Store + 'static>(
         shutdown.await;
         door.app.start_draining();
     };
-    accept::run(listener, &door.config, shutdown, |stream, closing| {
-        connection::serve(stream, Arc::clone(&door), closing)
+    accept::run(listener, &door.config, shutdown, |stream, seat| {
+        connection::serve(stream, Arc::clone(&door), seat)
     })
     .await;
 }

@@ -10,9 +10,11 @@ use super::super::batch::{self, Flow};
 use super::super::decode::{Bounds, tests::encode};
 use super::super::info;
 use super::super::line::Line;
+use super::super::reply::Protocol;
 use super::super::session::Session;
 use super::*;
 use crate::metrics::Outcome;
+use crate::room::Seat;
 use crate::{App, Config, resp::Password};
 
 const POLICIES: &str = "
@@ -55,7 +57,7 @@ impl<'d> Guest<'d> {
     fn of(door: &'d Door<MemoryStore<ManualClock>>) -> Self {
         let ((client, server), (open, closing)) = (duplex(1 << 20), watch::channel(false));
         let session = Session::new(1, &door.config);
-        let line = Line::new(server, &door.config, closing);
+        let line = Line::new(server, &door.config, Seat::alone(closing), Protocol::default());
         Self { door, session, line, client, _open: open }
     }
 

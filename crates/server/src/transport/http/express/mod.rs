@@ -9,6 +9,7 @@
 mod recognise;
 mod respond;
 
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::pin::{Pin, pin};
@@ -24,27 +25,31 @@ use tokio::time::{Instant, timeout_at};
 use self::recognise::{Seen, recognise};
 use self::respond::Output;
 use super::check;
-use super::connection::Connection;
+use super::connection::{Connection, Flow};
+use super::watch::Due;
 use crate::{App, Config};
 
-/// Answers checks for as long as nothing else comes. Returns whether the connection goes on: what
-/// was read of it is then put back.
+/// Answers checks for as long as nothing else comes. What was read and is something else is put back.
 pub(super) async fn serve<S: Store>(
     connection: &mut Connection,
     app: &App<S>,
     config: &Config,
-) -> bool {
-    // A trace needs more of a request than its body.
-    if app.tracer().is_some() {
-        return true;
+) -> Flow {
+    // A trace needs more of a request than its body; and the last answers say that they are the last.
+    if app.tracer().is_some() || connection.progress.is_closing() {
+        return Flow::Hyper;
     }
-    let (input, output) = (vec![0; INPUT], Output::default());
-    let mut express = Express { connection, input, read: 0, part_until: None, output };
-    // The client takes too long, or is gone.
-    let Some(()) = express.run(app, config).await else { return false };
-    express.input.truncate(express.read);
-    express.connection.unread = express.input;
-    true
+    let mut input = std::mem::take(&mut connection.unread);
+    let read = input.len();
+    input.resize(INPUT.max(read), 0);
+    let output = Output::default();
+    let mut express = Express { connection, input, read, part_until: None, output };
+    let Err(flow) = express.run(app, config).await;
+    if flow == Flow::Hyper {
+        express.input.truncate(express.read);
+        express.connection.unread = express.input;
+    }
+    flow
 }
 
 struct Express<'c> {
@@ -58,14 +63,15 @@ struct Express<'c> {
 }
 
 impl Express<'_> {
-    /// `None` if the connection is over.
-    async fn run<S: Store>(&mut self, app: &App<S>, config: &Config) -> Option<()> {
+    /// Until the connection goes on in another way.
+    async fn run<S: Store>(&mut self, app: &App<S>, config: &Config) -> Result<Infallible, Flow> {
         loop {
             let came_full = self.read == self.input.len();
             let is_other = self.answer(app, config).await?;
-            if is_other || self.read == self.input.len() || !self.read_more().await? {
-                return Some(());
+            if is_other || self.read == self.input.len() {
+                return Err(Flow::Hyper);
             }
+            self.read_more().await?;
             if came_full {
                 // A client that always has more to ask lets others ask too.
                 yield_now().await;
@@ -74,7 +80,7 @@ impl Express<'_> {
     }
 
     /// Answers the checks that have arrived. Returns whether what follows is something else.
-    async fn answer<S: Store>(&mut self, app: &App<S>, config: &Config) -> Option<bool> {
+    async fn answer<S: Store>(&mut self, app: &App<S>, config: &Config) -> Result<bool, Flow> {
         let mut at = 0_usize;
         let is_other = loop {
             let rest = self.input.get(at..self.read).unwrap_or_default();
@@ -102,77 +108,94 @@ impl Express<'_> {
             self.input.copy_within(at..self.read, 0);
             self.read = self.read.saturating_sub(at);
         }
-        Some(is_other)
+        Ok(is_other)
     }
 
-    async fn decide<S: Store>(&mut self, app: &App<S>, plan: &Plan, owed: &Owed<'_>) -> Option<()> {
+    async fn decide<S: Store>(
+        &mut self,
+        app: &App<S>,
+        plan: &Plan,
+        owed: &Owed<'_>,
+    ) -> Result<(), Flow> {
         let decision = match app.settle_at_once(owed) {
             Some(decision) => decision,
             None => self.wait_for(app, owed).await?,
         };
         self.output.decided(plan, &Answer::of_owed(owed, &decision));
-        Some(())
+        Ok(())
     }
 
-    async fn wait_for<S: Store>(&mut self, app: &App<S>, owed: &Owed<'_>) -> Option<Decision> {
+    async fn wait_for<S: Store>(
+        &mut self,
+        app: &App<S>,
+        owed: &Owed<'_>,
+    ) -> Result<Decision, Flow> {
         let mut settling = pin!(app.settle_later(owed));
         if let Poll::Ready(decision) = poll_fn(|cx| Poll::Ready(settling.as_mut().poll(cx))).await {
-            return Some(decision);
+            return Ok(decision);
         }
         // What was decided before does not wait for the store.
         self.send().await?;
         let _answering = self.connection.progress.answering();
-        Some(settling.await)
+        Ok(settling.await)
     }
 
-    /// Whether more has arrived that may be a check. The rest of a partial one is waited for a
-    /// moment.
-    async fn read_more(&mut self) -> Option<bool> {
+    /// Reads more that may be a check. The rest of a partial one is waited for a moment.
+    async fn read_more(&mut self) -> Result<(), Flow> {
         if self.read == 0 {
             return poll_fn(|cx| self.poll_read(cx)).await;
         }
         let until = *self.part_until.get_or_insert_with(|| Instant::now() + PATIENCE);
-        timeout_at(until, poll_fn(|cx| self.poll_read(cx))).await.unwrap_or(Some(false))
+        timeout_at(until, poll_fn(|cx| self.poll_read(cx))).await.unwrap_or(Err(Flow::Hyper))
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<bool>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Flow>> {
         let Connection { stream, watch, progress, .. } = &mut *self.connection;
         // The last answers say that they are the last: that is left to hyper.
         if watch.is_told_to_close(cx) || progress.is_closing() {
-            return Poll::Ready(Some(false));
+            return Poll::Ready(Err(Flow::Hyper));
         }
         let mut buf = ReadBuf::new(self.input.get_mut(self.read..).unwrap_or_default());
         match Pin::new(stream).poll_read(cx, &mut buf) {
             Poll::Pending if self.read > 0 => Poll::Pending,
-            Poll::Pending => watch.poll_deadline(cx).map(|()| None),
-            Poll::Ready(Err(_)) => Poll::Ready(None),
+            Poll::Pending => watch.poll_due(cx).map(|due| match due {
+                Due::Rest => Err(Flow::Rest),
+                Due::Leave | Due::Close => Err(Flow::Over),
+            }),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(Flow::Over)),
             Poll::Ready(Ok(())) => {
                 let count = buf.filled().len();
                 self.read = self.read.saturating_add(count);
                 // The end is left to hyper as well.
-                Poll::Ready(Some(count > 0))
+                Poll::Ready(if count > 0 { Ok(()) } else { Err(Flow::Hyper) })
             }
         }
     }
 
-    /// Sends the pending answers; `None` if that cannot be done in time.
-    async fn send(&mut self) -> Option<()> {
+    /// Sends the pending answers, if that can be done in time.
+    async fn send(&mut self) -> Result<(), Flow> {
         if self.output.bytes().is_empty() {
-            return Some(());
+            return Ok(());
         }
         self.connection.progress.answered();
         let mut sent = 0;
         poll_fn(|cx| match self.poll_send(cx, &mut sent) {
-            Poll::Ready(outcome) => Poll::Ready(outcome.ok()),
+            Poll::Ready(outcome) => Poll::Ready(outcome.map_err(|_| Flow::Over)),
             Poll::Pending => {
                 let watch = &mut self.connection.watch;
                 watch.is_told_to_close(cx);
-                watch.poll_deadline(cx).map(|()| None)
+                // Who does not read is not at rest.
+                while let Poll::Ready(due) = watch.poll_due(cx) {
+                    if due != Due::Rest {
+                        return Poll::Ready(Err(Flow::Over));
+                    }
+                }
+                Poll::Pending
             }
         })
         .await?;
         self.output.clear();
-        Some(())
+        Ok(())
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, sent: &mut usize) -> Poll<io::Result<()>> {

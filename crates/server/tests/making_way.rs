@@ -1,0 +1,117 @@
+//! Clients that find all seats taken: whoever has been silent for longest makes way.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Client, Server, post};
+use tidegate_server::Config;
+
+const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
+
+async fn server(max_connections: usize) -> Server {
+    // Nobody leaves because of these.
+    let long = Duration::from_secs(600);
+    let config = Config {
+        header_timeout: long,
+        body_timeout: long,
+        idle_timeout: long,
+        ..Config::default()
+    };
+    Server::with(Config { max_connections, ..config }).await
+}
+
+async fn is_well(client: &mut Client) -> bool {
+    client.get("/healthz").await.status == 200
+}
+
+#[tokio::test]
+async fn the_one_that_has_been_silent_for_longest_is_closed_and_no_other() {
+    let server = server(3).await;
+    let mut clients = vec![server.connect().await, server.connect().await, server.connect().await];
+    // Some are answered without hyper and some with it. The last to come is the first to be silent.
+    assert!(is_well(&mut clients[2]).await);
+    assert_eq!(clients[0].check(ALICE).await.status, 200);
+    assert!(is_well(&mut clients[1]).await);
+    for oldest in [2, 0, 1] {
+        let mut newcomer = server.connect().await;
+        assert_eq!(newcomer.post("/v1/check", ALICE).await.status, 200);
+        let mut leaver = std::mem::replace(&mut clients[oldest], newcomer);
+        assert!(leaver.has_ended().await);
+    }
+    for client in &mut clients {
+        assert!(is_well(client).await);
+    }
+}
+
+#[tokio::test]
+async fn who_asks_again_is_not_the_oldest_any_more() {
+    let server = server(2).await;
+    let mut clients = [server.connect().await, server.connect().await];
+    for client in [0, 1, 0] {
+        assert!(is_well(&mut clients[client]).await);
+        // Long enough to be at rest in between.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    assert!(is_well(&mut server.connect().await).await);
+    assert!(clients[1].has_ended().await);
+    assert!(is_well(&mut clients[0]).await);
+}
+
+#[tokio::test]
+async fn whoever_has_a_request_under_way_stays() {
+    let server = server(4).await;
+    let request = post(ALICE);
+    let mut busy = Vec::new();
+    // In the middle of a line, between head and body, and in a body that hyper reads.
+    for length in [10, request.len() - ALICE.len(), request.len() - 1] {
+        let mut client = server.connect().await;
+        assert_eq!(client.get("/healthz").await.status, 200);
+        client.send(&request[..length]).await;
+        busy.push((client, &request[length..]));
+    }
+    let mut idle = server.connect().await;
+    assert!(is_well(&mut idle).await);
+    for _ in 0..3 {
+        let mut newcomer = server.connect().await;
+        assert!(is_well(&mut newcomer).await);
+        assert!(idle.has_ended().await);
+        idle = newcomer;
+    }
+    for (mut client, rest) in busy {
+        client.send(rest).await;
+        assert_eq!(client.reply().await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn when_all_are_busy_a_newcomer_waits_until_one_of_them_is_not() {
+    let server = server(2).await;
+    let (mut first, mut second) = (server.connect().await, server.connect().await);
+    let request = post(ALICE);
+    for client in [&mut first, &mut second] {
+        client.send(&request[..60]).await;
+    }
+    let mut newcomer = server.connect().await;
+    newcomer.send(&request).await;
+    assert!(newcomer.is_silent().await);
+    second.send(&request[60..]).await;
+    assert_eq!(second.reply().await.status, 200);
+    assert_eq!(newcomer.reply().await.status, 200);
+    assert!(second.has_ended().await);
+    first.send(&request[60..]).await;
+    assert_eq!(first.reply().await.status, 200);
+}
+
+#[tokio::test]
+async fn who_never_asks_makes_way_too_but_not_at_once() {
+    let server = server(1).await;
+    let mut silent = server.connect().await;
+    let mut newcomer = server.connect().await;
+    newcomer.send("GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    assert!(newcomer.is_silent().await);
+    assert_eq!(newcomer.reply().await.status, 200);
+    assert!(silent.has_ended().await);
+}
