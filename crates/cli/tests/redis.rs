@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tidegate_testkit::{Redis, wait_until};
+use tidegate_testkit::{Mode, Proxy, Redis, wait_until};
 
 struct Server(Child, String);
 
@@ -17,9 +17,14 @@ impl Server {
     }
 
     fn with_secret(redis: &Redis, arguments: &[&str], secret: &str) -> Self {
+        Self::at(&redis.url(), arguments, secret, Stdio::inherit())
+    }
+
+    fn at(url: &str, arguments: &[&str], secret: &str, log: Stdio) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["serve", "--http", "127.0.0.1:0", "--workers", "1", "--store", &redis.url()])
+            .args(["serve", "--http", "127.0.0.1:0", "--workers", "1", "--store", url])
             .args(arguments)
+            .stderr(log)
             .env("TIDEGATE_SECRET", secret)
             .env("TIDEGATE_RESP", "off")
             .env("TIDEGATE_GRPC", "off")
@@ -91,6 +96,24 @@ fn without_redis_an_instance_limits_by_itself_and_says_so() {
     assert!(answers[2].1.contains(r#""source":"fallback""#), "{}", answers[2].1);
     let detail = "policy demo allows 2 of 10/1m here while the store is away";
     assert!(answers[2].1.contains(detail), "{}", answers[2].1);
+}
+
+#[test]
+fn a_far_redis_decides_and_is_said_to_be_far_with_the_deadline_to_set() {
+    let redis = Redis::start();
+    let proxy = Proxy::start(redis.address());
+    proxy.set_mode(Mode::Delay(Duration::from_millis(120)));
+    let path = std::env::temp_dir().join(format!("tidegate-far-{}.yaml", std::process::id()));
+    let text = "policies: [{ name: api, key: [user], limits: [100/hour], store_deadline: 200ms }]";
+    std::fs::write(&path, text).unwrap();
+    let arguments = ["--config", path.to_str().unwrap()];
+    let mut server = Server::at(&proxy.url(), &arguments, "", Stdio::piped());
+    let mut log = BufReader::new(server.0.stderr.take().unwrap()).lines();
+    let said = log.find(|line| line.as_ref().unwrap().contains("the store usually takes"));
+    let said = said.unwrap().unwrap();
+    assert!(said.contains(r#"policy "api" waits for 200ms"#), "{said}");
+    assert!(said.contains("set store_deadline to "), "{said}");
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct StoreReport {
     pub is_available: bool,
     /// What is wrong with it, as decisions saw it last.
     pub problem: Option<String>,
+    /// How long it usually takes to answer now, if it is remote and has answered.
+    pub round_trip: Option<Span>,
     /// How long its answers took. Requests that got none in time are included with the time they
     /// waited.
     pub latency: Durations,

@@ -1,5 +1,6 @@
 //! `tidegate serve`: the server.
 
+mod distance;
 mod eviction;
 mod files;
 mod flags;
@@ -24,6 +25,7 @@ use tidegate_server::{App, ReloadRequest, Reloaded, Reloader, Server, Tls, TlsRe
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
+use self::distance::{Distance, tightest};
 use self::eviction::tell_of_evictions;
 pub(crate) use self::flags::Serve;
 use self::greeting::Greeting;
@@ -183,10 +185,14 @@ fn greet(text: String) {
 /// In bytes.
 const MAX_GREETING: usize = 16 << 20;
 
-/// Logs when the store is lost, why, and when it is back.
+/// Logs when the store is lost, why, and when it is back; and when it is too far for a deadline.
 async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
-    let (mut said, mut told) = (None, HashSet::new());
+    let (mut said, mut told, mut distance) = (None, HashSet::new(), Distance::default());
     loop {
+        let round_trip = app.limiter().store_report().round_trip;
+        if let Some(message) = distance.look(tightest(&app.limiter().plan()), round_trip) {
+            log::say(Level::Warn, "store_far", &message, &[]);
+        }
         let problem = app.limiter().store_problem();
         match (&said, &problem) {
             (before, Some(problem)) if before.as_ref() != Some(problem) => {

@@ -172,6 +172,7 @@ impl<S: Store> Gate<S> {
             is_remote: self.is_remote(),
             is_available: self.store.is_available(),
             problem: self.store_problem(),
+            round_trip: self.store.round_trip(),
             latency: self.vitals.latency(),
             errors: self.vitals.errors(),
         }

@@ -59,7 +59,9 @@ impl<C: Carrier> Flight<C> {
             };
             if boards && let Some(later) = self.depart().await {
                 (until, is_followed) = (later, later.is_some());
-                later.map(|later| patience.as_mut().reset(later));
+                if let Some(later) = later {
+                    patience.as_mut().reset(later);
+                }
             }
         }
     }
