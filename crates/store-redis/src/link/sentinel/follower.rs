@@ -68,11 +68,12 @@ impl Follower {
     async fn ask_again_and_again(&self, failures: &mut u32) -> Result<Twin, Failure> {
         let mut wire = self.connect().await?;
         let id = self.bounded(self.id(&mut wire)).await?;
-        if !self.desk.introduce(&self.sentinel, id) {
-            return Ok(Twin);
-        }
+        self.desk.introduce(&self.sentinel, id);
         let (mut doubts, mut number) = (self.desk.doubts.subscribe(), 0);
         loop {
+            if self.desk.is_twin(&self.sentinel) {
+                return Ok(Twin);
+            }
             doubts.mark_unchanged();
             let view = self.bounded(self.ask(&mut wire)).await?;
             *failures = 0;

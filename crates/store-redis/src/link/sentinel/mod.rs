@@ -186,17 +186,20 @@ impl Desk {
         }
     }
 
-    /// A Sentinel says who it is. False if it is already followed by another address; but one that
-    /// the configuration names is always followed.
-    fn introduce(&self, sentinel: &Address, id: Option<String>) -> bool {
+    /// A Sentinel says who it is.
+    fn introduce(&self, sentinel: &Address, id: Option<String>) {
         let mut known = self.known.lock();
-        let is_twin = |one: &Known| one.address != *sentinel && id.is_some() && one.id == id;
-        if !self.named.contains(sentinel) && known.iter().any(is_twin) {
-            return false;
-        }
         let own = known.iter_mut().find(|one| one.address == *sentinel);
-        own.into_iter().for_each(|own| own.id = id.clone());
-        true
+        own.into_iter().for_each(|own| own.id.clone_from(&id));
+    }
+
+    /// Whether a Sentinel is also followed by an address that was known earlier. One that the
+    /// configuration names is followed in any case.
+    fn is_twin(&self, sentinel: &Address) -> bool {
+        let known = self.known.lock();
+        let Some(at) = known.iter().position(|one| one.address == *sentinel) else { return false };
+        let is_same = |one: &Known| one.id.is_some() && one.id == known[at].id;
+        !self.named.contains(sentinel) && known[..at].iter().any(is_same)
     }
 
     /// One that only others named, and that is not there or known otherwise. It is known again when
