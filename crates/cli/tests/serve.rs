@@ -4,9 +4,10 @@
 
 mod support;
 
+use std::io::{BufRead as _, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use support::{Server, failure, output, serve, tidegate};
 use tidegate_testkit::peer;
@@ -52,6 +53,28 @@ fn it_says_how_much_memory_counters_may_take() {
     assert_eq!(said(&["--max-memory", "512MiB"]), "memory, at most 512 MiB, 3355443 keys");
     let both = said(&["--max-memory", "512MiB", "--max-keys", "9"]);
     assert_eq!(both, "memory, at most 512 MiB, 9 keys");
+}
+
+#[test]
+fn it_says_once_whose_new_keys_find_no_room() {
+    let mut command = tidegate();
+    command.args(["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off"]);
+    let mut server = Server::start(command.args(["--max-keys", "1"]).stderr(Stdio::piped()));
+    let ask = |server: &Server, key: &str| {
+        let (mut stream, mut reply) = (server.connect(), String::new());
+        let body = format!(r#"{{"policy": "demo", "key": "{key}"}}"#);
+        let head = "POST /v1/check HTTP/1.1\r\nconnection: close\r\n";
+        write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        stream.read_to_string(&mut reply).unwrap();
+        assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply}");
+    };
+    ["alice", "bob", "carol"].iter().for_each(|key| ask(&server, key));
+    let mut log = server.stderr().lines().map(Result::unwrap);
+    assert!(log.any(|line| line.starts_with("demo: no room for new keys, which share counters")));
+    ask(&server, "dave");
+    server.send("TERM");
+    assert!(!log.any(|line| line.contains("no room")), "said once");
+    assert_eq!(server.exit_code(), Some(0));
 }
 
 #[test]

@@ -57,6 +57,8 @@ async fn policies_status_and_top_are_what_happened() {
     assert_eq!(status.policies.len(), 2);
     assert_eq!(status.policies[0].limits, ["2/1h"]);
     assert_eq!(status.store.keys, Some(2));
+    assert!(status.store.max_keys > Some(2) && status.store.max_bytes > status.store.bytes);
+    assert_eq!((status.store.overflowed, status.policies[0].overflowed), (Some(0), Some(0)));
     assert!(!status.store.is_remote && !status.store.breaker_open);
     let shown = |keys: &[tidegate_wire::admin::TopKey]| -> Vec<(String, u64)> {
         keys.iter().map(|key| (key.key.clone(), key.count)).collect()
