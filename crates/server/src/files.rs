@@ -20,12 +20,15 @@ use self::watch::Watch;
 /// that nobody sees half of it. Whether it has changed is also checked from time to time, since not
 /// every file system reports changes. A file that stays as it is is never read again.
 ///
+/// Whoever looks is told how to see, once it has read, that nobody has begun to write meanwhile: what
+/// it has read is worth nothing then, and it will look again.
+///
 /// All that touches a file system is kept off the runtime's own thread: it may hang.
 pub(crate) async fn follow<T: Send + 'static>(
     subject: T,
     paths: Vec<PathBuf>,
     asked: Arc<Notify>,
-    look: impl Fn(T) -> T + Clone + Send + 'static,
+    look: impl Fn(T, &dyn Fn() -> bool) -> T + Clone + Send + 'static,
 ) {
     // This fails when the runtime is shutting down.
     let Err(_) = try_follow(subject, paths, asked, LOOK_ANYWAY, look).await;
@@ -36,16 +39,20 @@ async fn try_follow<T: Send + 'static>(
     paths: Vec<PathBuf>,
     asked: Arc<Notify>,
     anyway: Duration,
-    look: impl Fn(T) -> T + Clone + Send + 'static,
+    look: impl Fn(T, &dyn Fn() -> bool) -> T + Clone + Send + 'static,
 ) -> Result<Infallible, JoinError> {
     let changed = Arc::new(Notify::new());
     let mut files = Files { watch: Watch::new(&changed), paths };
     let mut seen;
+    // Watch first, then look: a change in between wakes us up.
+    (files, seen) = spawn_blocking(move || files.stamps()).await?;
     loop {
-        // Watch first, then look: a change in between wakes us up.
-        (files, seen) = spawn_blocking(move || files.stamps()).await?;
         let look = look.clone();
-        subject = spawn_blocking(move || look(subject)).await?;
+        (files, seen, subject) = spawn_blocking(move || {
+            let subject = look(subject, &|| files.are_still(&seen));
+            (files, seen, subject)
+        })
+        .await?;
         let mut is_asked = false;
         while !is_asked {
             is_asked = tokio::select! {
@@ -55,7 +62,7 @@ async fn try_follow<T: Send + 'static>(
             };
             let stamps;
             (files, stamps) = settled(files, is_asked).await?;
-            if stamps != seen {
+            if std::mem::replace(&mut seen, stamps) != seen {
                 break;
             }
         }
@@ -95,10 +102,15 @@ impl Files {
         let stamps = self.paths.iter().map(|path| Stamp::of(path)).collect();
         (self, stamps)
     }
+
+    /// Whether they are what they were.
+    fn are_still(&self, stamps: &[Option<Stamp>]) -> bool {
+        self.paths.iter().map(|path| Stamp::of(path)).eq(stamps.iter().cloned())
+    }
 }
 
 /// Other for another version of a file, whether it was replaced, rewritten or allowed to be read.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     id: (u64, u64),
     size: u64,

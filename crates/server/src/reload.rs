@@ -88,30 +88,45 @@ impl<S: Store + 'static> Reloader<S> {
     /// Reads the file and, if it is valid and new, decides by it from now on. A problem that
     /// persists is reported again only to those who asked.
     pub fn reload(&mut self) -> Reloaded {
+        self.reload_if(&|| true)
+    }
+
+    /// The same, if what was read is whole.
+    fn reload_if(&mut self, is_whole: &dyn Fn() -> bool) -> Reloaded {
         let is_asked = self.request.take();
         if is_asked && self.is_refused {
             // The same text may be good by now: a file that it names may have come.
             self.last = None;
         }
-        let reloaded = self.look();
+        let Some(reloaded) = self.look(is_whole) else {
+            // Whoever has asked is answered by what comes next.
+            if is_asked {
+                self.request.ask();
+            }
+            return Reloaded::Unchanged;
+        };
         if is_asked {
             self.request.answer();
         }
         reloaded
     }
 
-    fn look(&mut self) -> Reloaded {
-        let reloaded = self.try_file();
+    fn look(&mut self, is_whole: &dyn Fn() -> bool) -> Option<Reloaded> {
+        let source = Source::read(&self.path);
+        if !is_whole() {
+            return None;
+        }
+        let reloaded = self.try_source(source);
         match &reloaded {
             Reloaded::Unchanged => {}
             Reloaded::Changed => self.is_refused = false,
             Reloaded::Refused(_) => self.is_refused = true,
         }
-        reloaded
+        Some(reloaded)
     }
 
-    fn try_file(&mut self) -> Reloaded {
-        let source = match Source::read(&self.path) {
+    fn try_source(&mut self, source: Result<Source, Problems>) -> Reloaded {
+        let source = match source {
             Ok(source) if self.last.as_deref() == Some(source.text()) => {
                 return Reloaded::Unchanged;
             }
@@ -146,8 +161,8 @@ impl<S: Store + 'static> Reloader<S> {
     pub async fn follow(self, report: impl Fn(&Reloaded) + Send + Sync + 'static) {
         let (paths, wake) = (vec![self.path.clone()], Arc::clone(&self.request.0.wake));
         let report = Arc::new(report);
-        let look = move |mut reloader: Self| {
-            let reloaded = reloader.reload();
+        let look = move |mut reloader: Self, is_whole: &dyn Fn() -> bool| {
+            let reloaded = reloader.reload_if(is_whole);
             if !matches!(reloaded, Reloaded::Unchanged) {
                 report(&reloaded);
             }

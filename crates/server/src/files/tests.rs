@@ -22,7 +22,12 @@ impl Followed {
     async fn new(path: &Path) -> Self {
         let (said, looks) = unbounded_channel();
         let (asked, of) = (Arc::new(Notify::new()), path.to_owned());
-        let look = move |()| drop(said.send(fs::read_to_string(&of).unwrap_or_default()));
+        let look = move |(), is_whole: &dyn Fn() -> bool| {
+            let text = fs::read_to_string(&of).unwrap_or_default();
+            if is_whole() {
+                drop(said.send(text));
+            }
+        };
         let paths = vec![path.to_owned()];
         let following = try_follow((), paths, Arc::clone(&asked), NEVER, look);
         let task = tokio::spawn(following).abort_handle();

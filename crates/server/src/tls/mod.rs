@@ -66,8 +66,17 @@ impl Tls {
 
     /// Looks at the files. New connections get what is new; open ones keep what they have.
     pub fn reload(&self) -> TlsReloaded {
+        self.reload_if(&|| true)
+    }
+
+    /// The same, if what was read is whole.
+    fn reload_if(&self, is_whole: &dyn Fn() -> bool) -> TlsReloaded {
         let mut last = self.last.lock();
-        let contents = match self.files.read() {
+        let contents = self.files.read();
+        if !is_whole() {
+            return TlsReloaded::Unchanged;
+        }
+        let contents = match contents {
             Ok(contents) => contents,
             // Reported once.
             Err(error) => {
@@ -98,8 +107,8 @@ impl Tls {
     pub async fn follow(self: Arc<Self>, report: impl Fn(&TlsReloaded) + Send + Sync + 'static) {
         let (paths, wake) = (self.files.paths(), self.wake());
         let report = Arc::new(report);
-        let look = move |tls: Arc<Self>| {
-            let reloaded = tls.reload();
+        let look = move |tls: Arc<Self>, is_whole: &dyn Fn() -> bool| {
+            let reloaded = tls.reload_if(is_whole);
             if !matches!(reloaded, TlsReloaded::Unchanged) {
                 report(&reloaded);
             }
