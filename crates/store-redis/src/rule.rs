@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::TokenBucket;
-use tidegate_core::{Cost, Limit, Span, Timestamp};
+use tidegate_core::{Calendar, Cost, Limit, Timestamp};
 
 use crate::pack;
 
@@ -37,15 +37,15 @@ pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, units_asked: Cost, now: Ti
     numbers.for_each(|number| pack::number(out, number));
 }
 
-/// When calendar windows end: the one that contains `now`, and some after it, since Redis's clock
-/// may be ahead.
-fn ends(limit: &Limit, now: Timestamp) -> SmallVec<[u64; 3]> {
-    let Limit::FixedWindow(by) = limit else { return SmallVec::new() };
-    let Some(calendar) = by.calendar() else { return SmallVec::new() };
-    // Starting a day ago: Redis's clock may be behind, too.
-    let first = calendar.end(now.before(Span::from_days(1)));
+/// When calendar windows end: the one that contains `now`, and others around it, since Redis's clock may
+/// be another. A script knows by itself when a day ends.
+fn ends(limit: &Limit, now: Timestamp) -> SmallVec<[u64; 4]> {
+    let calendar = limit.calendar().filter(|calendar| *calendar != Calendar::Day);
+    let Some(calendar) = calendar else { return SmallVec::new() };
+    // Starting a window ago: Redis's clock may be behind, too.
+    let first = calendar.end(now.before(calendar.longest()));
     let ends = std::iter::successors(Some(first), |end| Some(calendar.end(*end)));
-    ends.take(3).map(Timestamp::as_micros).collect()
+    ends.take(4).map(Timestamp::as_micros).collect()
 }
 
 /// A cost as a script expects it: units, or for a bucket the time that they take to refill, in
@@ -84,6 +84,9 @@ pub(crate) fn half_scale(window: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_core::Span;
+    use tidegate_core::algorithm::FixedWindow;
+
     use super::*;
 
     #[test]
@@ -96,6 +99,23 @@ mod tests {
         }
         assert_eq!(scale(60_000_000), 1 << 26);
         assert_eq!(half_scale(60_000_000), 1 << 13);
+    }
+
+    #[test]
+    fn a_calendar_is_known_around_the_time_of_this_instance() {
+        let now = Timestamp::from_secs(1_763_000_000);
+        let fixed = |calendar| FixedWindow::by_calendar(5, calendar).unwrap().into();
+        assert!(ends(&fixed(Calendar::Day), now).is_empty());
+        for calendar in [Calendar::Week, Calendar::Month] {
+            let ends = ends(&fixed(calendar), now);
+            for days in 0..7 {
+                let span = Span::from_days(days);
+                for theirs in [now.before(span), now + span] {
+                    let end = ends.iter().find(|end| **end > theirs.as_micros());
+                    assert_eq!(end, Some(&calendar.end(theirs).as_micros()), "{calendar} {days}");
+                }
+            }
+        }
     }
 
     #[test]
