@@ -47,8 +47,8 @@ impl Fingerprint {
     /// [`pool`](Fingerprint::pool).
     pub const POOLS: usize = 1 << 12;
 
-    /// The pool of a rule with this id: twelve of its bits. Keys of one pool compete for room, and
-    /// two rules practically never have the same, unless they were [given](Self::with_pool) it.
+    /// The pool of a rule with this id: twelve of its bits. Keys of one pool compete for room. Two
+    /// of a few rules seldom have the same, unless they were [given](Self::with_pool) it.
     #[inline]
     pub const fn pool(self) -> u16 {
         (self.low >> POOL_AT) as u16 & POOL_BITS

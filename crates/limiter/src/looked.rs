@@ -14,9 +14,10 @@ pub(crate) fn at_its_cost(charge: &Charge<'_>, looked: Verdict) -> Verdict {
     Verdict { allowed: false, retry_after: fits_once.then(|| wait(charge, &looked)), ..looked }
 }
 
-/// How long a charge has to wait for what is missing. A look tells exactly when a window ends and
-/// how much a bucket owes, unless another limit with the same counter pays it back. Of the windows that slide it tells when all of it is back, which may be
-/// later than needed and is never too early.
+/// How long a charge has to wait for what is missing. A look tells exactly when a window ends and how
+/// much a bucket owes, unless another limit with the same counter pays it back. Of that, and of the
+/// windows that slide, it tells when all of it is back, which may be later than needed and is never too
+/// early.
 fn wait(charge: &Charge<'_>, looked: &Verdict) -> Span {
     let limit = &charge.rule().limit;
     if looked.limit != limit.capacity() {
@@ -26,5 +27,6 @@ fn wait(charge: &Charge<'_>, looked: &Verdict) -> Span {
     }
     let Limit::TokenBucket(bucket) = limit else { return looked.reset_after };
     let (micros, _) = bucket.refill_time(looked.limit.saturating_sub(charge.cost().get()));
-    looked.reset_after.minus(Span::from_micros(u64::try_from(micros).unwrap_or_default()))
+    let rest = Span::from_micros(u64::try_from(micros).unwrap_or(u64::MAX));
+    if rest < looked.reset_after { looked.reset_after.minus(rest) } else { looked.reset_after }
 }

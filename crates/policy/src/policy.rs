@@ -98,10 +98,18 @@ impl Policy {
         self.rules.iter().map(|rule| Charge::new(subject, cost, rule)).collect()
     }
 
-    /// What its limits are called where others read it, in the order of its rules.
+    /// What its limits are called where others read it, in the order of its rules. Of several with one
+    /// window, all but the first have a number.
     #[doc(hidden)]
     pub fn limit_names(&self) -> Vec<String> {
-        self.rules.iter().map(|rule| limit_name(&self.name, &self.rules, rule)).collect()
+        let mut names: Vec<String> = Vec::new();
+        for rule in &self.rules {
+            let name = limit_name(&self.name, &self.rules, rule);
+            let twins = (2..).map(|number| format!("{name}-{number}"));
+            let free = std::iter::once(name.clone()).chain(twins).find(|it| !names.contains(it));
+            names.push(free.unwrap_or(name));
+        }
+        names
     }
 
     /// What a key becomes when it is charged. It can stand in for the key later, when the key

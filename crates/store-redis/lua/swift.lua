@@ -79,12 +79,14 @@ for i = 1, #rules do
       end
     end
 
-  -- A bucket that is new, or has an unchanged pace and a short state, and whose requests all fit.
+  -- A bucket that is new, or has an unchanged pace, and whose requests all fit.
   elseif kind == 4 then
     local pace, most, most_rest, cost_rest = limit, window, scale, rule[7]
     local rate = pace % RATE_LIMIT
     local sum, sum_rest, several = cost, cost_rest, false
     local it, cells, sub = bucket(), {}, string.sub
+    -- How this pace looks in an integer, and in a state of eleven bytes.
+    local digits, length_of_code, short = it.digits(pace), it.short(pace)
     local values = call('MGET', unpack(KEYS, first, last))
     for key = first, last do
       local raw, done = values[key - first + 1], false
@@ -102,12 +104,14 @@ for i = 1, #rules do
         local head, low, rest, its_pace, round, full_at = 0, 0, 0, pace, 0, 0
         if is_whole then
           local code = tonumber(sub(raw, -4)) or 0
-          its_pace, full_at = code % RATES, SINCE + (tonumber(sub(raw, 1, -5)) or 0)
-          round = (code - its_pace) / RATES
+          local its_digits = code % PACES
+          its_pace, full_at = its_digits == digits and pace, SINCE + (tonumber(sub(raw, 1, -5)) or 0)
+          round = (code - its_digits) / PACES
         elseif length == 21 then
           full_at, rest, its_pace = parse('>I7I7I7', raw)
         elseif raw then
           head, low, rest, its_pace = parse('>BI6I2I2', raw)
+          its_pace = length_of_code == 11 and its_pace == short and pace
           round, full_at = floor(head / BEFORE), head % BEFORE * HIGH + low
         end
         local micros = full_at - now

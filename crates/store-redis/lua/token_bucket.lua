@@ -1,6 +1,6 @@
 -- Token bucket. State: when it is full again, a remainder in units of which a microsecond pays back
 -- the rate, and the pace of whoever took last: that rate, and above its 50 bits a class c, for which
--- a refill takes at most 4^c windows (7: any time).
+-- a refill takes at most 8^c windows (7: any time).
 -- Rule: kind, pace, the whole microseconds that an empty bucket takes to fill, the remainder, and the
 -- window.
 --
@@ -14,8 +14,10 @@ local function token_bucket()
     if full_at then return full_at, 0, rate end
     local format = stored.SHORT[#raw]
     if not format then return unpack_three(raw) end
-    local head, low, rest, pace = parse(format, raw)
-    return head % BEFORE * HIGH + low, rest, pace
+    local head, low, rest, code = parse(format, raw)
+    local unit = #raw == 11 and SHORT_RATE or LONG_RATE
+    local rate = code % unit
+    return head % BEFORE * HIGH + low, rest, (code - rate) / unit * RATE_LIMIT + rate
   end
 
   local function is_more(micros, rest, other_micros, other_rest)
@@ -69,7 +71,7 @@ local function token_bucket()
   local function longest(rule, pace)
     local class = floor(pace / RATE_LIMIT)
     if class >= SLOWEST then return LONGEST_REFILL end
-    return min(rule[5] * 4 ^ class, LONGEST_REFILL)
+    return min(rule[5] * 8 ^ class, LONGEST_REFILL)
   end
 
   -- The debt at its own rate, that at the rule's, and whether it was pulled back: more than twice what

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Fingerprint, Span, Verdict, pays};
+use tidegate_core::{Charge, Fingerprint, Span, Timestamp, Verdict, pays};
 use tidegate_store::{StoreError, Verdicts};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
@@ -76,7 +76,12 @@ impl RedisStore {
             for (places, ask) in asks {
                 let asked = ask.items().to_vec();
                 let left = patience.saturating_sub(began.elapsed());
-                let (group_passes, verdicts) = self.ask(ask, left).await?;
+                let (group_passes, verdicts) = match self.ask(ask, left).await {
+                    Ok(answer) => answer,
+                    Err(error) if passes => return Err(error),
+                    // It is denied, whatever this place would have said.
+                    Err(_) => (false, asked.iter().map(|item| unheard(item)).collect()),
+                };
                 for (place, verdict) in places.iter().zip(&verdicts) {
                     out[first + place] = *verdict;
                 }
@@ -160,6 +165,11 @@ fn denied(places: Vec<usize>, items: Items) -> Vec<(Vec<usize>, Ask)> {
         (!items.is_empty()).then(|| (places, ask(items)))
     };
     ask(counting, Ask::Settle).into_iter().chain(ask(looking, Ask::Look)).collect()
+}
+
+/// For a place that did not say in time what it would have said.
+fn unheard(item: &Item) -> Verdict {
+    item.rule.limit.probe_fresh(item.cost, Timestamp::ZERO)
 }
 
 /// A placeholder until the verdict is there.

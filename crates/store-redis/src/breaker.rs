@@ -53,11 +53,14 @@ impl Breaker {
         self.state.lock().cause.clone()
     }
 
-    pub(crate) fn succeeded(&self) {
+    /// Redis has answered. If that came after the time by which it was due, nobody has waited for it,
+    /// and it says nothing: a Redis that always answers late is as good as none.
+    pub(crate) fn succeeded(&self, due: Instant) {
         let mut state = self.state.lock();
-        state.in_a_row = 0;
-        state.turn();
-        state.successes += 1;
+        if state.turn() <= due {
+            state.in_a_row = 0;
+            state.successes += 1;
+        }
     }
 
     /// Returns whether this failure opened it; if so, somebody has to probe.
@@ -90,13 +93,14 @@ impl Breaker {
 }
 
 impl State {
-    /// Starts counting anew when the window is over.
+    /// Starts counting anew when the window is over. Returns the time.
     #[allow(clippy::disallowed_methods, reason = "measures the store, and decides nothing")]
-    fn turn(&mut self) {
+    fn turn(&mut self) -> Instant {
         let now = Instant::now();
         if now.duration_since(self.since) >= WINDOW {
             (self.since, self.failures, self.successes) = (now, 0, 0);
         }
+        now
     }
 }
 
@@ -118,7 +122,7 @@ mod tests {
     async fn five_failures_in_a_row_open_it_and_say_so_once() {
         let breaker = Breaker::new();
         assert!((0..4).all(|_| !fails(&breaker)));
-        breaker.succeeded();
+        breaker.succeeded(Instant::now());
         assert!((0..4).all(|_| !fails(&breaker)));
         assert!(fails(&breaker) && breaker.is_open());
         assert!(!fails(&breaker));
@@ -127,18 +131,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn answers_that_nobody_waited_for_do_not_keep_it_closed() {
+        let (breaker, due) = (Breaker::new(), Instant::now());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        for _ in 0..4 {
+            assert!(!fails(&breaker));
+            breaker.succeeded(due);
+        }
+        assert!(fails(&breaker));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn half_of_twenty_in_a_second_open_it() {
         let breaker = Breaker::new();
         for _ in 0..9 {
-            breaker.succeeded();
+            breaker.succeeded(Instant::now());
             assert!(!fails(&breaker));
         }
         tokio::time::advance(WINDOW).await;
         for _ in 0..9 {
-            breaker.succeeded();
+            breaker.succeeded(Instant::now());
             assert!(!fails(&breaker));
         }
-        breaker.succeeded();
+        breaker.succeeded(Instant::now());
         assert!(fails(&breaker));
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidegate_core::{Fingerprint, Timestamp};
 use tidegate_store::{Clock, StoreError, StoreErrorKind, SystemClock, Usage};
+use tokio::time::Instant;
 
 use crate::batch::{Answer, Ask, Batch, Crowd};
 use crate::breaker::Breaker;
@@ -173,11 +174,12 @@ impl Carrier for Arc<Courier> {
     }
 
     async fn carry(&self, lane: usize, parcel: &Parcel) -> Vec<Answer> {
+        let began = now();
         match self.run(lane, parcel).await {
             Err(failure) if failure.keys_apart && parcel.crowds().len() > 1 => {
                 self.carry_apart(lane, parcel).await
             }
-            outcome => self.answers(parcel, outcome),
+            outcome => self.answers(parcel, outcome, began),
         }
     }
 }
@@ -191,10 +193,15 @@ impl Courier {
         parcel.first().map_or(0, |ask| self.place(ask).slot)
     }
 
-    fn answers(self: &Arc<Self>, parcel: &Parcel, outcome: Result<Reply, Failure>) -> Vec<Answer> {
+    fn answers(
+        self: &Arc<Self>,
+        parcel: &Parcel,
+        outcome: Result<Reply, Failure>,
+        began: Instant,
+    ) -> Vec<Answer> {
         match outcome {
             Ok(reply) => {
-                self.breaker(self.slot(parcel)).succeeded();
+                self.breaker(self.slot(parcel)).succeeded(began + self.deadline.get());
                 parcel.answers(&reply)
             }
             Err(failure) => {
@@ -214,8 +221,9 @@ impl Courier {
             .map(|(places, part)| {
                 let courier = Arc::clone(self);
                 let flight = async move {
+                    let began = now();
                     let outcome = courier.run(lane, &part).await;
-                    courier.answers(&part, outcome)
+                    courier.answers(&part, outcome, began)
                 };
                 (places, tokio::spawn(flight))
             })
@@ -228,6 +236,11 @@ impl Courier {
         }
         answers
     }
+}
+
+#[allow(clippy::disallowed_methods, reason = "measures the store, and decides nothing")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// Requests, grouped by identical keys, with the positions of their answers.

@@ -79,7 +79,7 @@ const fn letter(kind: AlgorithmKind) -> u8 {
         AlgorithmKind::FixedWindow => b'f',
         AlgorithmKind::SlidingWindow => b's',
         AlgorithmKind::SlidingLog => b'l',
-        AlgorithmKind::TokenBucket => b'u',
+        AlgorithmKind::TokenBucket => b'v',
         // A new algorithm must say here how its keys are distinguished.
         _ => b'?',
     }
@@ -134,6 +134,6 @@ mod tests {
     fn the_algorithm_is_in_the_name() {
         let [window, bucket] =
             ["5/minute", "5/minute burst 5"].map(|limit| name(subject(7), limit, 1));
-        assert_eq!((window.as_bytes()[5], bucket.as_bytes()[5]), (b's', b'u'));
+        assert_eq!((window.as_bytes()[5], bucket.as_bytes()[5]), (b's', b'v'));
     }
 }

@@ -26,7 +26,10 @@ pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<State> {
         Limit::TokenBucket(_) => {
             let (full_at, rest, pace) = match bucket(raw) {
                 Some((full_at, pace)) => (full_at, 0, pace),
-                None => three(&without_rounding(raw))?,
+                None => {
+                    let (full_at, rest, code) = three(&without_rounding(raw))?;
+                    (full_at, rest, pace(raw.len(), code))
+                }
             };
             Some(State::TokenBucket(TokenBucket::state(full_at, rest, pace)))
         }
@@ -67,7 +70,21 @@ pub(crate) fn counted(limit: &Limit, number: u64) -> Option<State> {
 /// A bucket as one integer: when it is full, and its pace; see `bucket.lua`.
 fn bucket(raw: &[u8]) -> Option<(Timestamp, u64)> {
     let number = digits(raw).filter(|_| (16..20).contains(&raw.len()))?;
-    Some((instant(SINCE + number / 10_000), number % 10_000 % 625))
+    let pace = match number % 10_000 % 1_250 {
+        rate @ ..625 => rate,
+        other => ((other - 625) / 89 + 1) << 50 | (other - 625) % 89,
+    };
+    Some((instant(SINCE + number / 10_000), pace))
+}
+
+/// A pace as a short state has it: the class above 13 bits, or 29.
+const fn pace(length: usize, code: u64) -> u64 {
+    let bits = match length {
+        11 => 13,
+        15 => 29,
+        _ => return code,
+    };
+    (code >> bits) << 50 | code & ((1 << bits) - 1)
 }
 
 /// The beginning of 2025, in microseconds.

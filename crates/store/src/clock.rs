@@ -9,8 +9,8 @@ use tidegate_core::{Span, Timestamp};
 /// Tells the time to a store.
 ///
 /// A clock must not go backwards as seen by any one thread, nor between threads that synchronise. A
-/// clock that does leaves the store safe (nobody gains anything, nobody is denied for longer than
-/// one period), but its answers get stricter than they should be.
+/// clock that does leaves the store safe (nobody gains anything, nobody is denied for much longer
+/// than one period), but its answers get stricter than they should be.
 pub trait Clock: Send + Sync {
     /// The current time.
     fn now(&self) -> Timestamp;

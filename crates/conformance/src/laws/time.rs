@@ -64,7 +64,7 @@ fn longest_denial(limit: &Limit) -> Span {
     let AlgorithmKind::TokenBucket = limit.kind() else { return limit.period() + limit.period() };
     let quota = limit.quota();
     let windows =
-        [1, 4, 16, 64].into_iter().find(|windows| limit.capacity() <= quota.limit() * windows);
+        [1, 8, 64].into_iter().find(|windows| limit.capacity() <= quota.limit() * windows);
     Span::from_micros(2 * windows.expect("a small burst") * quota.window().as_micros())
 }
 

@@ -25,12 +25,12 @@ impl TokenBucket {
         Self { rate, window, burst, arrival: 0, paid: 1, longest: 0 }
     }
 
-    /// The first power of four of windows in which such a bucket refills, below 4^7; a whole number of
+    /// The first power of eight of windows in which such a bucket refills, below 8^7; a whole number of
     /// them, or as long as any limit may take.
     fn longest_refill(&self) -> i128 {
         let most = i128::from(tidegate_core::Span::from_days(800).as_micros());
         let holds = |windows: &i128| self.burst <= self.rate * windows;
-        let windows = (0..7).map(|class| 4_i128.pow(class)).find(holds);
+        let windows = (0..7).map(|class| 8_i128.pow(class)).find(holds);
         windows.map_or(most, |windows| most.min(windows * self.window))
     }
 

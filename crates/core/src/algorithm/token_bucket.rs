@@ -70,7 +70,7 @@ impl Debt {
     }
 }
 
-/// A rate, and how many windows at most a bucket takes to refill at it: a power of four.
+/// A rate, and how many windows at most a bucket takes to refill at it: a power of eight.
 ///
 /// The latter tells a clock that went back from a limit with a smaller burst, which also sees more
 /// debt than it could have made itself. It has eight classes, so that both fit into a number below
@@ -85,7 +85,7 @@ impl Pace {
     const SLOWEST: u64 = 7;
 
     fn new(rate: u64, burst: u64) -> Self {
-        let holds = |class: &u64| burst <= rate.saturating_mul(1 << (2 * class));
+        let holds = |class: &u64| burst <= rate.saturating_mul(1 << (3 * class));
         let class = (0..Self::SLOWEST).find(holds).unwrap_or(Self::SLOWEST);
         Self(class << Self::RATE_BITS | rate)
     }
@@ -99,7 +99,7 @@ impl Pace {
     fn longest(self, window: Span) -> Span {
         match self.0 >> Self::RATE_BITS {
             class if class < Self::SLOWEST => {
-                let micros = window.as_micros().saturating_mul(1 << (2 * class));
+                let micros = window.as_micros().saturating_mul(1 << (3 * class));
                 Span::from_micros(micros).min(LONGEST_REFILL)
             }
             _ => LONGEST_REFILL,
@@ -115,7 +115,7 @@ impl TokenBucket {
     }
 
     /// What a store keeps of the limit that took last, below 2^53: its rate in the lower 50 bits, and
-    /// above them a class c, for which a refill takes at most 4^c windows (7: any time).
+    /// above them a class c, for which a refill takes at most 8^c windows (7: any time).
     pub const fn pace(&self) -> u64 {
         self.pace.0
     }
@@ -378,8 +378,8 @@ mod tests {
         for (quota, windows) in [
             ("100/hour", 1),
             ("100/hour burst 5", 1),
-            ("100/hour burst 101", 4),
-            ("1/hour burst 100", 256),
+            ("100/hour burst 101", 8),
+            ("1/hour burst 100", 512),
         ] {
             let limit = bucket(quota);
             assert!(limit.pace() < 1 << 53);

@@ -9,7 +9,9 @@ pub(super) fn parse(template: &str) -> Result<(Vec<TemplatePart>, Option<Span>),
     if length > most {
         return Err(parser.refuse_all(format!("{length} bytes: expected at most {most}")));
     }
-    let buffer = match template.rsplit_once(" +") {
+    // What is followed by a placeholder is a part of the name.
+    let is_last = |(_, text): &(&str, &str)| !text.contains(['{', '}']);
+    let buffer = match template.rsplit_once(" +").filter(is_last) {
         Some((names, text)) => {
             let buffer = buffer(text).map_err(|problem| {
                 KeyTemplateError::refused(template, problem).at(names.len() + 1)

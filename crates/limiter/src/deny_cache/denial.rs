@@ -48,7 +48,9 @@ impl Denial {
             limit,
             costs: charges.iter().map(Charge::cost).collect(),
             verdicts: verdicts.clone(),
-            watched: waits.map(|(charge, _)| leftovers.watch(charge.counter())).collect(),
+            watched: waits
+                .filter_map(|(charge, _)| leftovers.watch(charge.counter(), asked.at))
+                .collect(),
         })
     }
 

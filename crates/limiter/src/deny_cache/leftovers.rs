@@ -1,19 +1,23 @@
 //! What a denial left: a smaller cost, or a larger limit with the same counter, may still take it, and
 //! then whoever was denied waits longer.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_core::Fingerprint;
+use tidegate_core::{Fingerprint, Timestamp};
 
-/// Watches the counters of remembered denials, until one of them lets a request pass. Each has one place,
-/// and whoever comes next at that place takes it over: then the denial is not believed either.
-#[derive(Debug)]
+/// Watches the counters of remembered denials, until one of them lets a request pass. Each has one place.
+/// Where somebody else is watched there, a denial is remembered without: for as long as it is believed,
+/// the wait that it tells may be too short.
+#[derive(Debug, Default)]
 pub(super) struct Leftovers {
-    watched: Box<[AtomicU64]>,
-    generation: AtomicU64,
+    /// Made when the first denial comes.
+    watched: OnceLock<Box<[AtomicU64]>>,
+    number: AtomicU64,
 }
 
-/// A counter that is watched, since a certain time: most of its fingerprint, and a number below.
+/// A counter that is watched, since a certain time: most of its fingerprint, when that began, and a
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Watch {
     counter: Fingerprint,
@@ -22,48 +26,59 @@ pub(super) struct Watch {
 
 /// As many as denials are remembered: a power of two.
 const PLACES: usize = 1 << 17;
-/// Of a mark, for the number.
-const NUMBER_BITS: u32 = 24;
+/// Of a mark: for the number, for the time in quarters of a second, and for both.
+const NUMBER_BITS: u32 = 16;
+const TIME_BITS: u32 = 8;
+const LOW_BITS: u32 = NUMBER_BITS + TIME_BITS;
+const QUARTER: u64 = 250_000;
+/// For how many quarters of a second a denial is believed, and a bit.
+const BELIEVED: u64 = 5;
 /// Belongs to no counter: the top bit of a fingerprint's lower half is always set.
 const NOBODY: u64 = 0;
 
 impl Leftovers {
-    pub(super) fn new() -> Self {
-        let watched = (0..PLACES).map(|_| AtomicU64::new(NOBODY)).collect();
-        Self { watched, generation: AtomicU64::new(0) }
-    }
-
-    /// From now on, or for as long as it has been watched already.
-    pub(super) fn watch(&self, counter: Fingerprint) -> Watch {
-        let place = self.place(counter);
+    /// From now on, or for as long as it has been watched already. `None` where another counter is.
+    pub(super) fn watch(&self, counter: Fingerprint, now: Timestamp) -> Option<Watch> {
+        let places =
+            self.watched.get_or_init(|| (0..PLACES).map(|_| AtomicU64::new(NOBODY)).collect());
+        let place = &places[place(counter)];
         let known = place.load(Ordering::Acquire);
-        if belongs_to(known, counter) {
-            return Watch { counter, mark: known };
+        let time = now.as_micros() / QUARTER;
+        let age = time.wrapping_sub(known >> NUMBER_BITS) % (1 << TIME_BITS);
+        let is_young = known != NOBODY && age <= BELIEVED;
+        if is_young {
+            return belongs_to(known, counter).then_some(Watch { counter, mark: known });
         }
-        let number = self.generation.fetch_add(1, Ordering::Relaxed) % (1 << NUMBER_BITS);
-        let mark = counter.low() >> NUMBER_BITS << NUMBER_BITS | number;
+        let number = self.number.fetch_add(1, Ordering::Relaxed) % (1 << NUMBER_BITS);
+        let low = time % (1 << TIME_BITS) << NUMBER_BITS | number;
+        let mark = counter.low() >> LOW_BITS << LOW_BITS | low;
         place.store(mark, Ordering::Release);
-        Watch { counter, mark }
+        Some(Watch { counter, mark })
     }
 
     /// Whether nobody has taken anything since, as far as this instance knows.
     pub(super) fn is_untouched(&self, watch: Watch) -> bool {
-        self.place(watch.counter).load(Ordering::Acquire) == watch.mark
+        self.place(watch.counter).is_some_and(|it| it.load(Ordering::Acquire) == watch.mark)
     }
 
     /// Something was taken. Nearly always nobody watches, and nothing is written.
     pub(super) fn take(&self, counter: Fingerprint) {
-        let place = self.place(counter);
-        if belongs_to(place.load(Ordering::Acquire), counter) {
+        if let Some(place) = self.place(counter)
+            && belongs_to(place.load(Ordering::Acquire), counter)
+        {
             place.store(NOBODY, Ordering::Release);
         }
     }
 
-    fn place(&self, counter: Fingerprint) -> &AtomicU64 {
-        &self.watched[counter.high() as usize % PLACES]
+    fn place(&self, counter: Fingerprint) -> Option<&AtomicU64> {
+        self.watched.get().map(|places| &places[place(counter)])
     }
 }
 
+fn place(counter: Fingerprint) -> usize {
+    counter.high() as usize % PLACES
+}
+
 fn belongs_to(mark: u64, counter: Fingerprint) -> bool {
-    mark >> NUMBER_BITS == counter.low() >> NUMBER_BITS
+    mark >> LOW_BITS == counter.low() >> LOW_BITS
 }

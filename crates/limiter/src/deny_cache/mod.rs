@@ -60,7 +60,7 @@ impl DenyCache {
 impl<C: Clock> DenyCache<C> {
     pub(crate) fn with_clock(clock: C) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { clock, refunds: Refunds::new(), leftovers: Leftovers::new(), shards }
+        Self { clock, refunds: Refunds::new(), leftovers: Leftovers::default(), shards }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -73,8 +73,11 @@ impl Part {
             Some(burst) if units > 0 => part.with_burst(burst).ok(),
             _ => Some(part),
         });
-        // A part of a valid quota is valid.
-        part.and_then(|part| limit.with_quota(&part).ok()).unwrap_or(*limit)
+        // Rounded parts of a rate and a burst may take too long to refill: then without the burst.
+        let plain = || Quota::new(units, quota.window()).ok();
+        let part = part.and_then(|part| limit.with_quota(&part).ok());
+        let part = part.or_else(|| plain().and_then(|part| limit.with_quota(&part).ok()));
+        part.unwrap_or(*limit)
     }
 }
 

@@ -45,7 +45,7 @@ impl Fault {
         let stop = Arc::new(AtomicBool::new(false));
         let mut nagging = None;
         match first {
-            First::Slow => nagging = Some(nag(server, &stop, &["DEBUG", "SLEEP", "0.12"])),
+            First::Slow => nagging = Some(nag(server, &stop, &["DEBUG", "SLEEP", "0.4"])),
             First::Cut => {
                 nagging = Some(nag(server, &stop, &["CLIENT", "KILL", "USER", "limiter"]));
             }

@@ -41,7 +41,7 @@ impl Default for MemoryStoreBuilder {
 
 impl<C: Clock> MemoryStoreBuilder<C> {
     /// The memory that its counters may take, in bytes. A quarter of it is for sliding logs; the
-    /// rest is for keys, at 96 bytes each. Defaults to half of the memory that this process may
+    /// rest is for keys, at 96 bytes each. Defaults, for each store, to half of the memory that this process may
     /// use: the machine's, or its control group's if that is less.
     pub fn max_memory(self, bytes: u64) -> Self {
         Self { max_memory: Some(bytes), ..self }
@@ -56,7 +56,8 @@ impl<C: Clock> MemoryStoreBuilder<C> {
 
     /// The memory that sliding logs may use besides their slots. Defaults to a quarter of the
     /// store's memory. Beyond that they remember time less finely, to a 64th of their window, and
-    /// err on the strict side; at twice as much, new ones share counters.
+    /// err on the strict side; at twice as much, new ones share counters. Those that are there may
+    /// still grow, to half a kilobyte each.
     pub fn max_log_bytes(self, max_log_bytes: usize) -> Self {
         Self { max_log_bytes: Some(max_log_bytes), ..self }
     }

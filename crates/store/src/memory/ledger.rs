@@ -6,7 +6,7 @@ use tidegate_core::{Accounts, Charge, Cost, Timestamp, Verdict};
 use super::MemoryStore;
 use super::account::Ticket;
 use super::capacity::{Claim, Full};
-use super::overflow::Cells;
+use super::overflow::{Beginning, Cells};
 use super::settling::turned_away;
 use super::shard::Shard;
 use crate::Clock;
@@ -90,12 +90,12 @@ impl<'a, C: Clock> Ledger<'a, C> {
         if self.cells.is_none() && self.store.overflow.is_empty() {
             return Place::Shard;
         }
-        match self.cells().used(charge) {
-            Some(_) if charge.cost().is_peek() => return Place::Overflow,
-            Some(used) => {
+        match self.cells().hand_over(charge) {
+            Beginning::Later => return Place::Overflow,
+            Beginning::With(used) => {
                 let _ = self.shard(charge).commit(ticket, used);
             }
-            None => {}
+            Beginning::Fresh => {}
         }
         Place::Shard
     }

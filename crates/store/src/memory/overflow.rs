@@ -15,7 +15,7 @@ use crate::sync::{Mutex, MutexGuard, Ordering};
 /// newcomer that finds no room shares a counter with a few others.
 ///
 /// A cell counts what all of its keys take, so none of them gets more than its limit. A key that
-/// finds room later takes over what its cell has counted: see [`Cells::used`].
+/// finds room later takes over what its cell has counted: see [`Cells::hand_over`].
 #[derive(Debug)]
 pub(super) struct Overflow {
     /// Locked after every other shard.
@@ -109,26 +109,44 @@ impl<'a> Cells<'a> {
         &mut self.shard
     }
 
-    /// What the keys of this charge's cell have taken together, if anything that still matters. A
-    /// key that gets a counter of its own begins with that: it may have taken all of it.
+    /// What a key that has room begins with.
     ///
     /// Whoever looks also looks for dead cells, so that soon nobody has to.
-    pub(super) fn used(&mut self, charge: &'a Charge<'a>) -> Option<Cost> {
+    pub(super) fn hand_over(&mut self, charge: &'a Charge<'a>) -> Beginning {
         let ticket = self.ticket(charge);
         self.shard.sweep(ticket.upkeep);
-        let verdict =
-            self.shard.is_settled(ticket).then(|| self.shard.probe(ticket, Cost::PEEK))?;
-        let used = Cost::new(verdict.limit.saturating_sub(verdict.remaining)).ok()?;
-        (!used.is_peek()).then_some(used)
+        if !self.shard.is_settled(ticket) {
+            return Beginning::Fresh;
+        }
+        let verdict = self.shard.probe(ticket, Cost::PEEK);
+        let used = verdict.limit.saturating_sub(verdict.remaining);
+        match Cost::new(used).unwrap_or(Cost::PEEK) {
+            Cost::PEEK => Beginning::Fresh,
+            // Where nothing is left, more may have been taken under a larger limit. Windows that are
+            // staggered do not end when those of a cell do.
+            _ if verdict.remaining == 0 || charge.rule().staggered => Beginning::Later,
+            _ if charge.cost().is_peek() => Beginning::Later,
+            used => Beginning::With(used),
+        }
     }
+}
+
+/// How a key that may have shared a counter gets one of its own.
+pub(super) enum Beginning {
+    /// Nothing that was counted still matters.
+    Fresh,
+    /// With what the keys of its cell have taken together: it may have taken all of it.
+    With(Cost),
+    /// Not yet: the cell decides.
+    Later,
 }
 
 /// One cell for so many keys that have their own counters.
 const KEYS_PER_CELL: usize = 4;
 const FEWEST: usize = 1_024;
 
-/// So many limits can have all of their cells at once.
-const RULES: usize = 2;
+/// A limit may have this part of all cells, so that some limits can have all of theirs at once.
+const RULES: usize = 8;
 
 /// The bits of a counter that choose its cell are not those that choose its shard.
 const CELL_AT: u32 = 12;

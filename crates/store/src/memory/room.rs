@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::overflow::Overflow;
 
-/// What a key takes: a slot of 40 bytes in a table that is two thirds full, and what an allocator
+/// What a key takes: a slot of 40 bytes (a log: 80) in a table that is two thirds full, and what an allocator
 /// adds while tables grow. Measured: `scripts/bench memory`.
 const KEY_BYTES: usize = 96;
 

@@ -6,6 +6,7 @@ use tidegate_core::{Charge, Timestamp, Verdict, settle};
 use super::account::Ticket;
 use super::capacity::Full;
 use super::ledger::Ledger;
+use super::overflow::Beginning;
 use super::shard::Shard;
 use super::table::Upkeep;
 use super::{MemoryStore, key_of, signpost};
@@ -71,20 +72,19 @@ impl<C: Clock> MemoryStore<C> {
         }
     }
 
-    /// A new key that has room. If it may have shared a counter before, it goes on from there. A
-    /// peek looks there instead, and changes nothing.
+    /// A new key that has room. If it may have shared a counter before, it goes on from there.
     fn settle_in_room(&self, shard: &mut Shard, ticket: Ticket<'_>, out: &mut Verdicts) -> bool {
         if !self.overflow.is_empty() {
             let mut cells = self.overflow.open(ticket.upkeep.time, &self.clock);
-            match cells.used(ticket.charge) {
-                Some(_) if ticket.charge.cost().is_peek() => {
+            match cells.hand_over(ticket.charge) {
+                Beginning::Later => {
                     let cell = cells.ticket(ticket.charge);
                     return cells.shard().decide(cell, out);
                 }
-                Some(used) => {
+                Beginning::With(used) => {
                     let _ = shard.commit(ticket, used);
                 }
-                None => {}
+                Beginning::Fresh => {}
             }
         }
         shard.decide(ticket, out)
