@@ -80,7 +80,7 @@ impl RedisStore {
                     Ok(answer) => answer,
                     Err(error) if passes => return Err(error),
                     // It is denied, whatever this place would have said.
-                    Err(_) => (false, asked.iter().map(|item| unheard(item)).collect()),
+                    Err(_) => (false, asked.iter().map(unheard).collect()),
                 };
                 for (place, verdict) in places.iter().zip(&verdicts) {
                     out[first + place] = *verdict;

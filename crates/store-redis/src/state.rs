@@ -72,7 +72,7 @@ fn bucket(raw: &[u8]) -> Option<(Timestamp, u64)> {
     let number = digits(raw).filter(|_| (16..20).contains(&raw.len()))?;
     let pace = match number % 10_000 % 1_250 {
         rate @ ..625 => rate,
-        other => ((other - 625) / 89 + 1) << 50 | (other - 625) % 89,
+        other => (((other - 625) / 89 + 1) << 50) | ((other - 625) % 89),
     };
     Some((instant(SINCE + number / 10_000), pace))
 }
@@ -84,7 +84,7 @@ const fn pace(length: usize, code: u64) -> u64 {
         15 => 29,
         _ => return code,
     };
-    (code >> bits) << 50 | code & ((1 << bits) - 1)
+    ((code >> bits) << 50) | (code & ((1 << bits) - 1))
 }
 
 /// The beginning of 2025, in microseconds.

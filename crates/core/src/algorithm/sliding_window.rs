@@ -63,7 +63,7 @@ impl SlidingWindow {
     /// The state to change: as of `now`, unless the clock went back by so little that it may come
     /// forward again. Then its windows stay where they are: moved, they would weigh less by then.
     #[inline]
-    fn to_change(&self, state: &WindowPair, now: Timestamp) -> WindowPair {
+    fn changing(&self, state: &WindowPair, now: Timestamp) -> WindowPair {
         let left = state.until.since(now);
         let is_ahead = left > self.period() && left <= self.period() + self.period();
         if is_ahead { *state } else { self.current(state, now) }
@@ -154,7 +154,7 @@ impl Algorithm for SlidingWindow {
 
     #[inline(always)]
     fn commit(&self, state: &mut WindowPair, cost: Cost, now: Timestamp) -> Verdict {
-        let pair = self.to_change(state, now);
+        let pair = self.changing(state, now);
         *state = WindowPair { current: pair.current.saturating_add(cost.get()), ..pair };
         self.verdict(self.current(state, now), Cost::PEEK, now)
     }
@@ -162,13 +162,13 @@ impl Algorithm for SlidingWindow {
     #[inline]
     fn deny(&self, state: &mut WindowPair, _cost: Cost, now: Timestamp) {
         if state.until.since(now) > self.period() {
-            *state = self.to_change(state, now);
+            *state = self.changing(state, now);
         }
     }
 
     /// Takes from the current window first: what is being given back was probably taken just now.
     fn refund(&self, state: &mut WindowPair, amount: Cost, now: Timestamp) {
-        let pair = self.to_change(state, now);
+        let pair = self.changing(state, now);
         let from_previous = amount.get().saturating_sub(pair.current);
         *state = WindowPair {
             until: pair.until,
