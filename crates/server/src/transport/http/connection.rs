@@ -245,7 +245,7 @@ async fn drive<C: Future>(
             let due = watch.poll_due(cx);
             // Not before: hyper would end at once, and what the client has asked is still unread.
             if !is_done
-                && watch.is_told_to_close(cx)
+                && watch.is_closing()
                 && let Some(goodbye) = goodbye.take()
             {
                 goodbye(connection.as_mut());

@@ -186,6 +186,11 @@ impl Watch {
         if self.closed.as_mut().is_some_and(|closed| closed.as_mut().poll(cx).is_ready()) {
             self.close();
         }
+        self.is_closing()
+    }
+
+    /// The same, as far as it is known.
+    pub(super) fn is_closing(&self) -> bool {
         self.progress.is_closing()
     }
 
