@@ -4,10 +4,11 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use support::{Client, Server, post};
 use tidegate_server::{Config, GRACE};
+use tokio::time::Instant;
 
 const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
 
