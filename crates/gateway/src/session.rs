@@ -17,7 +17,7 @@ use tidegate_server::trace::{self, Span, TraceParent};
 use crate::asked::Asked;
 use crate::attributes::{Known, Routed};
 use crate::body::Body;
-use crate::connection::{Peer, Progress, Switch};
+use crate::connection::{Busy, Peer, Progress, Switch};
 use crate::forward::{self, Forward};
 use crate::log::{About, AccessLog, Record};
 use crate::problem::{self, Refusal};
@@ -70,9 +70,13 @@ impl<S: Store> Session<S> {
         self.tunnel.lock().take()
     }
 
+    /// A request has come.
+    pub(crate) fn begin(&self) -> Busy {
+        self.progress.begin()
+    }
+
     /// Every request is answered, whatever it is.
-    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        let busy = self.progress.begin();
+    pub(crate) async fn answer(&self, request: Request<Incoming>, busy: Busy) -> Response<Body> {
         // Once: the whole answer is by one plan, whatever is loaded meanwhile.
         let plan = self.worker.app.limiter().plan();
         let runtime = self.worker.gateway.runtime(&plan);

@@ -119,6 +119,51 @@ async fn over_http2_it_is_told_what_was_answered() {
     assert!(said.ends_with(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0"), "{said:?}");
 }
 
+/// The gateway runs in this thread: it sees at once what happens until this thread waits, and in order.
+fn newcomer(front: &Front) -> std::net::TcpStream {
+    std::net::TcpStream::connect(front.address).unwrap()
+}
+
+#[tokio::test]
+async fn who_asks_as_it_has_to_make_way_is_answered() {
+    let echo = Echo::start().await;
+    let front = front(&echo, 1).await;
+    let mut client = front.connect().await;
+    assert_eq!(client.get("/").await.status, 200);
+    assert!(client.is_silent().await);
+    let _newcomer = newcomer(&front);
+    assert_eq!(client.get("/").await.status, 200);
+    assert!(has_ended(&mut client).await);
+}
+
+#[tokio::test]
+async fn who_asks_over_http2_as_it_has_to_make_way_is_answered() {
+    let echo = Echo::start().await;
+    let front = front(&echo, 1).await;
+    let mut client = front.connect().await;
+    client.send_bytes(&[PREFACE, GET].concat()).await;
+    assert_eq!(answered(&mut client).await, 1);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let _newcomer = newcomer(&front);
+    let mut again = GET.to_vec();
+    again[8] = 3;
+    client.send_bytes(&again).await;
+    assert_eq!(answered(&mut client).await, 3);
+}
+
+/// The stream of the next answer.
+async fn answered(client: &mut Client) -> u8 {
+    loop {
+        let mut head = [0; 9];
+        soon(client.0.read_exact(&mut head)).await.expect("a frame");
+        let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+        soon(client.0.read_exact(&mut vec![0; length])).await.expect("a payload");
+        if head[3] == 1 {
+            return head[8];
+        }
+    }
+}
+
 #[tokio::test]
 async fn only_requests_keep_an_http2_connection_open() {
     let echo = Echo::start().await;

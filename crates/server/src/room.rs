@@ -142,7 +142,7 @@ impl Seat {
     pub fn rest(&self, from: Instant) -> Rest {
         let turn = (from, self.number);
         self.room.resting.lock().insert(turn, Waker::noop().clone());
-        Rest { room: Arc::clone(&self.room), turn }
+        Rest { room: Arc::clone(&self.room), turn, is_over: false }
     }
 }
 
@@ -157,6 +157,7 @@ impl fmt::Debug for Seat {
 pub struct Rest {
     room: Arc<Room>,
     turn: Turn,
+    is_over: bool,
 }
 
 impl Rest {
@@ -171,14 +172,17 @@ impl Rest {
 
     /// Something is under way again. Returns whether the seat is somebody else's, who waits for the end
     /// of what has just begun.
-    pub fn end(self) -> bool {
+    pub fn end(mut self) -> bool {
+        self.is_over = true;
         self.room.resting.lock().remove(&self.turn).is_none()
     }
 }
 
 impl Drop for Rest {
     fn drop(&mut self) {
-        self.room.resting.lock().remove(&self.turn);
+        if !self.is_over {
+            self.room.resting.lock().remove(&self.turn);
+        }
     }
 }
 

@@ -132,7 +132,9 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Guard<IO> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+        // TLS takes what it is given into a buffer: only now is it known what has left.
+        let poll = Pin::new(&mut self.io).poll_flush(cx);
+        self.written(poll)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -94,8 +94,9 @@ where
     let session = Arc::new(session);
     let answering = Arc::clone(&session);
     let service = service_fn(move |request| {
-        let session = Arc::clone(&answering);
-        async move { Ok::<_, Infallible>(session.answer(request).await) }
+        // Not when the answer is first polled: with HTTP/2 that is later, in a task of its own.
+        let (session, busy) = (Arc::clone(&answering), answering.begin());
+        async move { Ok::<_, Infallible>(session.answer(request, busy).await) }
     });
     let io = TokioIo::new(guard);
     let due = if is_h2 {
@@ -131,14 +132,16 @@ async fn drive<C: Future>(
     let mut is_open = true;
     // By hand and not by `select!`: the deadline must look after the connection has moved.
     poll_fn(|cx| {
-        if is_open && told.as_mut().poll(cx).is_ready() {
-            is_open = false;
-            goodbye(connection.as_mut());
-        }
         loop {
             // An error is a client that broke off or broke the protocol; hyper has answered it.
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(None);
+            }
+            // Not before: hyper would end at once, and what the client has asked is still unread.
+            if is_open && told.as_mut().poll(cx).is_ready() {
+                is_open = false;
+                goodbye(connection.as_mut());
+                continue;
             }
             match ready!(deadline.poll(config, cx)) {
                 Due::Farewell => goodbye(connection.as_mut()),

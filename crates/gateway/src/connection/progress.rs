@@ -228,3 +228,32 @@ impl Deadline {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::Pin;
+
+    use bytes::Bytes;
+    use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter, duplex};
+
+    use super::super::guard::Guard;
+    use super::*;
+
+    /// As with TLS: everything is taken at once, and leaves when the client reads.
+    #[tokio::test]
+    async fn what_was_taken_and_has_not_left_is_under_way() {
+        let progress = Progress::new();
+        progress.head_begins(false);
+        let (mut client, server) = duplex(1);
+        let mut guard = Guard::new(BufWriter::new(server), Bytes::new(), true, progress.clone());
+        guard.write_all(b"answer").await.unwrap();
+        let flush = poll_fn(|cx| Poll::Ready(Pin::new(&mut guard).poll_flush(cx)));
+        assert!(flush.await.is_pending());
+        assert_eq!(progress.state(), State::Stuck);
+        let mut heard = [0; 6];
+        let (read, flushed) = tokio::join!(client.read_exact(&mut heard), guard.flush());
+        assert!(read.is_ok() && flushed.is_ok());
+        assert_eq!(progress.state(), State::Idle { is_h2: false, in_head: false });
+    }
+}

@@ -87,14 +87,16 @@ where
     // By hand rather than with `select!`: the deadline must be polled after the connection has
     // moved.
     poll_fn(|cx| {
-        if is_open && closed.as_mut().poll(cx).is_ready() {
-            is_open = false;
-            connection.as_mut().graceful_shutdown();
-        }
         loop {
             // An error is a client that broke off or broke the protocol; hyper has told it.
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(None);
+            }
+            // Not before: hyper would end at once, and what the client has asked is still unread.
+            if is_open && closed.as_mut().poll(cx).is_ready() {
+                is_open = false;
+                connection.as_mut().graceful_shutdown();
+                continue;
             }
             match deadline.poll(cx) {
                 Poll::Pending => return Poll::Pending,

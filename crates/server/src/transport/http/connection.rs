@@ -142,8 +142,13 @@ impl Connection {
         let io = TokioIo::new(wire.end());
         let session = Arc::new(Session { answers, peer, progress: progress.clone() });
         let service = service_fn(move |request| {
-            let session = Arc::clone(&session);
-            async move { Ok::<_, Infallible>(session.answer(request).await.map(Full::new)) }
+            // Not when the answer is first polled: with HTTP/2 that is later, in a task of its own.
+            let (session, answering) = (Arc::clone(&session), session.progress.answering());
+            async move {
+                let response = session.answer(request).await.map(Full::new);
+                drop(answering);
+                Ok::<_, Infallible>(response)
+            }
         });
         let version = match is_http1 {
             true => Some(Version::HTTP_11),
@@ -183,7 +188,6 @@ impl Connection {
 
 impl<A: Answers> Session<A> {
     async fn answer(&self, request: Request<Incoming>) -> Response {
-        let _answering = self.progress.answering();
         let version = request.version();
         let mut response = self.answers.answer(self.peer, request).await;
         if self.progress.is_closing() && version != Version::HTTP_2 {
@@ -228,11 +232,8 @@ async fn drive<C: Future>(
     let mut is_done = false;
     // By hand rather than with `select!`: the order matters.
     poll_fn(|cx| {
-        if watch.is_told_to_close(cx)
-            && let Some(goodbye) = goodbye.take()
-        {
-            goodbye(connection.as_mut());
-        }
+        // So that answers say so.
+        watch.is_told_to_close(cx);
         loop {
             // An error is a client that broke off or broke the protocol; hyper has answered it.
             is_done = is_done || connection.as_mut().poll(cx).is_ready();
@@ -241,7 +242,16 @@ async fn drive<C: Future>(
                 Poll::Ready(Ok(())) if is_done => return Poll::Ready(End::Orderly),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
-            match ready!(watch.poll_due(cx)) {
+            let due = watch.poll_due(cx);
+            // Not before: hyper would end at once, and what the client has asked is still unread.
+            if !is_done
+                && watch.is_closing()
+                && let Some(goodbye) = goodbye.take()
+            {
+                goodbye(connection.as_mut());
+                continue;
+            }
+            match ready!(due) {
                 Due::Rest if !is_done && wire.is_between() => return Poll::Ready(End::Rest),
                 Due::Rest => continue,
                 Due::Leave if !is_done => return Poll::Ready(End::Leave),

@@ -53,11 +53,11 @@ impl Progress {
     }
 
     /// A request's head is complete. The request is answered when the result is dropped.
-    pub(super) fn answering(&self) -> Answering<'_> {
+    pub(super) fn answering(&self) -> Answering {
         if self.0.requests.fetch_add(1, Ordering::Relaxed) == 0 {
             self.enter(Phase::Answer);
         }
-        Answering(self)
+        Answering(self.clone())
     }
 
     /// HTTP/1 requests were answered at once.
@@ -114,9 +114,9 @@ fn phase(stamp: u32) -> Phase {
 const PHASE_BITS: u32 = 0b11;
 
 /// A request that is being answered, or whose client has given up on it.
-pub(super) struct Answering<'p>(&'p Progress);
+pub(super) struct Answering(Progress);
 
-impl Drop for Answering<'_> {
+impl Drop for Answering {
     fn drop(&mut self) {
         if self.0.0.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.0.enter(Phase::Idle);
@@ -180,14 +180,18 @@ impl Watch {
         }
     }
 
-    /// Reports once that the server closes. From then on an idle connection has only a moment left.
+    /// Whether the connection has to end with what it has begun: the server closes, or somebody else
+    /// needs its seat. From then on an idle connection has only a moment left.
     pub(super) fn is_told_to_close(&mut self, cx: &mut Context<'_>) -> bool {
-        let is_told =
-            self.closed.as_mut().is_some_and(|closed| closed.as_mut().poll(cx).is_ready());
-        if is_told {
+        if self.closed.as_mut().is_some_and(|closed| closed.as_mut().poll(cx).is_ready()) {
             self.close();
         }
-        is_told
+        self.is_closing()
+    }
+
+    /// The same, as far as it is known.
+    pub(super) fn is_closing(&self) -> bool {
+        self.progress.is_closing()
     }
 
     /// Gives the connection a moment to end by itself.

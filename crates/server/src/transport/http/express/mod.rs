@@ -150,9 +150,9 @@ impl Express<'_> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Flow>> {
-        let Connection { stream, watch, progress, .. } = &mut *self.connection;
+        let Connection { stream, watch, .. } = &mut *self.connection;
         // The last answers say that they are the last: that is left to hyper.
-        if watch.is_told_to_close(cx) || progress.is_closing() {
+        if watch.is_told_to_close(cx) {
             return Poll::Ready(Err(Flow::Hyper));
         }
         let mut buf = ReadBuf::new(self.input.get_mut(self.read..).unwrap_or_default());
