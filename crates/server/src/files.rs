@@ -43,13 +43,15 @@ async fn try_follow<T: Send + 'static>(
 ) -> Result<Infallible, JoinError> {
     let changed = Arc::new(Notify::new());
     let mut files = Files { watch: Watch::new(&changed), paths };
+    let mut is_quiet = true;
     let mut seen;
     // Watch first, then look: a change in between wakes us up.
     (files, seen) = spawn_blocking(move || files.stamps()).await?;
     loop {
         let look = look.clone();
         (files, seen, subject) = spawn_blocking(move || {
-            let subject = look(subject, &|| files.are_still(&seen));
+            // Files that are written all the time are taken as they are.
+            let subject = look(subject, &|| !is_quiet || files.are_still(&seen));
             (files, seen, subject)
         })
         .await?;
@@ -61,7 +63,7 @@ async fn try_follow<T: Send + 'static>(
                 () = sleep(anyway) => false,
             };
             let stamps;
-            (files, stamps) = settled(files, is_asked).await?;
+            (files, stamps, is_quiet) = settled(files, is_asked).await?;
             if std::mem::replace(&mut seen, stamps) != seen {
                 break;
             }
@@ -70,20 +72,25 @@ async fn try_follow<T: Send + 'static>(
 }
 
 /// Waits until the files are quiet, and until nobody writes them, but not for ever: a writer may be
-/// one that never stops. Whoever asks for a file has written it.
+/// one that never stops. Whoever asks for a file has written it. Returns whether they are quiet.
 async fn settled(
     mut files: Files,
     is_asked: bool,
-) -> Result<(Files, Vec<Option<Stamp>>), JoinError> {
+) -> Result<(Files, Vec<Option<Stamp>>, bool), JoinError> {
     let latest = Instant::now() + PATIENCE;
-    let (mut before, mut stamps);
+    let (mut before, mut stamps, mut is_written);
     (files, before) = spawn_blocking(move || files.stamps()).await?;
     loop {
         sleep(SETTLE).await;
-        (files, stamps) = spawn_blocking(move || files.stamps()).await?;
-        let is_quiet = stamps == before && (is_asked || !files.watch.sees_a_writer());
+        (files, stamps, is_written) = spawn_blocking(move || {
+            let (files, stamps) = files.stamps();
+            let is_written = files.watch.sees_a_writer();
+            (files, stamps, is_written)
+        })
+        .await?;
+        let is_quiet = stamps == before && (is_asked || !is_written);
         if is_quiet || Instant::now() >= latest {
-            return Ok((files, stamps));
+            return Ok((files, stamps, is_quiet));
         }
         before = stamps;
     }

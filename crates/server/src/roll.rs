@@ -22,6 +22,10 @@ pub struct Roll {
     host: String,
     secret: u16,
     expected: u32,
+    /// How many share the limits, and which of them this one is.
+    share: Option<(u32, u32)>,
+    /// Since when fewer have been seen, and the most of these.
+    fewer: Option<(Timestamp, (u32, u32))>,
     crowd: Doubt,
     secrets: Doubt,
     plans: Doubt,
@@ -52,6 +56,8 @@ impl Roll {
             host: host(),
             secret: KeyHasher::shared(secret).fingerprint("canary").high() as u16,
             expected: expected_nodes.max(1),
+            share: None,
+            fewer: None,
             crowd: Doubt::after(A_DEPLOY_TAKES),
             secrets: Doubt::after(Span::ZERO),
             plans: Doubt::after(A_DEPLOY_TAKES),
@@ -72,7 +78,9 @@ impl Roll {
             .map_or(0, |source| KeyHasher::shared([0; 16]).fingerprint(source.text()).high());
         let own = Entry { host: self.host.clone(), secret: self.secret, plan };
         let text = serde_json::to_vec(&own).unwrap_or_default();
-        let list = app.limiter().store().sign_in(&self.name, &text, LASTS).await?;
+        let signed = app.limiter().store().sign_in(&self.name, &text, LASTS).await;
+        // Nobody could sign meanwhile.
+        let list = signed.inspect_err(|_| self.fewer = None)?;
         let findings = self.read(&own, &list, app.metrics().now());
         if let Some((nodes, number)) = findings.share {
             app.limiter().set_share(nodes, number);
@@ -123,7 +131,25 @@ impl Roll {
             ));
         }
         let number = place.and_then(|place| u32::try_from(place).ok());
-        Findings { share: number.map(|number| (count.max(self.expected), number)), warnings }
+        let share = number.map(|number| self.settle((count.max(self.expected), number), now));
+        Findings { share, warnings }
+    }
+
+    /// Others may only be missing because the list was lost, or the store away for longer than they
+    /// stay on it: they count until they have had the time to sign again.
+    fn settle(&mut self, seen: (u32, u32), now: Timestamp) -> (u32, u32) {
+        let Some(share) = self.share.filter(|share| seen.0 < share.0) else {
+            (self.share, self.fewer) = (Some(seen), None);
+            return seen;
+        };
+        let (since, most) = self.fewer.unwrap_or((now, seen));
+        let most = if seen.0 >= most.0 { seen } else { most };
+        if now.since(since) < LASTS {
+            self.fewer = Some((since, most));
+            return share;
+        }
+        (self.share, self.fewer) = (Some(most), None);
+        most
     }
 }
 
@@ -218,9 +244,29 @@ mod tests {
         let all = list(&[("a", &own), ("aa", &stranger), ("b", &own), ("c", &own)]);
         assert_eq!(roll.read(&own, &all, THEN).share, Some((3, 1)));
         // As many as were expected, even if some are not there.
-        assert_eq!(roll.read(&own, &list(&[("b", &own)]), THEN).share, Some((2, 0)));
+        let alone = list(&[("b", &own)]);
+        assert_eq!(self::roll(2).0.read(&own, &alone, THEN).share, Some((2, 0)));
         // Not on the list, so it has no number.
         assert_eq!(roll.read(&own, &list(&[("a", &own)]), THEN).share, None);
+    }
+
+    #[test]
+    fn others_count_until_they_have_had_the_time_to_sign_again() {
+        let (mut roll, own) = roll(1);
+        let all = list(&[("a", &own), ("b", &own), ("c", &own)]);
+        let (two, alone) = (list(&[("a", &own), ("b", &own)]), list(&[("b", &own)]));
+        assert_eq!(roll.read(&own, &all, THEN).share, Some((3, 1)));
+        // The store was away for long, and this one is the first to sign again.
+        let nearly = LATER + Span::from_secs(19);
+        assert_eq!(roll.read(&own, &alone, LATER).share, Some((3, 1)));
+        assert_eq!(roll.read(&own, &two, nearly).share, Some((3, 1)));
+        // They are there again, so all the time begins anew.
+        assert_eq!(roll.read(&own, &all, nearly).share, Some((3, 1)));
+        assert_eq!(roll.read(&own, &two, nearly).share, Some((3, 1)));
+        // As many as were seen in all that time.
+        assert_eq!(roll.read(&own, &alone, nearly + LASTS).share, Some((2, 1)));
+        assert_eq!(roll.read(&own, &alone, nearly + LASTS).share, Some((2, 1)));
+        assert_eq!(roll.read(&own, &alone, nearly + LASTS + LASTS).share, Some((1, 0)));
     }
 
     #[test]

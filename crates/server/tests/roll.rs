@@ -67,6 +67,26 @@ async fn without_redis_they_admit_the_limit_together_though_each_was_told_that_i
 }
 
 #[tokio::test]
+async fn a_list_that_was_lost_gives_nobody_a_larger_share() {
+    let redis = Redis::start();
+    let mut all: Vec<Instance> = (0..3).map(|_| Instance::start(&redis, "s", 20)).collect();
+    for _ in 0..2 {
+        for instance in &mut all {
+            instance.call().await;
+        }
+    }
+    redis.command(&["FLUSHALL"]);
+    // One is the first to sign again, and Redis goes before the others do.
+    all[0].call().await;
+    redis.kill();
+    let mut admitted = 0;
+    for instance in &all {
+        admitted += instance.admitted("alice", 20).await;
+    }
+    assert_eq!(admitted, 20);
+}
+
+#[tokio::test]
 async fn another_secret_is_noticed_at_once_and_by_both() {
     let redis = Redis::start();
     let [mut one, mut two] = ["s", "other"].map(|secret| Instance::start(&redis, secret, 20));

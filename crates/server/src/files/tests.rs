@@ -1,6 +1,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_testkit::Scratch;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -104,6 +105,25 @@ async fn a_file_that_is_never_closed_is_seen_in_the_end() {
     let mut writer = File::create(&file).unwrap();
     write!(writer, "two").unwrap();
     assert_eq!(followed.look().await, "two");
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_all_the_time_is_seen_in_the_end() {
+    let scratch = Scratch::new();
+    let file = scratch.write("limits.yaml", "one");
+    let mut followed = Followed::new(&file).await;
+    let is_seen = Arc::new(AtomicBool::new(false));
+    let (mut out, may_end) = (File::create(&file).unwrap(), Arc::clone(&is_seen));
+    // A thread that nobody waits for: a test that fails has an end too.
+    std::thread::spawn(move || {
+        while !may_end.load(Ordering::Relaxed) {
+            out.write_all(b"x").unwrap();
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    });
+    let seen = followed.look().await;
+    is_seen.store(true, Ordering::Relaxed);
+    assert!(seen.starts_with('x'), "{} bytes", seen.len());
 }
 
 #[tokio::test]

@@ -31,7 +31,12 @@ impl Watch {
         let signs = Arc::new(Mutex::new(Signs::default()));
         let (changed, seen) = (Arc::clone(changed), Arc::clone(&signs));
         let tell = move |event: notify::Result<Event>| {
-            if event.map_or(true, |event| seen.lock().mean_a_change(&event)) {
+            // The file system is asked before anything is locked: it may hang.
+            let means_a_change = |event: Event| {
+                let begins = begins_to_be_written(&event);
+                seen.lock().mean_a_change(&event, begins)
+            };
+            if event.map_or(true, means_a_change) {
                 changed.notify_one();
             }
         };
@@ -48,8 +53,8 @@ impl Watch {
     pub(super) fn cover(&mut self, paths: &[PathBuf]) {
         // A directory may come while the one above it is not watched yet: look once more.
         for _ in 0..ATTEMPTS {
-            let wanted = directories(paths);
-            let gone = self.signs.lock().expect_of(names(paths), &wanted);
+            let (wanted, names) = (directories(paths), names(paths));
+            let gone = self.signs.lock().expect_of(names, &wanted);
             self.covered.retain(|it| !gone.contains(&it.path));
             if self.covered == wanted {
                 return;
@@ -96,8 +101,8 @@ impl Signs {
     }
 
     /// Whether one of the files may be another now. That a file was read means nothing: it was
-    /// probably us.
-    fn mean_a_change(&mut self, event: &Event) -> bool {
+    /// probably us. `begins` says that one has come to be written.
+    fn mean_a_change(&mut self, event: &Event, begins: bool) -> bool {
         let is_ours = self.files.iter().any(|file| event.paths.contains(file));
         match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
@@ -112,7 +117,7 @@ impl Signs {
             EventKind::Modify(ModifyKind::Metadata(_)) => is_ours,
             // Whatever comes or goes may be a link on the way to a file.
             EventKind::Create(_) => {
-                if event.paths.iter().all(|path| is_being_written(path)) {
+                if begins {
                     self.open(event);
                 }
                 true
@@ -144,10 +149,12 @@ impl Signs {
     }
 }
 
-/// Whether a file that has just come was opened to be written, and is not a link to one that was
+/// Whether a file has just come that was opened to be written, and is not a link to one that was
 /// there before.
-fn is_being_written(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|it| it.is_file() && it.nlink() == 1)
+fn begins_to_be_written(event: &Event) -> bool {
+    let is_new = |it: Metadata| it.is_file() && it.nlink() == 1;
+    matches!(event.kind, EventKind::Create(_))
+        && event.paths.iter().all(|path| path.symlink_metadata().is_ok_and(is_new))
 }
 
 /// The directories of these paths, those that they lead to, and those of links on the way there.

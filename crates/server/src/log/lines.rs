@@ -54,8 +54,12 @@ impl LineWriter {
             backlog.bytes.fetch_sub(length, Ordering::Relaxed);
             return false;
         }
-        // Without its thread, nothing is written any more.
-        self.queue.send(line).is_ok()
+        // Without its thread, nothing is written any more, and nobody waits for it.
+        let is_sent = self.queue.send(line).is_ok();
+        if !is_sent {
+            backlog.bytes.fetch_sub(length, Ordering::Relaxed);
+        }
+        is_sent
     }
 }
 
@@ -130,6 +134,19 @@ mod tests {
         finish_within(30_000);
         assert_eq!(written.try_iter().flatten().collect::<Vec<_>>(), b"a\nb\n");
         going.join().unwrap();
+    }
+
+    #[test]
+    fn a_line_that_nobody_takes_is_not_waited_for() {
+        let open = || None::<fn(&[u8])>;
+        let writer = LineWriter::start("test", 1 << 10, open).unwrap();
+        // What is sent while its thread ends is lost.
+        while writer.send(Vec::new()) {
+            writer.backlog.bytes.store(0, Ordering::Relaxed);
+            thread::yield_now();
+        }
+        assert!(!writer.send(b"a\n".to_vec()));
+        assert_eq!(writer.backlog.bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]

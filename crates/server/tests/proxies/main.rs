@@ -144,8 +144,8 @@ impl Example {
         }
         let answer = curl.post("/login", &[]);
         assert_eq!(answer.status, 429, "{answer:?}");
-        assert_eq!(answer.field("retry-after"), Some("72"));
-        assert_eq!(answer.field("ratelimit"), Some(r#""login";r=0;t=72"#));
+        assert_eq!(answer.field("retry-after"), Some("60"));
+        assert_eq!(answer.field("ratelimit"), Some(r#""login";r=0;t=60"#));
         assert_eq!(answer.field("ratelimit-policy"), Some(r#""login";q=5;w=60"#));
         assert_eq!(answer.field("content-type"), Some("application/problem+json"));
         assert!(answer.body.contains("http-problem-types#quota-exceeded"), "{answer:?}");
