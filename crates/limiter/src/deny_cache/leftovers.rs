@@ -50,8 +50,8 @@ impl Leftovers {
             return belongs_to(known, counter).then_some(Watch { counter, mark: known });
         }
         let number = self.number.fetch_add(1, Ordering::Relaxed) % (1 << NUMBER_BITS);
-        let low = time % (1 << TIME_BITS) << NUMBER_BITS | number;
-        let mark = counter.low() >> LOW_BITS << LOW_BITS | low;
+        let low = ((time % (1 << TIME_BITS)) << NUMBER_BITS) | number;
+        let mark = ((counter.low() >> LOW_BITS) << LOW_BITS) | low;
         place.store(mark, Ordering::Release);
         Some(Watch { counter, mark })
     }
