@@ -168,6 +168,10 @@ impl Desk {
             },
         };
         self.seat.send_if_modified(|before| {
+            // A follower may outlive the watch on a runtime that ends. Nobody would correct its word.
+            if matches!(before, Seat::Idle) {
+                return false;
+            }
             let is_news = !matches!((&*before, &seat), (Seat::Taken(a), Seat::Taken(b)) if a == b);
             *before = seat;
             is_news
