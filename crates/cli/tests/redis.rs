@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use tidegate_testkit::{Mode, Proxy, Redis, wait_until};
@@ -108,9 +109,11 @@ fn a_far_redis_decides_and_is_said_to_be_far_with_the_deadline_to_set() {
     std::fs::write(&path, text).unwrap();
     let arguments = ["--config", path.to_str().unwrap()];
     let mut server = Server::at(&proxy.url(), &arguments, "", Stdio::piped());
-    let mut log = BufReader::new(server.0.stderr.take().unwrap()).lines();
-    let said = log.find(|line| line.as_ref().unwrap().contains("the store usually takes"));
-    let said = said.unwrap().unwrap();
+    let lines = BufReader::new(server.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let (tell, log) = mpsc::channel();
+    std::thread::spawn(move || lines.for_each(|line| drop(tell.send(line))));
+    let mut log = std::iter::from_fn(|| log.recv_timeout(Duration::from_secs(60)).ok());
+    let said = log.find(|line| line.contains("the store usually takes")).unwrap();
     assert!(said.contains(r#"policy "api" waits for 200ms"#), "{said}");
     assert!(said.contains("set store_deadline to "), "{said}");
     std::fs::remove_file(path).unwrap();

@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::io::{BufRead as _, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -69,7 +69,7 @@ fn it_says_once_whose_new_keys_find_no_room() {
         assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply}");
     };
     ["alice", "bob", "carol"].iter().for_each(|key| ask(&server, key));
-    let mut log = server.stderr().lines().map(Result::unwrap);
+    let mut log = server.log();
     assert!(log.any(|line| line.starts_with("demo: no room for new keys, which share counters")));
     ask(&server, "dave");
     server.send("TERM");

@@ -4,7 +4,6 @@
 
 mod support;
 
-use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -64,7 +63,7 @@ fn a_renewed_certificate_is_in_use_after_sighup_and_a_bad_one_never() {
     let mut server = certificates.serve();
     assert!(server.said("try: curl ").contains("--cacert"));
     assert!(is_trusted(&curl, &server, &certificates));
-    let mut log = server.stderr().lines().map(Result::unwrap);
+    let mut log = server.log();
 
     certificates.renew();
     server.send("HUP");

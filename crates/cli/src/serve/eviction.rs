@@ -11,6 +11,7 @@ use tidegate_server::log::{self, Level};
 pub(super) async fn tell_of_evictions<S: Store + 'static>(app: Arc<App<S>>) {
     let mut said = false;
     loop {
+        let mut pause = EVERY;
         match app.limiter().store().usage().await {
             Ok(usage) => {
                 let may_evict = usage.may_evict.unwrap_or(said);
@@ -19,11 +20,12 @@ pub(super) async fn tell_of_evictions<S: Store + 'static>(app: Arc<App<S>>) {
                 }
                 said = may_evict;
             }
-            // Redis keeps a log of those who ask what they may not.
-            Err(error) if error.kind() == StoreErrorKind::Misconfigured => return,
+            // Redis keeps a log of those who ask what they may not. A password that is being replaced
+            // looks the same, so asking goes on.
+            Err(error) if error.kind() == StoreErrorKind::Misconfigured => pause = SELDOM,
             Err(_) => {}
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -37,3 +39,4 @@ fn say(may_evict: bool) {
 const MAY: &str = "maxmemory-policy lets Redis drop counters when its memory is full, and whose \
     counter is dropped has a fresh quota: expected noeviction";
 const EVERY: Duration = Duration::from_secs(5);
+const SELDOM: Duration = Duration::from_secs(300);

@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// A running `tidegate serve`. Killed when dropped.
@@ -61,6 +62,14 @@ impl Server {
         let mut reply = String::new();
         stream.read_to_string(&mut reply).unwrap();
         reply
+    }
+
+    /// The lines that it logs, as they come. They end when none has come for long.
+    pub(crate) fn log(&mut self) -> impl Iterator<Item = String> + use<> {
+        let (said, log) = mpsc::channel();
+        let lines = self.stderr().lines().map_while(Result::ok);
+        std::thread::spawn(move || lines.for_each(|line| drop(said.send(line))));
+        std::iter::from_fn(move || log.recv_timeout(Duration::from_secs(60)).ok())
     }
 
     pub(crate) fn stderr(&mut self) -> impl BufRead + use<> {
