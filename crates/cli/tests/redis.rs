@@ -181,7 +181,8 @@ fn another_algorithm_takes_effect_while_the_server_runs() {
 fn a_block_is_shared_where_keys_have_the_names_of_another_limiter() {
     let redis = Redis::start();
     let path = std::env::temp_dir().join(format!("tidegate-block-{}.yaml", std::process::id()));
-    let text = "key_format: 'bf:{{entity}}:{window_start}'\npolicies: [{ name: door, key: [user], \
+    let text = "key_format: 'bf:{{entity}}:{window_start}'\ndefaults: { store_deadline: 2s }\n\
+                policies: [{ name: door, key: [user], \
                 algorithm: fixed-window, limits: [1/s], block_for: 1h }]";
     std::fs::write(&path, text).unwrap();
     let [one, two] = [(); 2].map(|()| Server::start(&redis, &["--config", path.to_str().unwrap()]));
@@ -212,5 +213,5 @@ fn policies_may_have_names_of_their_own_for_their_keys() {
     let search = r#"{"attributes": {"user": "fay", "path": "/search/1"}}"#;
     let (_, answer) = server.ask("POST /v1/check", search);
     assert!(answer.contains(r#""source":"store""#), "{answer}");
-    assert_eq!(redis.command(&["KEYS", "{???}u*"]).items().len(), 1);
+    assert_eq!(redis.command(&["KEYS", "{???}v*"]).items().len(), 1);
 }

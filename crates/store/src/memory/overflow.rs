@@ -145,8 +145,9 @@ pub(super) enum Beginning {
 const KEYS_PER_CELL: usize = 4;
 const FEWEST: usize = 1_024;
 
-/// A limit may have this part of all cells, so that some limits can have all of theirs at once.
-const RULES: usize = 8;
+/// A limit alone may have this part of all cells. Where several limits are flooded at once, each gets
+/// less, and newcomers for whom not even a cell is left are turned away.
+const RULES: usize = 2;
 
 /// The bits of a counter that choose its cell are not those that choose its shard.
 const CELL_AT: u32 = 12;
