@@ -2,26 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
+mod support;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::{AlgorithmKind, Charge, Cost, Fingerprint, Limit, Rule, Span, Timestamp};
 use tidegate_store::{Clock, LocalStore, ManualClock, MemoryStore, Store, Verdicts};
+
+use support::fingerprint;
 
 const START: Timestamp = Timestamp::from_secs(1_763_000_000);
 
 fn rule(kind: AlgorithmKind, quota: &str) -> Rule {
     let limit = Limit::new(kind, &quota.parse().unwrap()).unwrap();
     Rule { id: fingerprint(u64::MAX), limit, enforced: true, staggered: false }
-}
-
-/// Spread like a hash.
-fn fingerprint(n: u64) -> Fingerprint {
-    let mix = |n: u64| {
-        let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        n ^ (n >> 31)
-    };
-    Fingerprint::new(mix(n.wrapping_add(0x9e37_79b9)), mix(n.wrapping_add(0x1234_5678_9abc)))
 }
 
 fn store(max_keys: usize) -> (MemoryStore<ManualClock>, ManualClock) {
