@@ -62,10 +62,11 @@
 //! A denied request costs nothing, with any algorithm. Several limits are paid together or not at
 //! all.
 
-/// The README's program is a test.
+/// The programs of README and docs are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/rust.md")]
+struct Documents;
 
 pub mod guide;
 

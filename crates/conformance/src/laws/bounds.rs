@@ -36,7 +36,7 @@ fn admitted(subject: &impl Subject, trace: &Trace) -> Vec<(Timestamp, u64)> {
     admitted
 }
 
-/// The bounds in the README's table, without division. The window algorithms promise nothing about
+/// The bounds in the table of docs/algorithms.md, without division. The window algorithms promise nothing about
 /// spans beyond a window.
 fn within_bound(limit: &Limit, total: u128, span: u64) -> bool {
     let quota = limit.quota();

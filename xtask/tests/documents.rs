@@ -1,0 +1,109 @@
+//! Links in the documents lead somewhere, and the README stays a front door.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Every Markdown file that people read.
+fn documents() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
+            let is_ours = !name.starts_with('.') && name != "target" && name != "node_modules";
+            if entry.file_type().unwrap().is_dir() && is_ours {
+                folders.push(path);
+            } else if name.ends_with(".md") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// What stands outside of code blocks.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// The targets of `[text](target)`.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target))
+}
+
+/// The names by which a page's headings can be linked to.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = prose(text).filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| {
+        let words = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        words.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn every_link_between_documents_leads_somewhere() {
+    let (mut dead, mut seen) = (Vec::new(), 0);
+    for page in documents() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for link in prose(&text).flat_map(links).filter(|link| !link.contains("://")) {
+            seen += 1;
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.with_file_name(file) };
+            let has_anchor = || anchors(&std::fs::read_to_string(&target).unwrap()).contains(anchor);
+            if !target.exists() || !(anchor.is_empty() || has_anchor()) {
+                dead.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "dead links:\n{}", dead.join("\n"));
+    assert!(seen > 50, "{seen} links are too few: were they found?");
+}
+
+#[test]
+fn every_page_of_docs_is_in_the_index() {
+    let index = std::fs::read_to_string(root().join("docs/README.md")).unwrap();
+    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let is_page = name.ends_with(".md") && name != "README.md";
+        assert!(!is_page || index.contains(&format!("({name})")), "{name} is not in docs/README.md");
+    }
+}
+
+/// A front door, and not the house: what is longer belongs to docs.
+#[test]
+fn the_readme_is_short() {
+    let length = std::fs::metadata(root().join("README.md")).unwrap().len();
+    assert!(length <= 14 * 1024, "README.md has {length} bytes: move some of it to docs");
+}
+
+/// One place has the figures; the README repeats a few of them.
+#[test]
+fn the_readme_repeats_figures_as_they_are_in_the_performance_page() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
+    let (readme, page) = (read("README.md"), read("docs/performance.md"));
+    let (_, section) = readme.split_once("\n## How fast it is\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let number = |word: &str| word.trim_end_matches(['.', ',', ';']).to_owned();
+    let is_figure = |word: &String| {
+        word.starts_with(|c: char| c.is_ascii_digit()) && word.chars().all(|c| !c.is_alphabetic())
+    };
+    let known: BTreeSet<_> = page.split_whitespace().map(number).collect();
+    let figures: Vec<_> = section.split_whitespace().map(number).filter(is_figure).collect();
+    assert!(figures.len() > 10, "{figures:?}");
+    for figure in figures {
+        assert!(known.contains(&figure), "{figure} is not in docs/performance.md");
+    }
+}
