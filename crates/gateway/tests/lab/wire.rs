@@ -34,10 +34,17 @@ async fn over_http1(stream: &mut TcpStream, request: &Request) -> io::Result<Vec
     let mut received = Vec::new();
     loop {
         let is_over = stream.read_buf(&mut received).await? == 0;
-        if let Some(end) = find(&received, b"\r\n\r\n") {
+        while let Some(end) = find(&received, b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&received[..end]).to_ascii_lowercase();
-            if let Some(body) = body(&head, &received[end + 4..], is_over) {
-                return Ok(body);
+            if head.starts_with("http/1.1 1") {
+                // More is to come.
+                received.drain(..end + 4);
+                continue;
+            }
+            match body(&head, &received[end + 4..], is_over) {
+                Some(body) => return Ok(body),
+                None if request.method == b"HEAD" => return Ok(Vec::new()),
+                None => break,
             }
         }
         if is_over {

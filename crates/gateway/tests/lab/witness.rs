@@ -152,7 +152,7 @@ fn python(package: &str) -> Option<PathBuf> {
 }
 
 fn java(jars: &Path) -> Option<PathBuf> {
-    found("Tomcat", jars.is_dir())?;
+    found("Tomcat", jars.join("installed").is_file())?;
     peer("java")
 }
 

@@ -33,7 +33,9 @@ func main() {
 			_, _ = io.Copy(io.Discard, r.Body)
 			// Trailers count as fields to whoever merges them.
 			for name, values := range r.Trailer {
-				r.Header[name] = values
+				if len(values) > 0 {
+					r.Header[name] = values
+				}
 			}
 			session := ""
 			if cookie, err := r.Cookie("sid"); err == nil {
