@@ -13,7 +13,11 @@ use super::support::Server;
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/envoy");
 
 /// Envoy in front of an application, with a limiter at `limiter`.
-fn start(envoy: &Path, limiter: u16, change: impl Fn(String) -> String) -> (Daemon, u16) {
+pub(super) fn start(
+    envoy: &Path,
+    limiter: u16,
+    change: impl Fn(String) -> String,
+) -> (Daemon, u16) {
     let (port, app) = (free_port(), free_port());
     let text = std::fs::read_to_string(format!("{EXAMPLE}/envoy.yaml")).unwrap();
     let text = change(text)
@@ -31,7 +35,7 @@ fn start(envoy: &Path, limiter: u16, change: impl Fn(String) -> String) -> (Daem
 }
 
 /// The status and the head of an answer.
-fn get(port: u16, user: &str) -> (u16, String) {
+pub(super) fn get(port: u16, user: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     write!(stream, "GET / HTTP/1.1\r\nhost: x\r\nx-user: {user}\r\nconnection: close\r\n\r\n")
