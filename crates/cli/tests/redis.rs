@@ -77,8 +77,8 @@ impl Drop for Server {
 #[test]
 fn instances_with_one_secret_share_their_counters() {
     let redis = Redis::start();
-    let [one, two] = [(); 2].map(|()| Server::with_secret(&redis, &[], "s"));
-    let other = Server::with_secret(&redis, &[], "another");
+    let [one, two] = [(); 2].map(|()| Server::with_secret(&redis, &[], "of this deployment"));
+    let other = Server::with_secret(&redis, &[], "of another deployment");
     let statuses: Vec<u16> = (0..6).flat_map(|_| [one.check().0, two.check().0]).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 10);
     assert_eq!(other.check().0, 200);
