@@ -101,3 +101,22 @@ async fn attack_16_nothing_is_given_back_without_the_right_to() {
     let counted = "tidegate_refused_total{listener=\"http\",reason=\"forbidden\"} 1\n";
     assert!(page.contains(counted), "{page}");
 }
+
+#[tokio::test]
+async fn whatever_is_refused_is_counted() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    client.send("GET / HTTP/1.1\r\nx : y\r\n\r\n").await;
+    client.drain().await;
+    post(&server, "/v1/nothing", "host: localhost\r\n").await.problem(404);
+    let mut client = server.connect().await;
+    assert_eq!(client.check("{").await.status, 400);
+    let denied = r#"{"policy": "demo", "key": "bob", "cost": 11}"#;
+    assert_eq!(client.check(denied).await.status, 429, "which is a decision");
+    let page = get(&server, "/metrics", "").await.body;
+    for (reason, count) in [("malformed", 2), ("not_found", 1)] {
+        let line = format!("tidegate_refused_total{{listener=\"http\",reason=\"{reason}\"}} {count}\n");
+        assert!(page.contains(&line), "{page}");
+    }
+    assert!(!page.contains("reason=\"overload\""), "{page}");
+}

@@ -91,7 +91,7 @@ async fn attack_09_a_page_in_a_browser_changes_nothing_whoever_it_comes_with() {
         for (fields, status) in [
             (
                 "host: evil.example\r\norigin: https://evil.example\r\ncontent-type: text/plain\r\n",
-                403,
+                415,
             ),
             ("host: tide.example:9090\r\ncontent-type: text/plain\r\n", 415),
             ("host: tide.example:9090\r\n", 415),
