@@ -2,9 +2,10 @@
 
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use tidegate::Plan;
 use tidegate::config::gateway::Denied;
+use tidegate::{Plan, Store};
 use tidegate_http::{Answer, PROBLEM_JSON, denial, describe, describe_legacy, json};
+use tidegate_server::{App, ListenerKind, RefusalReason};
 use tidegate_wire::{Problem, Refused};
 
 use crate::body::Body;
@@ -44,6 +45,17 @@ impl Refusal {
             failure => format!("{upstream}: {failure}"),
         };
         Self { status: failure.status(), detail }
+    }
+}
+
+impl Refusal {
+    /// The response, which the metric of refusals has one more of.
+    #[cold]
+    pub(crate) fn counted<S: Store>(self, app: &App<S>) -> Response<Body> {
+        if let Some(reason) = RefusalReason::of(self.status) {
+            app.count_refusal(ListenerKind::Gateway, reason);
+        }
+        self.into()
     }
 }
 

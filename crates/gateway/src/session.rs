@@ -123,7 +123,7 @@ impl<S: Store> Session<S> {
         let client = self.client(runtime, &parts);
         let asked = match Asked::read(&parts, runtime.services.gateway.keeps_encoded_slashes) {
             Ok(asked) => asked,
-            Err(refusal) => return refusal.into(),
+            Err(refusal) => return refusal.counted(&self.worker.app),
         };
         if let Some(record) = &mut record {
             record.about(&About {
@@ -143,7 +143,7 @@ impl<S: Store> Session<S> {
             upgrade,
             record,
         };
-        self.decide(case, body).await.unwrap_or_else(Response::from)
+        self.decide(case, body).await.unwrap_or_else(|it| it.counted(&self.worker.app))
     }
 
     /// Whom the request is from.

@@ -1,6 +1,6 @@
 -- Asks Tidegate whether a request may pass.
 local TIDEGATE = "http://127.0.0.1:8080/v1/authz"
--- Milliseconds. If no answer arrives by then, the request is refused.
+-- Milliseconds. If no answer arrives by then, the request does not pass.
 local PATIENCE = 100
 -- Other fields of the request that policies may use.
 local PASSED_ON = { "authorization", "cookie", "x-api-key" }
@@ -38,10 +38,12 @@ core.register_action("tidegate", { "http-req" }, function(txn)
   local answer = core.httpclient():get({
     url = TIDEGATE, headers = question(txn), timeout = PATIENCE,
   })
-  if not answer or answer.status == 0 then
-    -- No decision: refuse the request. To let it pass instead, return here.
+  if not answer or answer.status == 0 or answer.status >= 500 then
+    -- No decision: the request does not pass, since a login is behind this. Where limits matter less than the
+    -- service does, return here instead.
     txn:Warning("tidegate does not answer")
-    answer = { status = 503, headers = {}, body = "" }
+    txn:done(txn:reply({ status = 503 }))
+    return
   end
   if answer.status == 200 then
     local policy, state = first(answer.headers, "ratelimit-policy"), first(answer.headers, "ratelimit")

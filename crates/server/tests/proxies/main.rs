@@ -25,8 +25,10 @@ struct Example {
     arguments: &'static [&'static str],
     /// Whether allowed answers show how the limits stand.
     shows_allowed: bool,
-    /// The status of a request while Tidegate is unavailable: 200 if the example says open.
+    /// The status of a request while Tidegate is unavailable. None of them passes.
     without_us: u16,
+    /// The status of a request that is too large for Tidegate.
+    too_large: u16,
 }
 
 const NGINX: Example = Example {
@@ -35,6 +37,7 @@ const NGINX: Example = Example {
     arguments: &["-p", ".", "-c", "nginx.conf", "-g"],
     shows_allowed: true,
     without_us: 500,
+    too_large: 500,
 };
 const CADDY: Example = Example {
     name: "caddy",
@@ -42,6 +45,7 @@ const CADDY: Example = Example {
     arguments: &["run", "--config", "Caddyfile"],
     shows_allowed: true,
     without_us: 502,
+    too_large: 431,
 };
 const TRAEFIK: Example = Example {
     name: "traefik",
@@ -49,6 +53,7 @@ const TRAEFIK: Example = Example {
     arguments: &["--configFile=traefik.yaml"],
     shows_allowed: false,
     without_us: 500,
+    too_large: 431,
 };
 const HAPROXY: Example = Example {
     name: "haproxy",
@@ -56,13 +61,15 @@ const HAPROXY: Example = Example {
     arguments: &["-f", "haproxy.cfg"],
     shows_allowed: true,
     without_us: 503,
+    too_large: 400,
 };
 const ENVOY: Example = Example {
     name: "envoy",
     files: &["envoy.yaml"],
     arguments: &["-c", "envoy.yaml", "--disable-hot-restart", "--concurrency", "1"],
     shows_allowed: true,
-    without_us: 403,
+    without_us: 503,
+    too_large: 431,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,9 +144,11 @@ impl Example {
         wait_until(self.name, PATIENCE, || curl.get("/up").status == 200);
         self.passes(&curl);
         self.is_limited(&curl);
+        self.refuses(&curl);
         server.stop();
         server.stopped().await;
-        let answer = curl.post("/login", &[]);
+        let stranger = Curl { from: "127.0.0.4", ..curl };
+        let answer = stranger.post("/login", &[]);
         assert_eq!(answer.status, self.without_us, "{answer:?}\n{}", proxy.printed());
     }
 
@@ -207,6 +216,17 @@ impl Example {
         assert_eq!(curl.get("/login").status, 200);
         // Somebody else behind the same proxy.
         assert_eq!(Curl { from: "127.0.0.3", ..curl.clone() }.post("/login", &[]).status, 200);
+    }
+
+    /// What Tidegate refuses, the proxy does not let pass.
+    fn refuses(&self, curl: &Curl) {
+        let stranger = Curl { from: "127.0.0.4", ..curl.clone() };
+        let long = "x".repeat(6_000);
+        let fields = ["authorization", "cookie", "x-api-key"].map(|it| format!("{it}: {long}"));
+        let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+        let answer = stranger.post("/login", &fields);
+        assert_eq!(answer.status, self.too_large, "{answer:?}");
+        assert_ne!(answer.body, "the application");
     }
 }
 

@@ -26,6 +26,10 @@ impl Refusal {
         Self { status, detail: detail.into(), member: None, policies: None }
     }
 
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// An invalid body, because of `member` if it is known.
     pub(crate) fn bad(member: Option<&str>, detail: impl Into<String>) -> Self {
         let member = member.map(str::to_owned);
