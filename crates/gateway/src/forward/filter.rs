@@ -72,8 +72,8 @@ pub(crate) enum Trailers {
 impl Trailers {
     pub(crate) fn of(parts: &Parts, filter: &FieldFilter, rules: &Rules) -> Self {
         let is_free =
-            |name: &&str| !filter.uses(name) && !rules.drops(&HeaderName::from_static(name));
-        let is_grpc = is_grpc(&parts.headers) && GRPC.iter().all(|name| is_free(&name));
+            |name: &'static str| !filter.uses(name) && !rules.drops(&HeaderName::from_static(name));
+        let is_grpc = is_grpc(&parts.headers) && GRPC.iter().all(|name| is_free(name));
         if is_grpc { Self::Grpc } else { Self::Dropped }
     }
 

@@ -8,6 +8,7 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use tidegate::{Board, Store};
+use tidegate_http::bearer;
 
 use super::access::Scope;
 use super::{Admin, actions, views};
@@ -254,13 +255,5 @@ mod tests {
         ] {
             assert_eq!(is_of_the_machine(host), expected, "{host}");
         }
-    }
-
-    #[test]
-    fn a_bearer_is_a_bearer() {
-        assert_eq!(bearer(b"Bearer abc"), Some(&b"abc"[..]));
-        assert_eq!(bearer(b"bearer  abc "), Some(&b"abc"[..]));
-        assert_eq!(bearer(b"Basic abc"), None);
-        assert_eq!(bearer(b"Bear"), None);
     }
 }
