@@ -16,13 +16,17 @@ use crate::serve::Stop;
 #[command(next_help_heading = "Operating")]
 pub(crate) struct Operate {
     /// Where to answer operators: host:port, unix:/path, or off. Defaults to 127.0.0.1:9090. Beyond
-    /// this machine it needs tokens, or clients that present certificates (--tls-client-ca)
+    /// this machine it needs tokens, or operators with certificates (--admin-client-ca)
     #[arg(long, env = "TIDEGATE_ADMIN", value_name = "ADDR")]
     admin: Option<String>,
-    /// A file with a scope (read, write or admin) and a token on each line. TIDEGATE_ADMIN_TOKENS
-    /// may hold the same
+    /// A file with a scope (read, write or admin) and a token on each line, and name=NAME for the log.
+    /// TIDEGATE_ADMIN_TOKENS may hold the same
     #[arg(long, env = "TIDEGATE_ADMIN_TOKENS_FILE", value_name = "FILE")]
     admin_tokens_file: Option<PathBuf>,
+    /// Operators are clients of the admin listener with a certificate issued by one of these (PEM).
+    /// Needs --tls-cert and --tls-key
+    #[arg(long, env = "TIDEGATE_ADMIN_CLIENT_CA", value_name = "FILE")]
+    admin_client_ca: Option<PathBuf>,
     /// Show operators the most frequent keys in clear rather than as fingerprints
     #[arg(long, env = "TIDEGATE_SHOW_KEYS")]
     show_keys: bool,
@@ -46,7 +50,13 @@ impl Operate {
         if self.admin.as_deref() == Some("off") { 0 } else { MAX_CONNECTIONS }
     }
 
-    /// Opens the admin listener, if there is to be one, and says where.
+    /// Who signs the certificates of operators.
+    pub(crate) const fn client_ca(&self) -> Option<&PathBuf> {
+        self.admin_client_ca.as_ref()
+    }
+
+    /// Opens the admin listener, if there is to be one, and says where. `tls` is that of clients, or
+    /// of operators, if their certificates are their own.
     pub(crate) async fn open<S: Store + Board + 'static>(
         &self,
         app: &Arc<App<S>>,
@@ -58,9 +68,12 @@ impl Operate {
             return Ok(None);
         }
         let Some((listener, place)) = self.bind()? else { return Ok(None) };
+        let knows_clients = self.admin_client_ca.is_some();
         // On this machine there is nobody to hide from, and `top` finds it without a certificate.
-        let tls = tls.filter(|_| !place.is_of_this_machine());
-        let knows_clients = tls.as_ref().is_some_and(|tls| tls.knows_clients());
+        let tls = tls.filter(|_| knows_clients || !place.is_of_this_machine());
+        if !knows_clients && tls.as_ref().is_some_and(|tls| tls.knows_clients()) {
+            log::say(Level::Info, "admin", CLIENTS_ARE_NOT_OPERATORS, &[]);
+        }
         let config = AdminConfig::new(place.clone(), self.tokens()?, knows_clients)?;
         let mut config = config.setting("store", store);
         if let Some(file) = &self.admin_tokens_file {
@@ -116,5 +129,8 @@ impl Operate {
 }
 
 const DEFAULT: &str = "127.0.0.1:9090";
+const CLIENTS_ARE_NOT_OPERATORS: &str = "admin: a certificate of --tls-client-ca is required, and is \
+    not enough: a token says who may do what. --admin-client-ca FILE makes its certificates those of \
+    operators";
 /// Operators are few.
 const MAX_CONNECTIONS: usize = 64;

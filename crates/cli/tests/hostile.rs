@@ -34,7 +34,7 @@ impl Client {
     }
 
     fn ask(&mut self) -> Answer {
-        let head = "POST /v1/check HTTP/1.1\r\nhost: test\r\n";
+        let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\n";
         let request = format!("{head}content-length: {}\r\n\r\n{BODY}", BODY.len());
         let sent = self.0.get_mut().write_all(request.as_bytes());
         sent.ok().and_then(|()| self.answer()).unwrap_or(Answer::Failed)

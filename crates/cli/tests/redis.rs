@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -77,8 +78,8 @@ impl Drop for Server {
 #[test]
 fn instances_with_one_secret_share_their_counters() {
     let redis = Redis::start();
-    let [one, two] = [(); 2].map(|()| Server::with_secret(&redis, &[], "s"));
-    let other = Server::with_secret(&redis, &[], "another");
+    let [one, two] = [(); 2].map(|()| Server::with_secret(&redis, &[], "of this deployment"));
+    let other = Server::with_secret(&redis, &[], "of another deployment");
     let statuses: Vec<u16> = (0..6).flat_map(|_| [one.check().0, two.check().0]).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 10);
     assert_eq!(other.check().0, 200);
@@ -214,4 +215,55 @@ fn policies_may_have_names_of_their_own_for_their_keys() {
     let (_, answer) = server.ask("POST /v1/check", search);
     assert!(answer.contains(r#""source":"store""#), "{answer}");
     assert_eq!(redis.command(&["KEYS", "{???}v*"]).items().len(), 1);
+}
+
+/// A certificate that is its own authority, and its key.
+fn certificate(directory: &Path, name: &str) -> (PathBuf, PathBuf) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let (cert_file, key_file) =
+        (directory.join(format!("{name}.crt")), directory.join(format!("{name}.key")));
+    std::fs::write(&cert_file, params.self_signed(&key).unwrap().pem()).unwrap();
+    std::fs::write(&key_file, key.serialize_pem()).unwrap();
+    (cert_file, key_file)
+}
+
+#[test]
+fn attack_22_redis_over_tls_with_its_own_authority_and_a_certificate_of_ours() {
+    let directory = std::env::temp_dir().join(format!("tidegate-redis-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (cert, key) = certificate(&directory, "redis");
+    let (our_cert, our_key) = certificate(&directory, "ours");
+    // Redis trusts our certificate, and lets nobody in without it.
+    let redis =
+        Redis::builder().tls(&cert, &key, &our_cert).arg("tls-auth-clients", "yes").start();
+    let url = redis.tls_url().unwrap();
+    let file = |path: &PathBuf| path.to_str().unwrap().to_owned();
+    let (ca, our_cert, our_key) = (file(&cert), file(&our_cert), file(&our_key));
+    let flags = ["--redis-ca", &ca, "--redis-cert", &our_cert, "--redis-key", &our_key];
+    // Returns once the store has decided.
+    let server = Server::at(&url, &flags, "", Stdio::inherit());
+    assert_eq!(server.check().0, 200);
+
+    let refused = |url: &str, flags: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["serve", "--http", "127.0.0.1:0", "--store", url])
+            .args(flags)
+            .env("TIDEGATE_RESP", "off")
+            .env("TIDEGATE_GRPC", "off")
+            .env("TIDEGATE_ADMIN", "off")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = refused(&redis.url(), &["--redis-ca", &ca]);
+    assert!(said.contains("need TLS: expected rediss://"), "{said}");
+    let said = refused("memory", &["--redis-ca", &ca]);
+    assert!(said.contains("counters are in memory"), "{said}");
+    let said = refused(&url, &["--redis-cert", &our_cert]);
+    assert!(said.contains("expected --redis-key as well"), "{said}");
+    let said = refused(&url, &["--redis-ca", "/nowhere/ca.crt"]);
+    assert!(said.contains("--redis-ca: cannot read /nowhere/ca.crt"), "{said}");
+    std::fs::remove_dir_all(directory).unwrap();
 }

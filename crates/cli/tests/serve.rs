@@ -107,7 +107,7 @@ fn it_says_what_happens_without_redis_and_which_secrets_are_seen() {
     assert!(!server.greeting.iter().any(|line| line.contains("hunter2")));
 
     let secret = scratch("secret");
-    std::fs::write(&secret, "open sesame\n").unwrap();
+    std::fs::write(&secret, "open sesame, please\n").unwrap();
     let mut command = tidegate();
     command.args(["serve", "--http", "127.0.0.1:0", "--secret-file"]).arg(&secret);
     let server = Server::start(command.env("TIDEGATE_STORE", "redis://:hunter2@127.0.0.1:1"));
@@ -130,6 +130,26 @@ fn secrets_do_not_come_by_the_command_line() {
         missing.to_str().unwrap(),
     ]));
     assert!(said.contains("cannot read the secret in"), "{said}");
+}
+
+#[test]
+fn attack_21_secrets_that_can_be_guessed_are_refused() {
+    let file = scratch("short");
+    std::fs::write(&file, "fifteen letters\n").unwrap();
+    let file = file.to_str().unwrap();
+    let store = ["serve", "--store", "redis://127.0.0.1:1"];
+    for (variable, flag) in
+        [("TIDEGATE_RESP_PASSWORD", "--resp-password-file"), ("TIDEGATE_SECRET", "--secret-file")]
+    {
+        let expected = "a secret of 15 characters: expected at least 16";
+        let mut command = tidegate();
+        let said = failure(&command.args(store).env(variable, "fifteen letters").output().unwrap());
+        assert!(said.contains(&format!("{variable}: {expected}")), "{said}");
+        assert!(!said.contains("fifteen letters"), "{said}");
+        let said = failure(&tidegate().args(store).args([flag, file]).output().unwrap());
+        assert!(said.contains(&format!("{file}: {expected}")), "{said}");
+    }
+    std::fs::remove_file(file).unwrap();
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn certificates_that_cannot_be_used_are_refused() {
     assert!(serve(&["--tls-cert", cert]).contains("expected --tls-key as well"));
     assert!(serve(&["--tls-key", key]).contains("expected --tls-cert as well"));
     assert!(serve(&["--tls-client-ca", cert]).contains("expected --tls-cert as well"));
+    assert!(serve(&["--admin-client-ca", cert]).contains("expected --tls-cert as well"));
     let swapped = serve(&["--tls-cert", key, "--tls-key", cert]);
     assert!(swapped.contains(key) && swapped.contains("BEGIN CERTIFICATE"), "{swapped}");
     let absent = serve(&["--tls-cert", "/nowhere/x.crt", "--tls-key", key]);
@@ -104,7 +105,7 @@ fn operators_who_show_a_certificate_need_no_token_and_others_get_nowhere() {
     let mut command = tidegate();
     command.args(["serve", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0"]);
     command.arg("--tls-cert").arg(&cert).arg("--tls-key").arg(&key);
-    command.arg("--tls-client-ca").arg(&cert);
+    command.arg("--admin-client-ca").arg(&cert);
     let server = Server::start(&mut command);
     let port = server.said("admin on https://0.0.0.0:");
     let ask = |with: &[&Path]| {
@@ -148,7 +149,53 @@ fn a_certificate_of_ours_alone_opens_the_admin_listener_to_nobody() {
     command.arg("--tls-cert").arg(&cert).arg("--tls-key").arg(&key);
     let said = failure(&command.output().unwrap());
     assert!(said.contains("would be open to everybody who can reach it"), "{said}");
-    assert!(said.contains("expected a token, a client certificate, or a loopback"), "{said}");
+    assert!(said.contains("expected a token (--admin-tokens-file), certificates"), "{said}");
+}
+
+#[test]
+fn attack_09_a_certificate_of_a_client_is_not_that_of_an_operator() {
+    let Some(curl) = peer("curl") else { return };
+    let [clients, operators] = ["of-clients", "of-operators"].map(Certificates::new);
+    let serve = || {
+        let mut command = tidegate();
+        command.args(["serve", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0", "--tls-cert"]);
+        command.arg(clients.file("crt")).arg("--tls-key").arg(clients.file("key"));
+        command.arg("--tls-client-ca").arg(clients.file("crt"));
+        command
+    };
+    // Its clients have certificates, and nobody says who is an operator.
+    let said = failure(&serve().output().unwrap());
+    assert!(said.contains("certificates of operators (--admin-client-ca)"), "{said}");
+
+    let mut command = serve();
+    command.arg("--admin-client-ca").arg(operators.file("crt")).stderr(Stdio::piped());
+    let mut server = Server::start(&mut command);
+    let admin = server.said("admin on https://0.0.0.0:").to_owned();
+    let http = server.said("listening on https://").rsplit(':').next().unwrap().to_owned();
+    let ask = |port: &str, path: &str, who: &Certificates, more: &[&str]| {
+        let mut command = Command::new(&curl);
+        command.args(["-s", "--max-time", "10", "-w", "%{http_code}", "-o", "/dev/null"]);
+        command.args(more).arg("--cacert").arg(clients.file("crt"));
+        command.arg("--cert").arg(who.file("crt")).arg("--key").arg(who.file("key"));
+        let output = command.arg(format!("https://localhost:{port}{path}")).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(ask(&http, "/readyz", &clients, &[]), "200");
+    assert_eq!(ask(&admin, "/admin/v1/status", &clients, &[]), "000");
+    assert_eq!(ask(&admin, "/admin/v1/status", &operators, &[]), "200");
+    assert_eq!(ask(&http, "/readyz", &operators, &[]), "000");
+    // Changes have a name in the log.
+    let json = ["-H", "content-type: application/json", "-d", r#"{"policy": "demo", "key": "a"}"#];
+    assert_eq!(ask(&admin, "/admin/v1/reset", &operators, &json), "200");
+    let mut log = server.log();
+    let is_told = |line: String| {
+        line.contains("reset policy=demo")
+            && line.contains(", by certificate ")
+            && line.ends_with(" from 127.0.0.1")
+    };
+    assert!(log.any(is_told));
+    let form = ["-d", r#"{"policy": "demo", "key": "a"}"#];
+    assert_eq!(ask(&admin, "/admin/v1/reset", &operators, &form), "415");
 }
 
 #[test]
@@ -172,7 +219,7 @@ fn a_token_is_asked_for_over_tls_too_and_beside_a_certificate() {
             command.args(["-s", "--max-time", "10", "-w", "%{http_code}", "-o", "/dev/null"]);
             command.args(["-X", method, "-H", &format!("authorization: Bearer {token}")]);
             if method == "POST" {
-                command.args(["-d", "{}"]);
+                command.args(["-H", "content-type: application/json", "-d", "{}"]);
             }
             command.arg("--cacert").arg(&cert);
             if has_certificate {

@@ -2,9 +2,10 @@
 
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use tidegate::Plan;
 use tidegate::config::gateway::Denied;
-use tidegate_http::{Answer, PROBLEM_JSON, denial, describe, describe_legacy, json};
+use tidegate::{Plan, Store};
+use tidegate_http::{Answer, PROBLEM_JSON, RequestFault, denial, describe, describe_legacy, json};
+use tidegate_server::{App, ListenerKind, RefusalReason};
 use tidegate_wire::{Problem, Refused};
 
 use crate::body::Body;
@@ -21,10 +22,6 @@ impl Refusal {
     /// It makes no sense, or could be understood in two ways.
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, detail: detail.into() }
-    }
-
-    pub(crate) fn method(detail: impl Into<String>) -> Self {
-        Self { status: StatusCode::METHOD_NOT_ALLOWED, detail: detail.into() }
     }
 
     /// Nobody knows who asks.
@@ -44,6 +41,23 @@ impl Refusal {
             failure => format!("{upstream}: {failure}"),
         };
         Self { status: failure.status(), detail }
+    }
+}
+
+impl Refusal {
+    /// The response, which the metric of refusals has one more of.
+    #[cold]
+    pub(crate) fn counted<S: Store>(self, app: &App<S>) -> Response<Body> {
+        if let Some(reason) = RefusalReason::of(self.status) {
+            app.count_refusal(ListenerKind::Gateway, reason);
+        }
+        self.into()
+    }
+}
+
+impl From<RequestFault> for Refusal {
+    fn from(fault: RequestFault) -> Self {
+        Self { status: fault.status(), detail: fault.to_string() }
     }
 }
 

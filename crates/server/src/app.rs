@@ -11,8 +11,10 @@ use tidegate::{MemoryStore, Plan, PlanLimiter, Span, Store, Timestamp, Usage};
 use crate::Place;
 use crate::amendments::Making;
 use crate::followers::Followers;
-use crate::metrics::{self, MetricSource, Metrics};
+use crate::logins::FailedLogins;
+use crate::metrics::{self, ListenerKind, MetricSource, Metrics, RefusalReason};
 use crate::room::Room;
+use crate::top::KeyMarks;
 use crate::trace::{Span as TraceSpan, TraceParent, Tracer};
 use crate::transport::resp::RedisClients;
 
@@ -34,6 +36,7 @@ pub struct App<S = MemoryStore> {
     reloads: Reloads,
     followers: Followers,
     redis_clients: RedisClients,
+    logins: FailedLogins,
     /// Of each listener, by where it listens.
     rooms: Mutex<Vec<(String, Arc<Room>)>>,
 }
@@ -55,7 +58,10 @@ impl<S: Store> App<S> {
 
     fn with(limiter: PlanLimiter<S>, source: Option<Source>) -> Self {
         Self {
-            metrics: Metrics::new(&limiter.plan()),
+            metrics: Metrics::new(
+                &limiter.plan(),
+                KeyMarks::under(limiter.store().shared_secret()),
+            ),
             guest: OnceLock::new(),
             limiter,
             tracer: None,
@@ -67,6 +73,7 @@ impl<S: Store> App<S> {
             reloads: Reloads::default(),
             followers: Followers::default(),
             redis_clients: RedisClients::new(),
+            logins: FailedLogins::new(),
             rooms: Mutex::default(),
         }
     }
@@ -141,6 +148,11 @@ impl<S: Store> App<S> {
     /// Has somebody's metrics on that page as well. All workers may say so: the first is heard.
     pub fn also_show(&self, guest: Arc<dyn MetricSource>) {
         let _ = self.guest.set(guest);
+    }
+
+    /// Counts a request that got no decision.
+    pub fn count_refusal(&self, listener: ListenerKind, reason: RefusalReason) {
+        self.metrics.refused().count(listener, reason);
     }
 
     pub(crate) fn guest(&self) -> Option<&Arc<dyn MetricSource>> {
@@ -240,6 +252,11 @@ impl<S: Store> App<S> {
     /// The counts of all workers.
     pub(crate) const fn redis_clients(&self) -> &RedisClients {
         &self.redis_clients
+    }
+
+    /// Of all listeners.
+    pub(crate) const fn logins(&self) -> &FailedLogins {
+        &self.logins
     }
 
     pub(crate) fn start_draining(&self) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::Rights;
 use crate::resp::Password;
 
 /// The bounds of one listener, across all workers. No client can exhaust them for others.
@@ -31,6 +32,11 @@ pub struct Config {
     pub drain_delay: Duration,
     /// How long requests in flight may take after that. Defaults to 10 seconds.
     pub drain_timeout: Duration,
+    /// What clients may do besides asking. Defaults to nothing.
+    pub rights: Rights,
+    /// HTTP on a loopback address: the names in `Host` that are answered, besides those of this machine
+    /// and addresses. Any other name may be one that somebody else's DNS points here.
+    pub http_hosts: Vec<String>,
     /// The password that Redis clients must send. Defaults to none.
     pub resp_password: Option<Password>,
 }
@@ -48,6 +54,8 @@ impl Default for Config {
             charge_each: false,
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(10),
+            rights: Rights::NONE,
+            http_hosts: Vec::new(),
             resp_password: None,
         }
     }

@@ -66,7 +66,7 @@ async fn a_body_that_could_end_in_two_places_is_refused_and_nothing_follows() {
         for portion in [1, 7, 1_000] {
             let mut client = server.connect().await;
             let chunk = format!("{:x}\r\n{ALICE}\r\n0\r\n\r\n", ALICE.len());
-            let smuggled = "GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n";
+            let smuggled = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
             let text = format!("POST /v1/check HTTP/1.1\r\n{order}\r\n\r\n{chunk}{smuggled}");
             for bytes in text.as_bytes().chunks(portion) {
                 client.try_send_bytes(bytes).await;
@@ -96,7 +96,7 @@ async fn a_body_that_breaks_off_is_refused_and_counts_for_nobody() {
         ("/v1/refund", format!("content-length: 999\r\n\r\n{ALICE}")),
     ] {
         let mut client = server.connect().await;
-        client.send(&format!("POST {path} HTTP/1.1\r\nhost: test\r\n{rest}")).await;
+        client.send(&format!("POST {path} HTTP/1.1\r\nhost: localhost\r\n{rest}")).await;
         client.finish().await;
         let reply = client.reply().await;
         assert_eq!(reply.status, 400, "{path} {rest}");
@@ -112,14 +112,14 @@ async fn requests_of_all_kinds_follow_each_other_on_a_connection() {
     let requests = [
         format!("POST /v1/check HTTP/1.1\r\ncontent-length: {length}\r\n\r\n{ALICE}"),
         format!(
-            "\r\nPOST /v1/check HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n\
+            "\r\nPOST /v1/check HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n\
              1;a=b\r\n{{\r\n{:x}\r\n{}\r\n0\r\nx: y\r\n\r\n",
             length - 1,
             &ALICE[1..]
         ),
-        "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"
+        "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"
             .to_owned(),
-        "GET /healthz HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        "GET /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n".to_owned(),
     ]
     .concat();
     for portion in [1, 5, 64, requests.len()] {

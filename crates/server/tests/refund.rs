@@ -6,7 +6,7 @@ mod support;
 
 use support::Server;
 use tidegate::{Charge, ManualClock, Store, StoreError, StoreErrorKind, Timestamp, Verdicts};
-use tidegate_server::{App, Config};
+use tidegate_server::{App, Config, Rights};
 
 const PATH: &str = "/v1/refund";
 
@@ -73,7 +73,12 @@ impl Store for Broken {
 #[tokio::test]
 async fn a_store_that_cannot_be_asked_gives_nothing_back() {
     let clock = ManualClock::at(Timestamp::from_secs(1));
-    let server = Server::run(Config::default(), App::demo(Broken).unwrap(), clock).await;
+    let server = Server::run(
+        Config { rights: Rights::ALL, ..Config::default() },
+        App::demo(Broken).unwrap(),
+        clock,
+    )
+    .await;
     let mut client = server.connect().await;
     let reply = client.post(PATH, r#"{"policy": "demo", "key": "alice"}"#).await;
     let detail = reply.problem(503);

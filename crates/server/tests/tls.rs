@@ -149,7 +149,7 @@ async fn who_makes_way_is_told_that_this_is_the_end() {
     let mut silent = TcpStream::connect(address).await.unwrap();
     let mut first = connect(address, &authority, None).await.unwrap();
     assert_eq!(soon(silent.read(&mut [0])).await.unwrap(), 0);
-    first.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    first.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut newcomer = Client::over(connect(address, &authority, None).await.unwrap());
     assert_eq!(newcomer.get("/healthz").await.status, 200);
     // Without the end that TLS has of its own this would be an error.
@@ -219,7 +219,7 @@ async fn without_a_certificate_nobody_is_let_in_where_one_is_wanted() {
         // The server's refusal comes after what the client takes for the end of the handshake.
         if let Ok(stream) = connect(address, &authority, identity).await {
             let mut client = Client::over(stream);
-            client.try_send("GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").await;
+            client.try_send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
             assert!(client.is_closed().await);
         }
     }

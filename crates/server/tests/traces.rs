@@ -99,7 +99,7 @@ impl Traced {
     async fn post(&self, path: &str, fields: &str, body: &str) -> u16 {
         let mut client = Client::over(TcpStream::connect(self.http).await.unwrap());
         let length = body.len();
-        let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\n{fields}");
+        let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\n{fields}");
         client.send(&format!("{head}content-length: {length}\r\n\r\n{body}")).await;
         client.reply().await.status
     }

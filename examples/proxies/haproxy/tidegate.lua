@@ -1,6 +1,6 @@
 -- Asks Tidegate whether a request may pass.
 local TIDEGATE = "http://127.0.0.1:8080/v1/authz"
--- Milliseconds. If no answer arrives by then, the request passes.
+-- Milliseconds. If no answer arrives by then, the request does not pass.
 local PATIENCE = 100
 -- Other fields of the request that policies may use.
 local PASSED_ON = { "authorization", "cookie", "x-api-key" }
@@ -39,8 +39,10 @@ core.register_action("tidegate", { "http-req" }, function(txn)
     url = TIDEGATE, headers = question(txn), timeout = PATIENCE,
   })
   if not answer or answer.status == 0 or answer.status >= 500 then
-    -- No decision: let the request pass. To fail closed instead, answer 503 here.
+    -- No decision: the request does not pass, since a login is behind this. Where limits matter less than the
+    -- service does, return here instead.
     txn:Warning("tidegate does not answer")
+    txn:done(txn:reply({ status = 503 }))
     return
   end
   if answer.status == 200 then

@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tidegate::Span;
 use tidegate_server::resp::Password;
-use tidegate_server::{Address, Config, Tls, TlsFiles, Transport};
+use tidegate_server::{Address, Config, Rights, Tls, TlsFiles, Transport};
 
 use super::size;
+use super::store::RedisTls;
 use super::traces::TraceFlags;
 use crate::gateway::GatewayFlags;
 use crate::operate::Operate;
@@ -33,8 +34,16 @@ pub(crate) struct Serve {
     /// Where to answer Redis clients: host:port, unix:/path, or off; port 0 picks a free one
     #[arg(long, env = "TIDEGATE_RESP", value_name = "ADDR", default_value = "127.0.0.1:6380")]
     resp: String,
-    /// A file with the password that Redis clients must send. Defaults to none.
-    /// TIDEGATE_RESP_PASSWORD may hold the password itself
+    /// What clients may do besides asking, separated by commas: refund, reset, or of one listener
+    /// http:refund, grpc:refund, resp:refund, resp:reset
+    #[arg(long, env = "TIDEGATE_ALLOW", value_name = "LIST", default_value = "none")]
+    allow: Rights,
+    /// Names besides those of this machine under which HTTP is reached on a loopback address,
+    /// separated by commas. Other names are refused: a page in a browser could use them
+    #[arg(long, env = "TIDEGATE_HTTP_HOSTS", value_name = "NAMES", value_delimiter = ',')]
+    http_hosts: Vec<String>,
+    /// A file with the password that Redis clients must send, of at least 16 characters. Defaults to
+    /// none. TIDEGATE_RESP_PASSWORD may hold the password itself
     #[arg(long, env = "TIDEGATE_RESP_PASSWORD_FILE", value_name = "FILE")]
     resp_password_file: Option<PathBuf>,
     /// Where the counters are: memory, redis://, rediss://, redis+unix://, redis+sentinel:// or
@@ -42,7 +51,7 @@ pub(crate) struct Serve {
     #[arg(long, env = "TIDEGATE_STORE", value_name = "URL", hide_env_values = true)]
     pub(super) store: Option<String>,
     /// A file with the deployment's secret, under which keys are hashed in Redis: the same in all
-    /// instances. TIDEGATE_SECRET may hold the secret itself
+    /// instances, and at least 16 characters. TIDEGATE_SECRET may hold the secret itself
     #[arg(long, env = "TIDEGATE_SECRET_FILE", value_name = "FILE")]
     secret_file: Option<PathBuf>,
     /// How many instances share the limits: each gets its part of them while Redis is unavailable
@@ -62,6 +71,8 @@ pub(crate) struct Serve {
     #[arg(long, env = "TIDEGATE_MAX_KEYS", value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub(super) max_keys: Option<u64>,
+    #[command(flatten)]
+    pub(super) redis: RedisTls,
     #[command(flatten)]
     pub(super) gateway: GatewayFlags,
     #[command(flatten)]
@@ -95,8 +106,13 @@ impl Serve {
     /// What listeners put up with.
     pub(super) fn config(&self) -> anyhow::Result<Config> {
         let password = secret(self.resp_password_file.as_deref(), "TIDEGATE_RESP_PASSWORD")?;
-        let (charge_each, resp_password) = (self.charge_each, password.map(Password::new));
-        Ok(Config { charge_each, resp_password, ..self.bounds.config() })
+        Ok(Config {
+            charge_each: self.charge_each,
+            rights: self.allow,
+            http_hosts: self.http_hosts.clone(),
+            resp_password: password.map(Password::new),
+            ..self.bounds.config()
+        })
     }
 
     /// The deployment's secret, if there is one.
@@ -108,16 +124,30 @@ impl Serve {
 /// From a file or from the environment. Never from the command line, where every user of the
 /// machine can read it.
 fn secret(file: Option<&Path>, variable: &str) -> anyhow::Result<Option<String>> {
-    let Some(path) = file else {
-        return Ok(std::env::var(variable).ok().filter(|secret| !secret.is_empty()));
+    let (place, secret) = match file {
+        None => match std::env::var(variable) {
+            Ok(secret) if !secret.is_empty() => (variable.to_owned(), secret),
+            _ => return Ok(None),
+        },
+        Some(path) => {
+            let place = path.display().to_string();
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the secret in {place}"))?;
+            (place, text.trim_end_matches(['\r', '\n']).to_owned())
+        }
     };
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the secret in {}", path.display()))?;
-    match text.trim_end_matches(['\r', '\n']) {
-        "" => bail!("{} is empty: expected a secret", path.display()),
-        secret => Ok(Some(secret.to_owned())),
+    match secret.chars().count() {
+        0 => bail!("{place} is empty: expected a secret"),
+        length @ 1..SHORTEST_SECRET => bail!(
+            "{place}: a secret of {length} characters: expected at least {SHORTEST_SECRET}, such as \
+             from: openssl rand -hex 16"
+        ),
+        _ => Ok(Some(secret)),
     }
 }
+
+/// A shorter one can be guessed.
+const SHORTEST_SECRET: usize = 16;
 
 /// Where certificates are.
 #[derive(Debug, clap::Args)]
@@ -129,20 +159,25 @@ pub(crate) struct TlsFlags {
     /// The certificate's private key (PEM)
     #[arg(long, env = "TIDEGATE_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// Only let in clients with a certificate issued by one of these (PEM)
+    /// Only let in clients with a certificate issued by one of these (PEM). It makes nobody an
+    /// operator: see --admin-client-ca
     #[arg(long, env = "TIDEGATE_TLS_CLIENT_CA", value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
 }
 
 impl TlsFlags {
     pub(super) fn load(&self) -> anyhow::Result<Option<Tls>> {
+        self.load_with(self.tls_client_ca.as_ref())
+    }
+
+    /// The same certificate for a listener whose clients have others.
+    pub(super) fn load_with(&self, client_ca: Option<&PathBuf>) -> anyhow::Result<Option<Tls>> {
         match (&self.tls_cert, &self.tls_key) {
             (Some(cert), Some(key)) => {
                 let (cert, key) = (cert.clone(), key.clone());
-                let files = TlsFiles { cert, key, client_ca: self.tls_client_ca.clone() };
-                Ok(Some(Tls::load(files)?))
+                Ok(Some(Tls::load(TlsFiles { cert, key, client_ca: client_ca.cloned() })?))
             }
-            (None, None) if self.tls_client_ca.is_none() => Ok(None),
+            (None, None) if client_ca.is_none() => Ok(None),
             (cert, _) => {
                 let missing = if cert.is_none() { "--tls-cert" } else { "--tls-key" };
                 bail!("TLS needs a certificate and its key: expected {missing} as well")

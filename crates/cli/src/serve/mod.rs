@@ -128,7 +128,11 @@ impl Serve {
         let mut stop = Stop::new().context("cannot listen for signals")?;
         let file = self.config.as_deref().zip(source.as_ref());
         let reload = file.map(|(path, source)| follow(&app, path, source, self.store.is_none()));
-        let certificates = tls.clone().map(follow_certificates);
+        let admin_tls = match self.operate.client_ca() {
+            Some(ca) => self.tls.load_with(Some(ca))?.map(Arc::new),
+            None => None,
+        };
+        let certificates = tls.iter().chain(&admin_tls).cloned().map(follow_certificates).collect();
         reload_on_hangup(reload.clone(), certificates).context("cannot listen for signals")?;
         tokio::spawn(tell_of_the_store(Arc::clone(&app)));
         if app.limiter().store().shared_secret().is_some() {
@@ -138,7 +142,7 @@ impl Serve {
         let _ = app.catch_up().await;
         tokio::spawn(Arc::clone(&app).follow_board());
         tokio::spawn(Arc::clone(&app).follow_roll(self.expected_nodes));
-        let admin = self.operate.open(&app, tls, reload, &about).await?;
+        let admin = self.operate.open(&app, admin_tls.or(tls), reload, &about).await?;
         let greeting = Greeting {
             doors: &doors,
             gateways: &gateways,

@@ -32,7 +32,7 @@ impl Stop {
 /// Has the policies and the certificates reloaded on every SIGHUP.
 pub(super) fn reload_on_hangup(
     policies: Option<ReloadRequest>,
-    certificates: Option<Arc<Notify>>,
+    certificates: Vec<Arc<Notify>>,
 ) -> io::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     tokio::spawn(async move {

@@ -1,11 +1,67 @@
 //! Where `serve` keeps its counters.
 
-use anyhow::anyhow;
+use std::path::PathBuf;
+
+use anyhow::{anyhow, bail};
 use tidegate::{MemoryStats, MemoryStore, Plan, RedisConfig, RedisStore, RedisUrlError};
 use tidegate_server::PerWorker;
 
 use super::{Serve, size};
 use crate::shared_keys::templates_of;
+
+/// The certificates between us and Redis.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Redis over TLS")]
+pub(crate) struct RedisTls {
+    /// Trust the certificates in this file (PEM), instead of the system's, for rediss://
+    #[arg(long, env = "TIDEGATE_REDIS_CA", value_name = "FILE")]
+    redis_ca: Option<PathBuf>,
+    /// The certificate to present to Redis, and its chain (PEM). Read again for each connection
+    #[arg(long, env = "TIDEGATE_REDIS_CERT", value_name = "FILE")]
+    redis_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, env = "TIDEGATE_REDIS_KEY", value_name = "FILE")]
+    redis_key: Option<PathBuf>,
+}
+
+impl RedisTls {
+    /// A store with these certificates. What would not be used is refused.
+    fn apply(&self, url: &str, mut config: RedisConfig) -> anyhow::Result<RedisConfig> {
+        if self.is_set() && !url.starts_with("rediss") {
+            bail!(
+                "{config}: --redis-ca, --redis-cert and --redis-key need TLS: expected rediss://"
+            );
+        }
+        if let Some(ca) = &self.redis_ca {
+            readable("--redis-ca", ca)?;
+            config = config.ca_file(ca);
+        }
+        match (&self.redis_cert, &self.redis_key) {
+            (Some(cert), Some(key)) => {
+                readable("--redis-cert", cert)?;
+                readable("--redis-key", key)?;
+                Ok(config.client_cert(cert, key))
+            }
+            (None, None) => Ok(config),
+            (Some(_), None) => bail!("--redis-cert needs its key: expected --redis-key as well"),
+            (None, Some(_)) => {
+                bail!("--redis-key needs its certificate: expected --redis-cert as well")
+            }
+        }
+    }
+
+    const fn is_set(&self) -> bool {
+        self.redis_ca.is_some() || self.redis_cert.is_some() || self.redis_key.is_some()
+    }
+}
+
+/// A file that is missing now would be noticed only when a connection fails.
+fn readable(flag: &str, path: &PathBuf) -> anyhow::Result<()> {
+    match std::fs::read(path) {
+        Ok(_) => Ok(()),
+        Err(error) => bail!("{flag}: cannot read {}: {error}", path.display()),
+    }
+}
 
 /// Where the counters are.
 pub(super) enum Chosen {
@@ -20,12 +76,19 @@ impl Serve {
         let url = self.store.as_deref().or_else(|| settings.and_then(|settings| settings.store()));
         match url {
             None | Some("memory") => {
+                if self.redis.is_set() {
+                    bail!(
+                        "--redis-ca, --redis-cert and --redis-key are for --store rediss://, and \
+                           counters are in memory"
+                    );
+                }
                 let store = self.memory();
                 let about = self.about_memory(&store.stats());
                 Ok((Chosen::Memory(Box::new(store)), about))
             }
             Some(url) => {
                 let config: RedisConfig = url.parse().map_err(|error| no_store(url, &error))?;
+                let config = self.redis.apply(url, config)?;
                 let (secret, mut about) = (self.secret()?, config.to_string());
                 let builder =
                     RedisStore::builder(config).secret(secret.as_deref().unwrap_or_default());

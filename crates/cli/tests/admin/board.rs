@@ -20,7 +20,9 @@ fn an_override_reaches_the_other_instance_survives_both_and_ends() {
     let (_, seen) = one.admin("POST", "/peek", r#"{"policy": "api", "key": "42"}"#);
     let (_, print) = seen.split_once(r##""keys":{"api":""##).unwrap();
     let print = &print[..17];
-    let expected = format!("admin (admin): override set for 1h policy=api key={print}\n");
+    let expected = format!(
+        "admin (admin): override set for 1h policy=api key={print}, by token desk from 127.0.0.1\n"
+    );
     wait_until("the line in the log", SOON, || one.log().contains(&expected));
     assert!(!one.log().contains("user=42"), "{}", one.log());
     wait_until("the override at the other instance", SOON, || two.limit("42") == Some(9));

@@ -100,7 +100,10 @@ pub(crate) fn scratch(name: &str, text: &str) -> PathBuf {
 /// With no listeners but those that the test opens.
 pub(crate) fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.env("TIDEGATE_GRPC", "off").env("TIDEGATE_RESP", "off").env("TIDEGATE_SECRET", "s");
+    command
+        .env("TIDEGATE_GRPC", "off")
+        .env("TIDEGATE_RESP", "off")
+        .env("TIDEGATE_SECRET", "of this deployment");
     command
 }
 
@@ -111,6 +114,6 @@ pub(crate) fn serve(store: &str, config: &Path) -> Command {
         .args(["--store", store])
         .arg("--config")
         .arg(config)
-        .env("TIDEGATE_ADMIN_TOKENS", format!("admin {TOKEN}"));
+        .env("TIDEGATE_ADMIN_TOKENS", format!("admin {TOKEN} name=desk"));
     command
 }

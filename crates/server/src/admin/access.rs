@@ -37,7 +37,7 @@ impl Scope {
 /// ```
 /// use tidegate_server::admin::Tokens;
 ///
-/// let tokens = Tokens::parse("read  0123456789abcdef0123456789abcdef  # the dashboard")?;
+/// let tokens = Tokens::parse("read  0123456789abcdef0123456789abcdef  name=dashboard")?;
 /// assert_eq!(format!("{tokens:?}"), "Tokens([Read])");
 ///
 /// let refused = Tokens::parse("read hunter2").unwrap_err();
@@ -45,23 +45,32 @@ impl Scope {
 /// # Ok::<(), tidegate_server::admin::TokensError>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Tokens(Vec<(Scope, Token)>);
+pub struct Tokens(Vec<Token>);
+
+#[derive(Clone)]
+struct Token {
+    scope: Scope,
+    /// What the log calls its holder.
+    name: String,
+    text: PaddedToken,
+}
 
 /// Padded, so that all take equally long to compare.
-type Token = [u8; LONGEST];
+type PaddedToken = [u8; LONGEST];
 
 impl Tokens {
-    /// A scope and a token on each line; anything after a `#` is a comment.
+    /// A scope, a token and perhaps a name on each line: `write TOKEN name=support`. Anything after a `#`
+    /// is a comment.
     pub fn parse(text: &str) -> Result<Self, TokensError> {
         let mut tokens = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
-            let [scope, token] = words[..] else {
-                match words[..] {
-                    [] => continue,
-                    _ => return Err(TokensError::at(number, "expected a scope and a token")),
-                }
+            let (scope, token, name) = match words[..] {
+                [] => continue,
+                [scope, token] => (scope, token, format!("line {number}")),
+                [scope, token, name] => (scope, token, name_of(name, number)?),
+                _ => return Err(TokensError::at(number, EXPECTED)),
             };
             let Some(scope) = Scope::ALL.into_iter().find(|known| known.name() == scope) else {
                 let expected = "a scope that is none: expected read, write or admin";
@@ -75,7 +84,7 @@ impl Tokens {
             if tokens.len() >= MOST {
                 return Err(TokensError::at(number, format!("expected at most {MOST} tokens")));
             }
-            tokens.push((scope, padded(token.as_bytes())));
+            tokens.push(Token { scope, name, text: padded(token.as_bytes()) });
         }
         Ok(Self(tokens))
     }
@@ -93,24 +102,28 @@ impl Tokens {
         self.0.is_empty()
     }
 
-    /// What a token permits. All are compared, so that timing reveals nothing about any of them.
-    pub(super) fn scope_of(&self, given: &[u8]) -> Option<Scope> {
+    /// What a token permits, and the name of its holder. All are compared, so that timing reveals
+    /// nothing about any of them.
+    pub(super) fn find(&self, given: &[u8]) -> Option<(Scope, &str)> {
         let fits = given.len() <= LONGEST;
         let given = padded(given);
-        let mut found = 0_u8;
-        for (scope, token) in &self.0 {
-            let number = *scope as u8 + 1;
+        let (mut found, mut place) = (0_u8, 0_u8);
+        // At most 64 of them.
+        for (index, token) in (1_u8..).zip(&self.0) {
+            let number = token.scope as u8 + 1;
             let is_more = u8::from(number > found);
-            let is_it = token.ct_eq(&given) & subtle::Choice::from(is_more);
+            let is_it = token.text.ct_eq(&given) & subtle::Choice::from(is_more);
             found.conditional_assign(&number, is_it);
+            place.conditional_assign(&index, is_it);
         }
-        Scope::ALL.get(usize::from(found).checked_sub(1)?).copied().filter(|_| fits)
+        let token = self.0.get(usize::from(place).checked_sub(1)?).filter(|_| fits)?;
+        Some((token.scope, &token.name))
     }
 }
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scopes: Vec<Scope> = self.0.iter().map(|(scope, _)| *scope).collect();
+        let scopes: Vec<Scope> = self.0.iter().map(|token| token.scope).collect();
         f.debug_tuple("Tokens").field(&scopes).finish()
     }
 }
@@ -129,13 +142,28 @@ impl TokensError {
 /// Why an admin listener does not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "admin on {0} would be open to everybody who can reach it: expected a token, a client \
-     certificate, or a loopback address such as 127.0.0.1:9090"
+    "admin on {0} would be open to everybody who can reach it: expected a token \
+     (--admin-tokens-file), certificates of operators (--admin-client-ca), or a loopback address \
+     such as 127.0.0.1:9090"
 )]
 pub struct OpenToAll(pub(super) Place);
 
+/// The word says what it is, so that nobody writes a token where a name belongs, and finds it in the
+/// log.
+fn name_of(word: &str, line: usize) -> Result<String, TokensError> {
+    let Some(name) = word.strip_prefix("name=") else {
+        return Err(TokensError::at(line, EXPECTED));
+    };
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte);
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(is_fit) {
+        let range = format!("1 to {LONGEST_NAME} letters, digits, or one of . _ - @");
+        return Err(TokensError::at(line, format!("a name that is not one: expected {range}")));
+    }
+    Ok(name.to_owned())
+}
+
 /// Zeros at the end: no token contains any.
-fn padded(token: &[u8]) -> Token {
+fn padded(token: &[u8]) -> PaddedToken {
     let mut padded = [0; LONGEST];
     padded.iter_mut().zip(token).for_each(|(to, from)| *to = *from);
     padded
@@ -144,7 +172,9 @@ fn padded(token: &[u8]) -> Token {
 /// 128 bits are 32 hexadecimal digits, or 22 of base 64.
 const SHORTEST: usize = 24;
 const LONGEST: usize = 128;
+const LONGEST_NAME: usize = 32;
 const MOST: usize = 64;
+const EXPECTED: &str = "expected a scope and a token, and perhaps name=NAME";
 
 #[cfg(test)]
 mod tests {
@@ -153,7 +183,7 @@ mod tests {
     const FILE: &str = "
 # for the dashboard
 read  aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
-write bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb   # for support
+write bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb  name=support  # at the desk
 admin cccccccccccccccccccccccccccccccc
 read  cccccccccccccccccccccccccccccccc
 ";
@@ -161,14 +191,16 @@ read  cccccccccccccccccccccccccccccccc
     #[test]
     fn a_token_has_its_scope_and_nothing_else_has() {
         let tokens = Tokens::parse(FILE).unwrap();
-        let scope = |token: &str| tokens.scope_of(token.as_bytes());
+        let scope = |token: &str| tokens.find(token.as_bytes()).map(|(scope, _)| scope);
         assert_eq!(scope(&"a".repeat(32)), Some(Scope::Read));
         assert_eq!(scope(&"b".repeat(32)), Some(Scope::Write));
         assert_eq!(scope(&"c".repeat(32)), Some(Scope::Admin), "the larger of two");
         let wrong = ["", "a", &"a".repeat(31), &"a".repeat(33), &"a".repeat(500), &"d".repeat(32)];
         assert!(wrong.iter().all(|token| scope(token).is_none()));
-        assert_eq!(tokens.scope_of(&[0; 200]), None);
-        assert_eq!(Tokens::default().scope_of(b""), None);
+        assert_eq!(tokens.find(&[0; 200]), None);
+        assert_eq!(Tokens::default().find(b""), None);
+        let name = |token: &str| tokens.find(token.repeat(32).as_bytes()).unwrap().1.to_owned();
+        assert_eq!([name("a"), name("b"), name("c")], ["line 3", "support", "line 5"]);
     }
 
     #[test]
@@ -179,7 +211,14 @@ read  cccccccccccccccccccccccccccccccc
                 format!("root {secret}"),
                 "line 1: a scope that is none: expected read, write or admin",
             ),
-            (format!("\nread {secret} {secret}"), "line 2: expected a scope and a token"),
+            (
+                format!("\nread {secret} {secret}"),
+                "line 2: expected a scope and a token, and perhaps name=NAME",
+            ),
+            (
+                format!("read {secret} name=a/b"),
+                "line 1: a name that is not one: expected 1 to 32 letters, digits, or one of . _ - @",
+            ),
             (
                 format!("read {}", "x".repeat(129)),
                 "line 1: a token of 129 bytes: expected 24 to 128",

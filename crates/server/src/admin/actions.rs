@@ -1,6 +1,7 @@
-//! What an operator can do. Everything is logged: what, to which policy, under which scope; a key
-//! only as its fingerprint.
+//! What an operator can do. Everything is logged: who, from where, what, to which policy, under which
+//! scope; a key only as its fingerprint.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -16,7 +17,6 @@ use super::subject::{self, Subject};
 use super::views::ok;
 use crate::App;
 use crate::log::{self, Level};
-use crate::top::short;
 use crate::transport::http::Response;
 use crate::transport::http::diagnose::wrong;
 use crate::transport::http::problem::Refusal;
@@ -25,6 +25,9 @@ use crate::transport::http::problem::Refusal;
 pub(super) struct Caller<S> {
     pub(super) app: Arc<App<S>>,
     pub(super) scope: Scope,
+    /// A token's name or a certificate's subject.
+    pub(super) who: String,
+    pub(super) from: Option<IpAddr>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -152,7 +155,8 @@ impl<S: Store + Board + 'static> Caller<S> {
             };
             if policies.last() != Some(&policy.name()) {
                 policies.push(policy.name());
-                self.say(what, &[("policy", policy.name()), ("key", &short(subject))]);
+                let mark = self.app.metrics().top().marks().of(subject);
+                self.say(what, &[("policy", policy.name()), ("key", &mark)]);
             }
         }
         Ok(ok(&json!({ "policies": policies, "counters": owed.charges().len() })))
@@ -178,25 +182,29 @@ impl<S: Store + Board + 'static> Caller<S> {
         Ok(response)
     }
 
-    /// Only the fingerprint of a key is logged, under which it appears in peeks too.
+    /// Only the mark of a key is logged, under which it appears in peeks too.
     fn log(&self, what: &str, amendment: &Amendment) {
         let plan = self.app.limiter().plan();
         let print = match amendment {
             Amendment::Override { policy, key, .. } => plan.override_subject(policy, key),
             Amendment::Mode { .. } => None,
         };
-        let print = print.map(short);
+        let marks = self.app.metrics().top().marks();
+        let print = print.map(|print| marks.of(print));
         let mut fields = vec![("policy", amendment.policy())];
         fields.extend(print.as_deref().map(|print| ("key", print)));
         self.say(what, &fields);
     }
 
     fn say(&self, what: &str, fields: &[(&str, &str)]) {
-        let mut all = vec![("scope", self.scope.name()), ("action", what)];
+        let from = self.from.map_or_else(|| "a unix socket".to_owned(), |it| it.to_string());
+        let (who, scope) = (self.who.as_str(), self.scope.name());
+        let mut all = vec![("who", who), ("from", &*from), ("scope", scope), ("action", what)];
         all.extend(fields);
         let about: Vec<String> =
             fields.iter().map(|(name, value)| format!(" {name}={value}")).collect();
-        let message = format!("admin ({}): {what}{}", self.scope.name(), about.concat());
+        let about = about.concat();
+        let message = format!("admin ({scope}): {what}{about}, by {who} from {from}");
         log::say(Level::Info, "admin", &message, &all);
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::access::{OpenToAll, Scope, Tokens, TokensError};
 use crate::log::{self, Level};
-use crate::{Place, ReloadRequest};
+use crate::{Peer, Place, ReloadRequest};
 
 /// Who may use the admin listener, and what else it shows.
 ///
@@ -35,8 +35,8 @@ pub struct AdminConfig {
 
 impl AdminConfig {
     /// For a listener at this place. `knows_clients` says that every client that gets as far as a
-    /// request has presented a certificate that we trust; without tokens, such clients may do
-    /// everything.
+    /// request has presented the certificate of an operator; without tokens, such clients may do
+    /// everything. A certificate that makes somebody a client of the other listeners is not one.
     ///
     /// # Errors
     ///
@@ -97,12 +97,19 @@ impl AdminConfig {
         self.is_open() && !self.knows_clients
     }
 
-    /// What a request with this token may do.
-    pub(super) fn scope_of(&self, token: Option<&[u8]>) -> Option<Scope> {
+    /// What a request with this token may do, and what the log calls its sender.
+    pub(super) fn find(&self, token: Option<&[u8]>, peer: &Peer) -> Option<(Scope, String)> {
         if self.is_open() {
-            return Some(Scope::Admin);
+            let who = match (&peer.subject, self.knows_clients) {
+                (Some(name), _) => format!("certificate {name}"),
+                (None, true) => "a certificate without a name".to_owned(),
+                (None, false) => "somebody on this machine".to_owned(),
+            };
+            return Some((Scope::Admin, who));
         }
-        self.tokens.load().scope_of(token?)
+        let tokens = self.tokens.load();
+        let (scope, name) = tokens.find(token?)?;
+        Some((scope, format!("token {name}")))
     }
 
     /// Follows the tokens file forever.

@@ -14,7 +14,6 @@ mod subject;
 mod views;
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::Request;
@@ -27,7 +26,7 @@ pub use route::{ROUTES, Route};
 
 use crate::transport::http::Response;
 use crate::transport::http::connection::{self, Answers};
-use crate::{App, Config, Listener, accept};
+use crate::{App, Config, Listener, ListenerKind, Peer, RefusalReason, accept};
 
 /// What a connection needs.
 #[derive(Debug)]
@@ -57,7 +56,15 @@ pub async fn serve<S: Store + Board + 'static>(
 }
 
 impl<S: Store + Board + 'static> Answers for Admin<S> {
-    async fn answer(&self, _: Option<IpAddr>, request: Request<Incoming>) -> Response {
-        route::answer(self, request).await
+    async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Response {
+        let response = route::answer(self, peer, request).await;
+        if let Some(reason) = RefusalReason::of(response.status()) {
+            self.app.count_refusal(ListenerKind::Admin, reason);
+        }
+        response
+    }
+
+    fn broken(&self, reason: RefusalReason) {
+        self.app.count_refusal(ListenerKind::Admin, reason);
     }
 }

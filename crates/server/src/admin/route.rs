@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
+use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
-use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use tidegate::{Board, Store};
+use tidegate_http::bearer;
 
 use super::access::Scope;
 use super::{Admin, actions, views};
+use crate::transport::http::browser::{host, is_of_another_site, is_of_the_machine};
 use crate::transport::http::problem::{Refusal, brief};
 use crate::transport::http::{Response, body, route};
+use crate::{ListenerKind, Peer};
 
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,7 @@ pub const ROUTES: &[Route] = &[
 /// Every request is answered, whatever it is.
 pub(super) async fn answer<S: Store + Board + 'static>(
     admin: &Admin<S>,
+    peer: &Peer,
     request: Request<Incoming>,
 ) -> Response {
     let (head, body) = request.into_parts();
@@ -81,8 +84,8 @@ pub(super) async fn answer<S: Store + Board + 'static>(
         Ok(body) => body,
         Err(refusal) => return refusal.into(),
     };
-    let scope = match scope_of(admin, &head) {
-        Ok(scope) => scope,
+    let (scope, who) = match login(admin, peer, &head) {
+        Ok(found) => found,
         Err(response) => return *response,
     };
     let (route, name) = match find(head.uri.path(), &head.method) {
@@ -94,12 +97,10 @@ pub(super) async fn answer<S: Store + Board + 'static>(
         let detail = format!("this token is good for {has}: expected one for {needs}");
         return Refusal::new(StatusCode::FORBIDDEN, detail).into();
     }
-    if route.method != "GET" && !is_json(&head.headers) && admin.admin.trusts_the_machine() {
-        let detail = "without a token only application/json is taken: a page in a browser cannot \
-                      send it";
-        return Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into();
+    if let Some(refusal) = refusal_of_pages(route, &head) {
+        return refusal.into();
     }
-    let caller = actions::Caller { app: Arc::clone(&admin.app), scope };
+    let caller = actions::Caller { app: Arc::clone(&admin.app), scope, who, from: peer.address };
     let outcome = match route.action {
         Action::Policies => Ok(views::policies(&admin.app)),
         Action::Policy => views::policy(&admin.app, &name),
@@ -120,42 +121,59 @@ pub(super) async fn answer<S: Store + Board + 'static>(
     outcome.unwrap_or_else(Response::from)
 }
 
-/// What the caller may do, before anything is said about what exists.
-fn scope_of<S>(admin: &Admin<S>, head: &Parts) -> Result<Scope, Box<Response>> {
-    let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
-    // In HTTP/2 it comes with the path.
-    let host = head.uri.authority().map(Authority::as_str).or(host);
+/// Why a change is not made: a page in a browser may have asked for it, with the certificate or from
+/// the address of somebody who did not mean to.
+fn refusal_of_pages(route: &Route, head: &Parts) -> Option<Refusal> {
+    if route.method == "GET" {
+        return None;
+    }
+    if is_of_another_site(&head.headers, host(&head.uri, &head.headers)) {
+        let detail = "a page of another site has sent this: expected no Origin and no \
+                      Sec-Fetch-Site, or those of this server";
+        return Some(Refusal::new(StatusCode::FORBIDDEN, detail));
+    }
+    if !is_json(&head.headers) {
+        let detail = "changes are made only for Content-Type: application/json, which a page in a \
+                      browser cannot send";
+        return Some(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    None
+}
+
+/// Who the caller is and what they may do, before anything is said about what exists.
+fn login<S: Store>(
+    admin: &Admin<S>,
+    peer: &Peer,
+    head: &Parts,
+) -> Result<(Scope, String), Box<Response>> {
+    let host = host(&head.uri, &head.headers);
     if admin.admin.trusts_the_machine() && !host.is_none_or(is_of_the_machine) {
         let detail = "without a token only names of this machine are answered: expected \
                       Host: localhost, or a loopback address";
         return Err(Box::new(Refusal::new(StatusCode::FORBIDDEN, detail).into()));
     }
     let given = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    let token = given.and_then(bearer);
-    admin.admin.scope_of(token).ok_or_else(|| {
+    let token = given.and_then(|given| bearer(given).ok().flatten());
+    let logins = admin.app.logins();
+    if let Some(wait) = token.and_then(|_| logins.wait(ListenerKind::Admin, peer.address)) {
+        let detail = "too many wrong tokens from this address: expected a pause";
+        let mut response = Response::from(Refusal::new(StatusCode::TOO_MANY_REQUESTS, detail));
+        let seconds = wait.as_secs().saturating_add(1);
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        return Err(Box::new(response));
+    }
+    admin.admin.find(token, peer).ok_or_else(|| {
         let detail = match token {
             None => "no token: expected Authorization: Bearer TOKEN",
-            Some(_) => "this token is not known",
+            Some(_) => {
+                logins.failed(ListenerKind::Admin, peer.address);
+                "this token is not known"
+            }
         };
         let mut response = Response::from(Refusal::new(StatusCode::UNAUTHORIZED, detail));
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         Box::new(response)
     })
-}
-
-fn bearer(field: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = field.split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
-}
-
-/// A name that an attacker's DNS points at us is not ours: a browser would send it along.
-fn is_of_the_machine(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name.eq_ignore_ascii_case("localhost")
-        || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback())
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -243,29 +261,5 @@ mod tests {
         ] {
             assert_eq!(name_in(path, form).as_deref(), name, "{path}");
         }
-    }
-
-    #[test]
-    fn only_names_of_the_machine_are_of_the_machine() {
-        for (host, expected) in [
-            ("localhost:9090", true),
-            ("127.0.0.1", true),
-            ("127.8.8.8:1", true),
-            ("[::1]:9090", true),
-            ("attacker.example:9090", false),
-            ("127.0.0.1.attacker.example", false),
-            ("10.0.0.1", false),
-            ("", false),
-        ] {
-            assert_eq!(is_of_the_machine(host), expected, "{host}");
-        }
-    }
-
-    #[test]
-    fn a_bearer_is_a_bearer() {
-        assert_eq!(bearer(b"Bearer abc"), Some(&b"abc"[..]));
-        assert_eq!(bearer(b"bearer  abc "), Some(&b"abc"[..]));
-        assert_eq!(bearer(b"Basic abc"), None);
-        assert_eq!(bearer(b"Bear"), None);
     }
 }

@@ -18,7 +18,6 @@ use crate::App;
 use crate::amendments::Posted;
 use crate::limit_names::limit_names;
 use crate::metrics::{Outcome, Process};
-use crate::top::short;
 use crate::transport::http::Response;
 use crate::transport::http::problem::{Refusal, json as respond};
 
@@ -44,10 +43,11 @@ pub(super) async fn peek<S: Store>(app: &App<S>, bytes: &[u8]) -> Result<Respons
     let owed = subject.owed(&plan, Cost::PEEK)?;
     // Bypasses the counters: an operator's peek is not traffic.
     let decision = app.limiter().settle(&owed).await;
+    let marks = app.metrics().top().marks();
     let keys: Map<String, Value> = (0..owed.charges().len())
         .filter_map(|charge| {
             let name = owed.policy(charge)?.name().to_owned();
-            Some((name, short(owed.subject(charge)?).into()))
+            Some((name, marks.of(owed.subject(charge)?).into()))
         })
         .collect();
     let answer = Answer::of_owed(&owed, &decision);

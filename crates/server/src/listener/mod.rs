@@ -146,6 +146,16 @@ impl Listener {
         Self { tls: Some(tls), ..self }
     }
 
+    /// Whether it has an address that only programs on this machine can reach.
+    pub(crate) fn is_on_loopback(&self) -> bool {
+        match &self.socket {
+            Socket::Tcp(socket) => {
+                socket.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback())
+            }
+            Socket::Unix(_) => false,
+        }
+    }
+
     pub(crate) fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Plain>> {
         Poll::Ready(match &self.socket {
             Socket::Tcp(socket) => {

@@ -4,6 +4,7 @@
 //! counted, not logged, and no event contains a key in clear.
 
 mod lines;
+mod rare;
 
 use std::io::Write as _;
 use std::str::FromStr;
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 use tidegate::{Clock as _, SystemClock, Timestamp};
 
 pub use self::lines::LineWriter;
+pub use self::rare::RareLines;
 
 /// The format of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@ mod early;
 mod guest;
 mod page;
 mod process;
+mod refused;
 mod slot;
 mod tally;
 mod text;
@@ -28,9 +29,11 @@ pub(crate) use counters::{Outcome, PolicyCounters};
 pub use guest::{MetricFamily, MetricSource};
 pub(crate) use page::page;
 pub(crate) use process::Process;
+pub(crate) use refused::RefusalCounts;
+pub use refused::{ListenerKind, RefusalReason};
 pub(crate) use slot::{SLOTS, slot};
 
-use crate::top::{Seen, TopKeys};
+use crate::top::{KeyMarks, Seen, TopKeys};
 use early::EarlyReturns;
 
 /// Observes decisions. Each is counted; one in sixteen is timed, or those made together with it.
@@ -38,6 +41,7 @@ use early::EarlyReturns;
 pub(crate) struct Metrics {
     policies: ArcSwap<Policies>,
     unmatched: [CachePadded<AtomicU64>; SLOTS],
+    refused: RefusalCounts,
     ad_hoc: PolicyCounters,
     latency: Histogram,
     early: EarlyReturns,
@@ -64,15 +68,16 @@ struct Denied {
 type Policies = HashMap<Arc<str>, Arc<PolicyCounters>, RandomState>;
 
 impl Metrics {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Plan, marks: KeyMarks) -> Self {
         let clock = SystemClock::new();
         let metrics = Self {
             policies: ArcSwap::default(),
             unmatched: Default::default(),
+            refused: RefusalCounts::default(),
             ad_hoc: PolicyCounters::new(""),
             latency: Histogram::new(),
             early: EarlyReturns::new(),
-            top: TopKeys::new(),
+            top: TopKeys::new(marks),
             started: clock.now(),
             clock,
         };
@@ -203,6 +208,11 @@ impl Metrics {
     /// Requests that no policy applied to.
     pub(crate) fn unmatched(&self) -> u64 {
         self.unmatched.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Requests that got no decision.
+    pub(crate) const fn refused(&self) -> &RefusalCounts {
+        &self.refused
     }
 
     pub(crate) fn latency(&self) -> Durations {

@@ -77,11 +77,23 @@ fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut Text) {
         "Requests that no policy was about.",
         metrics.unmatched(),
     );
+    refused(app, text);
     text.histogram(
         "tidegate_decision_seconds",
         "How long a decision took, of one in sixteen drawn by chance; the mean of those made together.",
         &metrics.latency(),
     );
+}
+
+fn refused<S: Store>(app: &App<S>, text: &mut Text) {
+    let mut family = text.family(
+        "tidegate_refused_total",
+        "counter",
+        "Requests that got no decision, by the kind of their listener and by why.",
+    );
+    for (listener, reason, count) in app.metrics().refused().samples() {
+        family.sample(&[("listener", listener), ("reason", reason)], count);
+    }
 }
 
 fn each_kind() -> impl Iterator<Item = (Outcome, Source)> {

@@ -1,5 +1,6 @@
 //! Which keys come most often, and which are denied most often, recently.
 
+mod mark;
 mod sketch;
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use tidegate::Fingerprint;
 use tidegate_wire::admin::{Top, TopKey};
 
 use crate::metrics::SLOTS;
+pub(crate) use mark::KeyMarks;
 use sketch::{COUNTERS, Sketch};
 
 /// Sketches of the busiest keys and of the most denied ones, for this minute and the previous one.
@@ -23,6 +25,7 @@ use sketch::{COUNTERS, Sketch};
 #[derive(Debug)]
 pub(crate) struct TopKeys {
     shards: [CachePadded<Shard>; SLOTS],
+    marks: KeyMarks,
 }
 
 #[derive(Debug, Default)]
@@ -66,8 +69,13 @@ pub(crate) struct Seen<'a> {
 }
 
 impl TopKeys {
-    pub(crate) fn new() -> Self {
-        Self { shards: Default::default() }
+    pub(crate) fn new(marks: KeyMarks) -> Self {
+        Self { shards: Default::default(), marks }
+    }
+
+    /// How keys are shown that are not shown in clear.
+    pub(crate) const fn marks(&self) -> &KeyMarks {
+        &self.marks
     }
 
     /// Records a decision.
@@ -93,8 +101,8 @@ impl TopKeys {
             counters: COUNTERS as u64,
             busiest_total: total(&busiest),
             denied_total: total(&denied),
-            busiest: merge(&busiest, most),
-            denied: merge(&denied, most),
+            busiest: merge(&busiest, most, &self.marks),
+            denied: merge(&denied, most, &self.marks),
         }
     }
 }
@@ -129,11 +137,6 @@ fn presentable(key: &str) -> Box<str> {
     key.chars().filter(|c| !c.is_control()).take(LONGEST).collect()
 }
 
-/// How an operator recognises a key that is not shown.
-pub(crate) fn short(subject: Fingerprint) -> String {
-    format!("#{:016x}", subject.high())
-}
-
 fn total(minutes: &[&Minutes]) -> u64 {
     let of = |minutes: &&Minutes| {
         let sketches = minutes.sketches.lock();
@@ -144,7 +147,7 @@ fn total(minutes: &[&Minutes]) -> u64 {
 
 /// Sketches of different traffic add up, and so do their errors: a missing key may have come as
 /// often as the smallest that is present.
-fn merge(minutes: &[&Minutes], most: usize) -> Vec<TopKey> {
+fn merge(minutes: &[&Minutes], most: usize, marks: &KeyMarks) -> Vec<TopKey> {
     let mut merged: HashMap<Fingerprint, (TopKey, u64)> = HashMap::new();
     let mut unseen_in_all = 0_u64;
     for minute in minutes {
@@ -156,7 +159,7 @@ fn merge(minutes: &[&Minutes], most: usize) -> Vec<TopKey> {
                 let blank = || {
                     let Label { policy, subject, key } = &entry.label;
                     let policy = policy.as_ref().to_owned();
-                    let key = key.as_deref().map_or_else(|| short(*subject), str::to_owned);
+                    let key = key.as_deref().map_or_else(|| marks.of(*subject), str::to_owned);
                     (TopKey { policy, key, count: 0, error: 0 }, 0)
                 };
                 let (key, seen_in) = merged.entry(entry.who).or_insert_with(blank);

@@ -37,7 +37,7 @@ impl Zipf {
 #[test]
 fn lists_are_right_within_the_stated_error_on_a_zipf_load() {
     fastrand::seed(7);
-    let (top, mut zipf) = (TopKeys::new(), Zipf::new(200_000));
+    let (top, mut zipf) = (TopKeys::new(KeyMarks::under(None)), Zipf::new(200_000));
     let mut exact: HashMap<u64, (u64, u64)> = HashMap::new();
     for request in 0..1_000_000_u64 {
         let number = zipf.draw();
@@ -75,7 +75,7 @@ fn lists_are_right_within_the_stated_error_on_a_zipf_load() {
 #[test]
 fn many_requests_are_counted_as_well_as_samples_can() {
     fastrand::seed(7);
-    let (top, mut random) = (TopKeys::new(), fastrand::Rng::with_seed(7));
+    let (top, mut random) = (TopKeys::new(KeyMarks::under(None)), fastrand::Rng::with_seed(7));
     let mut often = 0;
     for _ in 0..5_000_000 {
         // One key in four requests, and a thousand in the others.
@@ -92,7 +92,7 @@ fn many_requests_are_counted_as_well_as_samples_can() {
 
 #[test]
 fn few_requests_are_counted_exactly_and_are_over_after_two_minutes() {
-    let top = TopKeys::new();
+    let top = TopKeys::new(KeyMarks::under(None));
     for number in [1, 2, 1, 3, 1] {
         ask(&top, 0, number, number == 1);
     }
@@ -112,12 +112,12 @@ fn few_requests_are_counted_exactly_and_are_over_after_two_minutes() {
 
 #[test]
 fn keys_are_hashed_unless_they_may_be_shown() {
-    let top = TopKeys::new();
+    let top = TopKeys::new(KeyMarks::under(None));
     let policy: Arc<str> = "api".into();
     let who = subject(7);
     let seen = Seen { who, policy: &policy, subject: who, entity: None };
     top.observe(0, seen, false);
-    assert_eq!(top.list(1).busiest[0].key, short(who));
+    assert_eq!(top.list(1).busiest[0].key, top.marks().of(who));
     let long = format!("\u{1b}[2J{}", "x".repeat(500));
     let seen = Seen { who: subject(8), entity: Some(&long), ..seen };
     top.observe(0, seen, false);

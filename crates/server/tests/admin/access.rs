@@ -7,8 +7,9 @@ use crate::desk::{Desk, TOKENS, token};
 
 #[tokio::test]
 async fn every_route_is_closed_to_who_has_no_token_a_wrong_one_or_too_small_a_scope() {
-    let desk = Desk::open(TOKENS).await;
     for route in ROUTES {
+        // Nobody may guess for long.
+        let desk = Desk::open(TOKENS).await;
         let path = route.path.replace("{name}", "api");
         let ask = async |fields: &str| desk.send(route.method, &path, fields, "{}").await;
         let none = ask("host: x\r\n").await;
@@ -19,7 +20,10 @@ async fn every_route_is_closed_to_who_has_no_token_a_wrong_one_or_too_small_a_sc
             assert_eq!(reply.status, 401, "{route:?} {wrong}");
         }
         for scope in Scope::ALL {
-            let fields = format!("host: x\r\nauthorization: Bearer {}\r\n", token(scope));
+            let fields = format!(
+                "host: x\r\ncontent-type: application/json\r\nauthorization: Bearer {}\r\n",
+                token(scope)
+            );
             let reply = ask(&fields).await;
             if scope < route.scope {
                 let said = reply.problem(403);
@@ -30,6 +34,7 @@ async fn every_route_is_closed_to_who_has_no_token_a_wrong_one_or_too_small_a_sc
             }
         }
     }
+    let desk = Desk::open(TOKENS).await;
     let unknown = desk.send("GET", "/admin/v1/nothing", "", "").await;
     assert_eq!(unknown.status, 401, "who has no token learns nothing, not even what there is");
 }
@@ -56,7 +61,10 @@ async fn a_page_in_a_browser_cannot_use_an_open_listener() {
 #[tokio::test]
 async fn no_answer_has_a_secret() {
     let desk = Desk::open(TOKENS).await;
-    let fields = format!("host: x\r\nauthorization: Bearer {}\r\n", token(Scope::Admin));
+    let fields = format!(
+        "host: x\r\ncontent-type: application/json\r\nauthorization: Bearer {}\r\n",
+        token(Scope::Admin)
+    );
     for route in ROUTES {
         let path = route.path.replace("{name}", "api");
         let reply = desk.send(route.method, &path, &fields, "{}").await;
@@ -70,4 +78,62 @@ async fn no_answer_has_a_secret() {
     assert_eq!(config["file"], "limits.yaml");
     assert!(config["text"].as_str().unwrap().contains("redis://limiter:***@127.0.0.1/0"));
     assert_eq!(config["settings"]["store"], "redis://limiter:***@127.0.0.1/0");
+}
+
+#[tokio::test]
+async fn attack_09_a_page_in_a_browser_changes_nothing_whoever_it_comes_with() {
+    // With certificates, as an operator's browser presents them by itself; and with tokens.
+    let with_certificates = Desk::known().await;
+    let with_tokens = Desk::open(TOKENS).await;
+    let json = "host: tide.example:9090\r\ncontent-type: application/json\r\n";
+    let bearer = format!("authorization: Bearer {}\r\n", token(Scope::Admin));
+    for (desk, known) in [(&with_certificates, ""), (&with_tokens, &*bearer)] {
+        for (fields, status) in [
+            (
+                "host: evil.example\r\norigin: https://evil.example\r\ncontent-type: text/plain\r\n",
+                415,
+            ),
+            ("host: tide.example:9090\r\ncontent-type: text/plain\r\n", 415),
+            ("host: tide.example:9090\r\n", 415),
+            (&format!("{json}origin: https://evil.example\r\n"), 403),
+            (&format!("{json}origin: null\r\n"), 403),
+            (&format!("{json}sec-fetch-site: cross-site\r\n"), 403),
+            (&format!("{json}sec-fetch-site: same-site\r\n"), 403),
+        ] {
+            for route in ROUTES.iter().filter(|route| route.method != "GET") {
+                let (path, body) = (route.path.replace("{name}", "api"), r#"{"mode": "off"}"#);
+                let reply = desk.send(route.method, &path, &format!("{known}{fields}"), body).await;
+                reply.problem(status);
+            }
+        }
+        let mode = desk.send("GET", "/admin/v1/policies/api", &format!("{known}{json}"), "").await;
+        assert_eq!(mode.json()["mode"], "enforce");
+        let same = format!("{known}{json}sec-fetch-site: same-origin\r\n");
+        let path = "/admin/v1/policies/api/mode";
+        let changed = desk.send("POST", path, &same, r#"{"mode": "shadow"}"#).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+    }
+}
+
+#[tokio::test]
+async fn attack_09_tokens_can_be_guessed_only_so_often_and_failures_are_counted() {
+    let desk = Desk::open(TOKENS).await;
+    let ask = async |token: &str| {
+        let fields = format!("host: x\r\nauthorization: Bearer {token}\r\n");
+        desk.send("GET", "/admin/v1/status", &fields, "").await
+    };
+    let mut refused = 0;
+    for _ in 0..200 {
+        let reply = ask(&"x".repeat(32)).await;
+        match reply.status {
+            401 => refused += 1,
+            429 => assert!(reply.header("retry-after").is_some()),
+            other => panic!("{other}"),
+        }
+    }
+    assert!((20..200).contains(&refused), "{refused}");
+    let counted = format!(
+        "tidegate_refused_total{{listener=\"admin\",reason=\"unauthenticated\"}} {refused}\n"
+    );
+    assert!(desk.app.metrics_page().await.contains(&counted));
 }

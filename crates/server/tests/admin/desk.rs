@@ -29,8 +29,21 @@ impl Desk {
         Self::of(tokens, |app| app).await
     }
 
+    /// As if every client had shown the certificate of an operator.
+    pub(crate) async fn known() -> Self {
+        Self::with("", true, |app| app).await
+    }
+
     pub(crate) async fn of(
         tokens: &str,
+        with: impl FnOnce(App<MemoryStore>) -> App<MemoryStore>,
+    ) -> Self {
+        Self::with(tokens, false, with).await
+    }
+
+    async fn with(
+        tokens: &str,
+        knows_clients: bool,
         with: impl FnOnce(App<MemoryStore>) -> App<MemoryStore>,
     ) -> Self {
         let source = Source::new("limits.yaml", FILE).unwrap();
@@ -38,7 +51,7 @@ impl Desk {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let tokens = Tokens::parse(tokens).unwrap();
-        let config = AdminConfig::new(address, tokens, false).unwrap();
+        let config = AdminConfig::new(address, tokens, knows_clients).unwrap();
         let config = config.setting("store", "redis://limiter:hunter2@127.0.0.1/0");
         let serving =
             admin::serve(listener, app.clone(), config, Config::default(), std::future::pending());

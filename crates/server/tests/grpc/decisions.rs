@@ -223,11 +223,15 @@ async fn a_request_that_makes_no_sense_is_told_which_field() {
     let server = Server::start(FILE).await;
     let client = server.connect().await;
     let nameless = RateLimitRequest { domain: String::new(), ..request([entry("user", "a")]) };
-    assert_eq!(client.refused(&nameless).await, (3, "domain is empty: expected a name".to_owned()));
-    let (code, message) = client.refused(&request([])).await;
-    assert_eq!((code, &message[..]), (3, "descriptors is empty: expected at least one"));
-    let (code, message) = client.refused(&request(vec![entry("a", "b"); 33])).await;
-    assert_eq!((code, &message[..]), (3, "descriptors has 33 of them: expected at most 32"));
-    let (code, message) = client.refused(&request([entry("a", &"x".repeat(5_000))])).await;
-    assert!(code == 3 && message.starts_with("descriptors[0].entries[0].value has 5000 bytes"));
+    let huge = hits(entry("user", "a"), u64::MAX);
+    for (request, expected) in [
+        (nameless, "domain is empty: expected a name"),
+        (request([]), "descriptors is empty: expected at least one"),
+        (request(vec![entry("a", "b"); 33]), "descriptors has 33 of them: expected at most 32"),
+        (request([huge]), "descriptors[0].hits_addend is 18446744073709551615"),
+    ] {
+        let (reason, detail) = client.refused(&request).await;
+        assert_eq!(reason, "malformed");
+        assert!(detail.starts_with(expected), "{detail}");
+    }
 }

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use tidegate::{Charge, Store, StoreError, StoreErrorKind, Verdicts};
-use tidegate_server::Config;
+use tidegate_server::{Config, Rights};
 use tidegate_wire::envoy::RateLimitOverride;
 
 use super::support::{METHOD, Server, brief, entry, framed, header, post, refund, request};
@@ -46,7 +46,8 @@ impl Store for Broken {
 
 #[tokio::test]
 async fn each_policy_says_what_happens() {
-    let server = Server::on(Broken { hangs: false }, MODES, Config::default()).await;
+    let config = Config { rights: Rights::ALL, ..Config::default() };
+    let server = Server::on(Broken { hangs: false }, MODES, config).await;
     let closed = server.ask(&request([entry("a", "x")])).await;
     assert_eq!(brief(&closed), (false, vec![(false, 0)]));
     assert_eq!(header(&closed, "retry-after"), Some("1"));
@@ -79,8 +80,8 @@ async fn a_client_waits_no_longer_than_it_wants_to() {
     head.headers_mut().insert("grpc-timeout", "20m".parse().unwrap());
     let body = framed(&request([entry("c", "x")]));
     let reply = client.send(head, body.clone()).await.unwrap();
-    assert_eq!(reply.refusal(), (4, "no decision within 20ms".to_owned()));
+    assert_eq!(reply.denial(), ("timeout".to_owned(), "no decision within 20ms".to_owned()));
     // And not forever if it does not say.
     let reply = client.call(METHOD, body).await;
-    assert_eq!(reply.refusal(), (4, "no decision within 200ms".to_owned()));
+    assert_eq!(reply.denial(), ("timeout".to_owned(), "no decision within 200ms".to_owned()));
 }

@@ -8,6 +8,7 @@ mod failures;
 mod fuzz;
 mod hostile;
 mod python;
+mod refusals;
 mod services;
 mod settlement;
 mod support;

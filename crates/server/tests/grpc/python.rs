@@ -46,7 +46,7 @@ async fn grpcio_is_told_what_envoy_would_be() {
     assert_eq!(told[4]["statuses"][0]["limitRemaining"], 1);
     assert_eq!(told[5]["statuses"][0]["limitRemaining"], 1);
     assert_eq!(told[6]["statuses"][0]["limitRemaining"], 8);
-    let refused =
-        json!({ "code": "INVALID_ARGUMENT", "details": "domain is empty: expected a name" });
-    assert_eq!(told[7], refused);
+    assert_eq!(told[7]["overallCode"], "OVER_LIMIT");
+    let expected = json!({ "refused": "malformed", "detail": "domain is empty: expected a name" });
+    assert_eq!(told[7]["dynamicMetadata"], expected);
 }

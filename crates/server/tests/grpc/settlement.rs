@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tidegate_server::Config;
+use tidegate_server::{Config, Rights};
 use tidegate_wire::envoy::{Code, RateLimitDescriptor};
 
 use super::support::{Server, brief, entry, header, hits, refund, request, soon};
@@ -23,7 +23,7 @@ fn path() -> RateLimitDescriptor {
 }
 
 async fn each() -> Server {
-    Server::with(FILE, Config { charge_each: true, ..Config::default() }).await
+    Server::with(FILE, Config { charge_each: true, rights: Rights::ALL, ..Config::default() }).await
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! A real server on a free port, and a client that sends exactly what it is told.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use h2::client::SendRequest;
 use http::{HeaderMap, Method, Request};
 use prost::Message;
+use prost_types::value::Kind;
 use tidegate::config::Source;
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
-use tidegate_server::{App, Config, grpc};
+use tidegate_server::{App, Config, Rights, grpc};
 use tidegate_wire::envoy::{
     Code, DescriptorStatus, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
 };
@@ -25,13 +27,14 @@ pub(crate) const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/Sh
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) clock: ManualClock,
+    metrics: Metrics,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
 impl Server {
     pub(crate) async fn start(limits: &str) -> Self {
-        Self::with(limits, Config::default()).await
+        Self::with(limits, Config { rights: Rights::ALL, ..Config::default() }).await
     }
 
     pub(crate) async fn with(limits: &str, config: Config) -> Self {
@@ -43,12 +46,18 @@ impl Server {
     pub(crate) async fn on<S: Store + 'static>(store: S, limits: &str, config: Config) -> Self {
         let source = Source::new("test.yaml", limits).unwrap();
         let app = App::load(&source, store).unwrap_or_else(|problems| panic!("{problems}"));
+        let app = Arc::new(app);
+        let shown = Arc::clone(&app);
+        let metrics: Metrics = Box::new(move || {
+            let app = Arc::clone(&shown);
+            Box::pin(async move { app.metrics_page().await })
+        });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let stopped = async { drop(stopped.await) };
-        let task = tokio::spawn(grpc::serve(listener, Arc::new(app), config, stopped));
-        Self { address, clock: ManualClock::default(), stop: Some(stop), task }
+        let task = tokio::spawn(grpc::serve(listener, app, config, stopped));
+        Self { address, clock: ManualClock::default(), metrics, stop: Some(stop), task }
     }
 
     pub(crate) async fn connect(&self) -> Client {
@@ -60,6 +69,14 @@ impl Server {
         self.connect().await.ask(request).await
     }
 
+    /// How many calls were refused for this reason.
+    pub(crate) async fn refused(&self, reason: &str) -> u64 {
+        let page = (self.metrics)().await;
+        let name = format!("tidegate_refused_total{{listener=\"grpc\",reason=\"{reason}\"}} ");
+        let found = page.lines().find_map(|line| line.strip_prefix(&name));
+        found.map_or(0, |count| count.parse().unwrap())
+    }
+
     pub(crate) fn stop(&mut self) {
         self.stop.take().unwrap().send(()).unwrap();
     }
@@ -69,6 +86,8 @@ impl Server {
         soon(self.task).await.unwrap();
     }
 }
+
+type Metrics = Box<dyn Fn() -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync>;
 
 #[derive(Clone)]
 pub(crate) struct Client(pub(crate) SendRequest<Bytes>);
@@ -95,9 +114,9 @@ impl Client {
         RateLimitResponse::decode(&reply.data[5..]).unwrap()
     }
 
-    /// The code and message with which a request is refused.
-    pub(crate) async fn refused(&self, request: &RateLimitRequest) -> (u32, String) {
-        self.call(METHOD, framed(request)).await.refusal()
+    /// Why a request is over its limit, whatever that is.
+    pub(crate) async fn refused(&self, request: &RateLimitRequest) -> (String, String) {
+        self.call(METHOD, framed(request)).await.denial()
     }
 
     pub(crate) async fn call(&self, path: &str, body: Bytes) -> Reply {
@@ -126,6 +145,19 @@ impl Reply {
     pub(crate) fn code(&self) -> u32 {
         let status = self.trailers.get("grpc-status").or(self.headers.get("grpc-status"));
         status.map_or(u32::MAX, |status| status.to_str().unwrap().parse().unwrap())
+    }
+
+    /// The reason and the details of a refusal, which is OVER_LIMIT to Envoy, and never an error.
+    pub(crate) fn denial(&self) -> (String, String) {
+        assert_eq!((self.http, self.code()), (200, 0), "{self:?}");
+        let response = RateLimitResponse::decode(&self.data[5..]).unwrap();
+        assert_eq!(response.overall_code(), Code::OverLimit, "{response:?}");
+        let metadata = response.dynamic_metadata.unwrap();
+        let text = |name: &str| match metadata.fields[name].kind.clone() {
+            Some(Kind::StringValue(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        (text("refused"), text("detail"))
     }
 
     pub(crate) fn refusal(&self) -> (u32, String) {

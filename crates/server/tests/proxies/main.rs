@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
+mod refusals;
+mod stand_in;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -23,73 +25,109 @@ struct Example {
     arguments: &'static [&'static str],
     /// Whether allowed answers show how the limits stand.
     shows_allowed: bool,
-    /// The status of a request while Tidegate is unavailable: 200 if the example says open.
+    /// The status of a request while Tidegate is unavailable. None of them passes.
     without_us: u16,
+    /// The status of a request that is too large for Tidegate.
+    too_large: u16,
 }
+
+const NGINX: Example = Example {
+    name: "nginx",
+    files: &["nginx.conf"],
+    arguments: &["-p", ".", "-c", "nginx.conf", "-g"],
+    shows_allowed: true,
+    without_us: 500,
+    too_large: 500,
+};
+const CADDY: Example = Example {
+    name: "caddy",
+    files: &["Caddyfile"],
+    arguments: &["run", "--config", "Caddyfile"],
+    shows_allowed: true,
+    without_us: 502,
+    too_large: 431,
+};
+const TRAEFIK: Example = Example {
+    name: "traefik",
+    files: &["traefik.yaml", "dynamic.yaml"],
+    arguments: &["--configFile=traefik.yaml"],
+    shows_allowed: false,
+    without_us: 500,
+    too_large: 431,
+};
+const HAPROXY: Example = Example {
+    name: "haproxy",
+    files: &["haproxy.cfg", "tidegate.lua"],
+    arguments: &["-f", "haproxy.cfg"],
+    shows_allowed: true,
+    without_us: 503,
+    too_large: 400,
+};
+const ENVOY: Example = Example {
+    name: "envoy",
+    files: &["envoy.yaml"],
+    arguments: &["-c", "envoy.yaml", "--disable-hot-restart", "--concurrency", "1"],
+    shows_allowed: true,
+    without_us: 503,
+    too_large: 431,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nginx() {
-    let example = Example {
-        name: "nginx",
-        files: &["nginx.conf"],
-        arguments: &["-p", ".", "-c", "nginx.conf", "-g"],
-        shows_allowed: true,
-        without_us: 200,
-    };
-    // In tests the directory may belong to root alone, and root is no user for others.
-    let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
-    // Without a master, whose workers would go on when it is killed.
-    let alone = "daemon off; master_process off;";
-    let more = if is_root { format!("{alone} user root root;") } else { alone.to_owned() };
-    example.run(&[&more]).await;
+    NGINX.run(&[&nginx_alone()]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn caddy() {
-    let example = Example {
-        name: "caddy",
-        files: &["Caddyfile"],
-        arguments: &["run", "--config", "Caddyfile"],
-        shows_allowed: true,
-        without_us: 502,
-    };
-    example.run(&[]).await;
+    CADDY.run(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn traefik() {
-    let example = Example {
-        name: "traefik",
-        files: &["traefik.yaml", "dynamic.yaml"],
-        arguments: &["--configFile=traefik.yaml"],
-        shows_allowed: false,
-        without_us: 500,
-    };
-    example.run(&[]).await;
+    TRAEFIK.run(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn haproxy() {
-    let example = Example {
-        name: "haproxy",
-        files: &["haproxy.cfg", "tidegate.lua"],
-        arguments: &["-f", "haproxy.cfg"],
-        shows_allowed: true,
-        without_us: 200,
-    };
-    example.run(&[]).await;
+    HAPROXY.run(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn envoy() {
-    let example = Example {
-        name: "envoy",
-        files: &["envoy.yaml"],
-        arguments: &["-c", "envoy.yaml", "--disable-hot-restart", "--concurrency", "1"],
-        shows_allowed: true,
-        without_us: 200,
-    };
-    example.run(&[]).await;
+    ENVOY.run(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_refusal_opens_nginx() {
+    refusals::check(&NGINX, "nginx", &[&nginx_alone()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_refusal_opens_caddy() {
+    refusals::check(&CADDY, "Caddy", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_refusal_opens_traefik() {
+    refusals::check(&TRAEFIK, "Traefik", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_refusal_opens_haproxy() {
+    refusals::check(&HAPROXY, "HAProxy", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_refusal_opens_envoy() {
+    refusals::check(&ENVOY, "Envoy", &[]).await;
+}
+
+/// Without a master, whose workers would go on when it is killed.
+fn nginx_alone() -> String {
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
+    // In tests the directory may belong to root alone, and root is no user for others.
+    let user = if is_root { " user root root;" } else { "" };
+    format!("daemon off; master_process off;{user}")
 }
 
 impl Example {
@@ -99,29 +137,44 @@ impl Example {
         let mut server = Server::of(&limits).await;
         let ports = [free_port(), server.address.port(), application().await];
         let [web, ..] = ports;
-        let proxy = Daemon::start(&program, |directory, command| {
-            self.write_files(directory, ports);
-            command.args(self.arguments).args(more);
-        });
-        let proxy = proxy.listening_on(web);
+        let proxy = self.start(&program, ports, more);
         let curl =
             Curl { program: curl, base: format!("http://127.0.0.1:{web}"), from: "127.0.0.2" };
         // A proxy may listen before it knows its routes.
         wait_until(self.name, PATIENCE, || curl.get("/up").status == 200);
         self.passes(&curl);
         self.is_limited(&curl);
+        self.refuses(&curl);
         server.stop();
         server.stopped().await;
-        let answer = curl.post("/login", &[]);
+        let stranger = Curl { from: "127.0.0.4", ..curl };
+        let answer = stranger.post("/login", &[]);
         assert_eq!(answer.status, self.without_us, "{answer:?}\n{}", proxy.printed());
+    }
+
+    /// The ports: where it listens, where Tidegate does, and where the application does.
+    fn start(&self, program: &Path, ports: [u16; 3], more: &[&str]) -> Daemon {
+        let proxy = Daemon::start(program, |directory, command| {
+            self.write_files(directory, ports);
+            command.args(self.arguments).args(more);
+        });
+        proxy.listening_on(ports[0])
     }
 
     fn write_files(&self, directory: &Path, ports: [u16; 3]) {
         for file in self.files {
             let text = std::fs::read_to_string(examples().join(self.name).join(file)).unwrap();
             let shipped = ["8000", "8080", "9000"].into_iter().zip(ports);
-            let text =
+            let mut text =
                 shipped.fold(text, |text, (port, ours)| text.replace(port, &ours.to_string()));
+            // A busy machine may take longer to decide than the examples wait.
+            for (patience, ours) in [
+                ("timeout 100ms", "timeout 5s"),
+                ("PATIENCE = 100", "PATIENCE = 5000"),
+                ("timeout: 0.1s", "timeout: 5s"),
+            ] {
+                text = text.replace(patience, ours);
+            }
             std::fs::write(directory.join(file), text).unwrap();
         }
     }
@@ -163,6 +216,17 @@ impl Example {
         assert_eq!(curl.get("/login").status, 200);
         // Somebody else behind the same proxy.
         assert_eq!(Curl { from: "127.0.0.3", ..curl.clone() }.post("/login", &[]).status, 200);
+    }
+
+    /// What Tidegate refuses, the proxy does not let pass.
+    fn refuses(&self, curl: &Curl) {
+        let stranger = Curl { from: "127.0.0.4", ..curl.clone() };
+        let long = "x".repeat(6_000);
+        let fields = ["authorization", "cookie", "x-api-key"].map(|it| format!("{it}: {long}"));
+        let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+        let answer = stranger.post("/login", &fields);
+        assert_eq!(answer.status, self.too_large, "{answer:?}");
+        assert_ne!(answer.body, "the application");
     }
 }
 
@@ -222,7 +286,7 @@ impl Curl {
 
     fn ask(&self, method: &str, path: &str, fields: &[&str]) -> Answer {
         let mut command = Command::new(&self.program);
-        command.args(["-s", "-i", "--path-as-is", "--max-time", "20", "-X", method]);
+        command.args(["-s", "-i", "--path-as-is", "--max-time", "40", "-X", method]);
         command.args(["--interface", self.from]);
         for field in fields {
             command.args(["-H", field]);

@@ -11,5 +11,6 @@ mod elsewhere;
 mod farewell;
 mod hostile;
 mod inline;
+mod logins;
 mod pipelines;
 mod support;

@@ -2,13 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tidegate::config::Source;
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
-use tidegate_server::{App, Config, resp};
+use tidegate_server::{App, Config, Rights, resp};
 use tidegate_testkit::{Connection, Reply};
 use tokio::sync::oneshot;
 
@@ -18,10 +18,13 @@ policies:
   - { name: login, key: [ip, user], limits: [5/minute], algorithm: sliding-log }
 ";
 
+type Metrics = Arc<OnceLock<Box<dyn Fn() -> String + Send + Sync>>>;
+
 /// A server in a thread of its own, which ends with the value.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) clock: ManualClock,
+    metrics: Metrics,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -29,7 +32,7 @@ pub(crate) struct Server {
 impl Server {
     /// On a clock that stands still, at the beginning of a minute.
     pub(crate) fn start() -> Self {
-        Self::with(Config::default())
+        Self::with(Config { rights: Rights::ALL, ..Config::default() })
     }
 
     pub(crate) fn with(config: Config) -> Self {
@@ -40,7 +43,11 @@ impl Server {
 
     /// With a store that is created where it is used.
     pub(crate) fn on<S: Store + 'static>(store: impl FnOnce() -> S + Send + 'static) -> Self {
-        Self::of(store, Config::default(), ManualClock::at(Timestamp::ZERO))
+        Self::of(
+            store,
+            Config { rights: Rights::ALL, ..Config::default() },
+            ManualClock::at(Timestamp::ZERO),
+        )
     }
 
     fn of<S: Store + 'static>(
@@ -52,16 +59,26 @@ impl Server {
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
+        let metrics = Metrics::default();
+        let shown = metrics.clone();
         let thread = thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let app = App::load(&Source::new("test", POLICIES).unwrap(), store()).unwrap();
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                resp::serve(listener, Arc::new(app), config, async { drop(stopped.await) }).await;
+                let (listener, app) =
+                    (tokio::net::TcpListener::from_std(listener).unwrap(), Arc::new(app));
+                let page = Arc::clone(&app);
+                let _ = shown.set(Box::new(move || {
+                    tokio::runtime::Builder::new_current_thread()
+                        .build()
+                        .unwrap()
+                        .block_on(page.metrics_page())
+                }));
+                resp::serve(listener, app, config, async { drop(stopped.await) }).await;
             });
         });
-        Self { address, clock, stop: Some(stop), thread: Some(thread) }
+        Self { address, clock, metrics, stop: Some(stop), thread: Some(thread) }
     }
 
     pub(crate) fn connect(&self) -> Connection {
@@ -78,6 +95,14 @@ impl Server {
 
     pub(crate) fn call(&self, command: &str) -> Reply {
         call(&mut self.connect(), command)
+    }
+
+    /// How many commands were refused for this reason.
+    pub(crate) fn refused(&self, reason: &str) -> u64 {
+        let name = format!("tidegate_refused_total{{listener=\"resp\",reason=\"{reason}\"}} ");
+        let page = self.metrics.get().unwrap()();
+        let found = page.lines().find_map(|line| line.strip_prefix(&name));
+        found.map_or(0, |count| count.parse().unwrap())
     }
 
     /// Tells it to stop; it may take its time.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate::config::Source;
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
-use tidegate_server::{App, Config, serve};
+use tidegate_server::{App, Config, Rights, serve};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -28,7 +28,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        Self::with(Config::default()).await
+        Self::with(Config { rights: Rights::ALL, ..Config::default() }).await
     }
 
     pub(crate) async fn with(config: Config) -> Self {
@@ -41,7 +41,7 @@ impl Server {
         let (clock, store) = standing_still();
         let source = Source::new("limits.yaml", policies).unwrap();
         let app = App::load(&source, store).unwrap();
-        Self::run(Config::default(), app, clock).await
+        Self::run(Config { rights: Rights::ALL, ..Config::default() }, app, clock).await
     }
 
     /// With any store.
@@ -146,12 +146,12 @@ impl Client {
 
     /// A request without a body, with these header lines.
     pub(crate) async fn ask(&mut self, method: &str, path: &str, fields: &str) -> Reply {
-        self.send(&format!("{method} {path} HTTP/1.1\r\nhost: test\r\n{fields}\r\n")).await;
+        self.send(&format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n")).await;
         self.reply().await
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Reply {
-        self.send(&format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n")).await;
+        self.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")).await;
         self.reply().await
     }
 
@@ -270,7 +270,7 @@ pub(crate) fn post(body: &str) -> String {
 
 fn post_to(path: &str, body: &str) -> String {
     let length = body.len();
-    format!("POST {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n{body}")
+    format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
 /// A test that waits forever says less than one that fails.

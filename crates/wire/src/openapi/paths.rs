@@ -22,6 +22,8 @@ pub(super) fn all(schemas: &mut Schemas) -> Value {
     })
 }
 
+const FOREIGN: &str = "A page of another site has sent it, or it came to a name that is not ours.";
+
 fn check(schemas: &mut Schemas) -> Value {
     json!({
         "operationId": "check",
@@ -34,6 +36,7 @@ fn check(schemas: &mut Schemas) -> Value {
             "200": decided(JSON, "It may.", &schemas.written::<CheckResponse<'_>>()),
             "429": denied(schemas),
             "400": refused(schemas, "The body makes no sense; `member` says where."),
+            "403": refused(schemas, FOREIGN),
             "404": refused(schemas, "There is no such policy; `policies` says which there are."),
             "408": refused(schemas, "The body took too long."),
             "413": refused(schemas, "The body is too large."),
@@ -54,6 +57,7 @@ fn batch(schemas: &mut Schemas) -> Value {
         "responses": {
             "200": { "description": "The answers, in the order of the checks.", "content": answer },
             "400": refused(schemas, "The body makes no sense; `member` says where."),
+            "403": refused(schemas, FOREIGN),
             "408": refused(schemas, "The body took too long."),
             "413": refused(schemas, "The body is too large."),
         },
@@ -66,10 +70,12 @@ fn refund(schemas: &mut Schemas) -> Value {
         "operationId": "refund",
         "tags": ["decisions"],
         "summary": "Gives back what was taken and not used",
+        "description": "Off unless the server was started with --allow http:refund.",
         "requestBody": body(&schemas.read::<RefundRequest<'_>>()),
         "responses": {
             "200": { "description": "How the limits stand now.", "content": answer },
             "400": refused(schemas, "The body makes no sense; `member` says where."),
+            "403": refused(schemas, "Refunds are off, or a page of another site has sent it."),
             "404": refused(schemas, "There is no such policy; `policies` says which there are."),
             "408": refused(schemas, "The body took too long."),
             "413": refused(schemas, "The body is too large."),

@@ -10,14 +10,15 @@ use tidegate_wire::envoy::{RateLimitRequest, RateLimitResponse};
 use super::refusal::Refusal;
 use super::settle::settle;
 use super::{answer, request};
-use crate::{App, Config};
+use crate::{App, Config, Right, Transport};
 
 pub(super) async fn answer<S: Store>(
     app: &App<S>,
     config: &Config,
     message: &RateLimitRequest,
 ) -> Result<RateLimitResponse, Refusal> {
-    let wishes = request::read(message)?;
+    let may_refund = config.rights.permit(Transport::Grpc, Right::Refund);
+    let wishes = request::read(message, may_refund)?;
     // Once: the whole answer uses one plan, whatever is loaded meanwhile.
     let plan = app.limiter().plan();
     // A value that is not text still has a counter; those that look alike then share it.

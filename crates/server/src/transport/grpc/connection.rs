@@ -16,41 +16,28 @@ use tokio::time::Instant;
 
 use super::activity::{Activity, Deadline, Due};
 use super::heard::Heard;
-use super::others::Others;
-use super::route;
+use super::{Door, route};
+use crate::Config;
 use crate::lent::{Lent, lend};
 use crate::rest::{Stirred, leave, leave_http2, rest};
 use crate::room::{GRACE, Seat};
 use crate::transport::half::Half;
-use crate::{App, Config};
-
-/// What the calls of a connection share.
-struct Session<S> {
-    app: Arc<App<S>>,
-    config: Arc<Config>,
-    others: Arc<Others>,
-}
 
 /// Answers calls until the client leaves, is silent for too long, or the server closes.
-pub(super) async fn serve<S, IO>(
-    mut stream: IO,
-    app: Arc<App<S>>,
-    config: Arc<Config>,
-    others: Arc<Others>,
-    mut seat: Seat,
-) where
+pub(super) async fn serve<S, IO>(mut stream: IO, door: Arc<Door<S>>, mut seat: Seat)
+where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let begun = Instant::now();
-    let (from, until) = (begun + GRACE, begun + config.header_timeout);
+    let (from, until) = (begun + GRACE, begun + door.config.header_timeout);
     // Nothing is held for a client that has not said anything.
     let Stirred::Heard(first) = rest(&mut stream, &mut seat, from, until).await else {
         return leave(stream).await;
     };
-    let (half, session) = (Half::default(), Session { app, config, others });
+    let half = Half::default();
     let (lent, lender) = lend(stream);
-    let due = Box::pin(answer(lent, first, session, half.clone(), seat)).await;
+    let due = Box::pin(answer(lent, first, door, half.clone(), seat)).await;
     if due == Some(Due::Leave)
         && let Some(stream) = lender.take()
     {
@@ -62,7 +49,7 @@ pub(super) async fn serve<S, IO>(
 async fn answer<S, IO>(
     stream: Lent<IO>,
     first: Vec<u8>,
-    session: Session<S>,
+    door: Arc<Door<S>>,
     half: Half,
     seat: Seat,
 ) -> Option<Due>
@@ -71,16 +58,12 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let activity = Activity::new();
-    let mut deadline = Deadline::new(activity.clone(), half.clone(), &session.config, seat);
-    let builder = builder(&session.config);
+    let mut deadline = Deadline::new(activity.clone(), half.clone(), &door.config, seat);
+    let builder = builder(&door.config);
     let io = TokioIo::new(Heard::new(stream, first, activity.clone(), half));
-    let session = Arc::new(session);
     let service = service_fn(move |request| {
-        let (session, call) = (Arc::clone(&session), activity.begin());
-        async move {
-            let Session { app, config, others } = &*session;
-            Ok::<_, Infallible>(route::answer(app, config, others, request, call).await)
-        }
+        let (door, call) = (Arc::clone(&door), activity.begin());
+        async move { Ok::<_, Infallible>(route::answer(&door, request, call).await) }
     });
     let mut connection = pin!(builder.serve_connection(io, service));
     let (mut closed, mut is_open) = (pin!(deadline.seat().told()), true);
@@ -113,14 +96,17 @@ fn builder(config: &Config) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
-        // A message is read whole before it is looked at; there is no need for room for more than
-        // one.
+        // Room for one message of the usual size, which is read as a whole before it is looked at.
         .initial_stream_window_size(bytes(config.max_body.saturating_add(PREFIX)))
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(config.max_streams)
-        .max_header_list_size(bytes(config.max_head))
+        // Envoy passes on what its client says about traces, such as `tracestate`: as much of it as
+        // Envoy takes, or the call fails and the client passes.
+        .max_header_list_size(bytes(config.max_head.max(MAX_HEAD)))
         .max_send_buf_size(SEND_BUFFER)
-        // Streams that are opened and reset at once: after this many the connection is closed.
+        // Streams that are opened and reset at once: after this many the connection is closed. Envoy
+        // resets a call when its own client hangs up. If a few of them could end the connection, all
+        // calls on it would fail.
         .max_pending_accept_reset_streams(MAX_RESETS)
         .max_local_error_reset_streams(MAX_ERRORS)
         // Detects clients that are gone without a word.
@@ -135,7 +121,9 @@ fn builder(config: &Config) -> http2::Builder<TokioExecutor> {
 const PREFIX: usize = 5;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 const SEND_BUFFER: usize = 64 << 10;
-const MAX_RESETS: usize = 20;
+/// Twice what Envoy takes from a client by default.
+const MAX_HEAD: usize = 128 << 10;
+const MAX_RESETS: usize = 1_000;
 const MAX_ERRORS: usize = 256;
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);

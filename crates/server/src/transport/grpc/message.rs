@@ -1,49 +1,118 @@
 //! Messages as gRPC frames them: a flag, a length, and then the bytes.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use prost::Message;
 
-use super::refusal::{Code, Refusal};
+use super::Response;
+use super::body::Body;
+use super::budget::{Loan, MessageBudget};
+use super::refusal::{GRPC, Refusal};
+use crate::RefusalReason;
 
-/// The only message of a call.
-pub(super) async fn read<M: Message + Default>(
-    body: &mut Incoming,
-    most: usize,
-) -> Result<M, Refusal> {
-    decode(collect(body, most).await?, most)
+/// How large a message may be.
+#[derive(Clone, Debug)]
+pub(super) struct Bounds {
+    /// One of this size is always read.
+    pub(super) small: usize,
+    /// One of this size is read if the budget has room for it.
+    pub(super) large: usize,
+    pub(super) budget: MessageBudget,
 }
 
-/// A body that is neither too large nor cut. If it is cut, the stream may be gone, and with it anyone
-/// to tell; but nobody is charged for a call that was given up.
-async fn collect(body: &mut Incoming, most: usize) -> Result<Bytes, Refusal> {
-    let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+/// The only message of a call. The loan is for its bytes, in which a decoded message keeps its values.
+pub(super) async fn read<M: Message + Default>(
+    body: &mut Incoming,
+    bounds: &Bounds,
+) -> Result<(M, Option<Loan>), Refusal> {
+    let mut received = Received::default();
+    let mut refusal = None;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Refusal::new(Code::Internal, CUT))?;
+        // If it is cut, the stream may be gone, and with it anyone to tell; but nobody is charged for
+        // a call that was given up.
+        let frame = frame.map_err(|_| Refusal::malformed(CUT))?;
         let Ok(data) = frame.into_data() else { continue };
-        let length = first.len().max(rest.len()).saturating_add(data.len());
-        if length > most.saturating_add(PREFIX) {
-            return Err(too_large(most));
-        } else if first.is_empty() {
-            // Nearly every message arrives in one piece, and is not copied.
-            first = data;
-        } else {
-            if rest.is_empty() {
-                rest.extend_from_slice(&first);
-            }
-            rest.extend_from_slice(&data);
+        // The rest of a refused message is received and dropped: some clients lose an answer that
+        // comes before they have sent everything.
+        if refusal.is_none()
+            && let Err(problem) = received.add(data, bounds)
+        {
+            (received, refusal) = (Received::default(), Some(problem));
         }
     }
-    Ok(if rest.is_empty() { first } else { rest.freeze() })
+    match refusal {
+        Some(refusal) => Err(refusal),
+        None => Ok((decode(received.bytes(), bounds.large)?, received.loan)),
+    }
+}
+
+/// What has come of a body.
+#[derive(Default)]
+struct Received {
+    first: Bytes,
+    /// With the first part, once there is another.
+    all: BytesMut,
+    loan: Option<Loan>,
+    /// How much there is room for, if something was borrowed.
+    most: usize,
+}
+
+impl Received {
+    fn add(&mut self, data: Bytes, bounds: &Bounds) -> Result<(), Refusal> {
+        let length = self.first.len().max(self.all.len()).saturating_add(data.len());
+        if self.first.is_empty() {
+            // Nearly every message arrives in one piece, and is not copied.
+            self.first = data;
+        } else {
+            if self.all.is_empty() {
+                self.all.extend_from_slice(&self.first);
+            }
+            self.all.extend_from_slice(&data);
+        }
+        if length > bounds.small.saturating_add(PREFIX) {
+            self.borrow(bounds)?;
+            if length > self.most {
+                let most = self.most;
+                return Err(Refusal::malformed(format!("{length} bytes: expected {most}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Borrows as much as the message says that it needs.
+    fn borrow(&mut self, bounds: &Bounds) -> Result<(), Refusal> {
+        if self.loan.is_some() {
+            return Ok(());
+        }
+        let begun = if self.all.is_empty() { &self.first[..] } else { &self.all[..] };
+        let length = match begun {
+            [_, a, b, c, d, ..] => u32::from_be_bytes([*a, *b, *c, *d]) as usize,
+            _ => 0,
+        };
+        if length > bounds.large {
+            return Err(too_large(bounds.large));
+        }
+        self.most = length.saturating_add(PREFIX);
+        self.loan = bounds.budget.borrow(self.most);
+        match self.loan {
+            Some(_) => Ok(()),
+            None => Err(Refusal::over_limit(RefusalReason::Overload, NO_ROOM)),
+        }
+    }
+
+    fn bytes(&mut self) -> Bytes {
+        let (first, all) = (std::mem::take(&mut self.first), std::mem::take(&mut self.all));
+        if all.is_empty() { first } else { all.freeze() }
+    }
 }
 
 /// Decodes a message that has arrived as a whole.
 pub(crate) fn decode<M: Message + Default>(mut bytes: Bytes, most: usize) -> Result<M, Refusal> {
-    let internal = |problem: String| Refusal::new(Code::Internal, problem);
     let &[flag, a, b, c, d, ..] = &bytes[..] else {
         let length = bytes.len();
-        return Err(internal(format!(
+        return Err(Refusal::malformed(format!(
             "{length} bytes: expected one message, after {PREFIX} bytes"
         )));
     };
@@ -51,17 +120,18 @@ pub(crate) fn decode<M: Message + Default>(mut bytes: Bytes, most: usize) -> Res
     bytes.advance(PREFIX);
     match flag {
         0 => {}
-        1 => return Err(Refusal::new(Code::Unimplemented, COMPRESSED)),
-        flag => return Err(internal(format!("a message with flag {flag}: expected 0"))),
+        1 => return Err(Refusal::unimplemented(COMPRESSED)),
+        flag => return Err(Refusal::malformed(format!("a message with flag {flag}: expected 0"))),
     }
     if length > most {
         return Err(too_large(most));
     }
     if length != bytes.len() {
         let found = bytes.len();
-        return Err(internal(format!("{found} bytes: expected one message, of {length} bytes")));
+        let message = format!("{found} bytes: expected one message, of {length} bytes");
+        return Err(Refusal::malformed(message));
     }
-    M::decode(bytes).map_err(|error| Refusal::new(Code::InvalidArgument, error.to_string()))
+    M::decode(bytes).map_err(|error| Refusal::malformed(error.to_string()))
 }
 
 /// A message, ready to be sent.
@@ -75,14 +145,22 @@ pub(crate) fn encode(message: &impl Message) -> Bytes {
     bytes.freeze()
 }
 
+/// The answer to a call that succeeds.
+pub(super) fn respond(message: &impl Message) -> Response {
+    let mut response = Response::new(Body::Message(encode(message)));
+    response.headers_mut().insert(CONTENT_TYPE, GRPC);
+    response
+}
+
 fn too_large(most: usize) -> Refusal {
     let message = format!("the message is too large: expected at most {most} bytes");
-    Refusal::new(Code::ResourceExhausted, message)
+    Refusal::over_limit(RefusalReason::TooLarge, message)
 }
 
 const PREFIX: usize = 5;
 const CUT: &str = "the message is not complete: expected all of it";
 const COMPRESSED: &str = "the message is compressed: expected identity";
+const NO_ROOM: &str = "too many large messages at a time: expected smaller ones";
 
 #[cfg(test)]
 mod tests {
@@ -104,14 +182,14 @@ mod tests {
     #[test]
     fn broken_frames_are_told_from_each_other() {
         for (bytes, expected) in [
-            (&b""[..], "Internal"),
+            (&b""[..], "Malformed"),
             (b"\0\0\0\0", "4 bytes"),
             (b"\0\0\0\0\x09x", "of 9 bytes"),
             (b"\0\0\0\0\0x", "of 0 bytes"),
             (b"\x01\0\0\0\0", "Unimplemented"),
             (b"\x02\0\0\0\0", "flag 2"),
-            (b"\0\xff\xff\xff\xff", "ResourceExhausted"),
-            (b"\0\0\0\0\x02\x0a\x09", "InvalidArgument"),
+            (b"\0\xff\xff\xff\xff", "TooLarge"),
+            (b"\0\0\0\0\x02\x0a\x09", "Malformed"),
             (b"\0\0\0\0\x03\x0a\x01\xff", "RateLimitRequest.domain"),
         ] {
             let refusal = refused(bytes);

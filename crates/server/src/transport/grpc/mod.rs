@@ -8,6 +8,7 @@ mod activity;
 mod answer;
 mod ask;
 mod body;
+mod budget;
 mod connection;
 mod heard;
 pub(crate) mod message;
@@ -25,7 +26,10 @@ use tidegate::Store;
 use tokio::time::sleep;
 
 use self::body::Body;
+use self::budget::MessageBudget;
+use self::message::Bounds;
 use self::others::Others;
+use crate::log::RareLines;
 use crate::{App, Config, Listener, accept};
 
 type Response = http::Response<Body>;
@@ -39,19 +43,45 @@ pub async fn serve<S: Store + 'static>(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) {
-    let (config, others) = (Arc::new(config), Arc::new(Others::new().await));
+    let door = Arc::new(Door::new(app, config).await);
     let shutdown = async {
         shutdown.await;
-        app.start_draining();
-        others.stop_serving().await;
-        sleep(config.drain_delay).await;
-        others.end_watches().await;
+        door.app.start_draining();
+        door.others.stop_serving().await;
+        sleep(door.config.drain_delay).await;
+        door.others.end_watches().await;
     };
     // The delay is above: health watches end after it, and before the connections.
-    let at_once = Config { drain_delay: Duration::ZERO, ..(*config).clone() };
+    let at_once = Config { drain_delay: Duration::ZERO, ..door.config.clone() };
     accept::run(listener, &at_once, shutdown, |stream, seat| {
-        let (app, config, others) = (Arc::clone(&app), Arc::clone(&config), Arc::clone(&others));
-        connection::serve(stream, app, config, others, seat)
+        connection::serve(stream, Arc::clone(&door), seat)
     })
     .await;
 }
+
+/// What the connections of a listener share.
+struct Door<S> {
+    app: Arc<App<S>>,
+    config: Config,
+    others: Others,
+    bounds: Bounds,
+    /// For what nobody else would tell the operator.
+    lines: RareLines,
+}
+
+impl<S: Store> Door<S> {
+    async fn new(app: Arc<App<S>>, config: Config) -> Self {
+        let small = config.max_body;
+        let bounds = Bounds {
+            small,
+            large: small.max(MAX_MESSAGE),
+            budget: MessageBudget::new(ALL_LARGE_MESSAGES),
+        };
+        Self { app, config, others: Others::new().await, bounds, lines: RareLines::new() }
+    }
+}
+
+/// Envoy takes 60 KiB of fields from a client, and a field can be part of several descriptors.
+const MAX_MESSAGE: usize = 1 << 20;
+/// For each worker.
+const ALL_LARGE_MESSAGES: usize = 16 << 20;

@@ -1,44 +1,55 @@
-//! Calls that get no decision: a code and what is wrong.
+//! Calls that get no decision, and what Envoy is told then.
+//!
+//! Envoy lets a request pass if the answer to its call is an error, unless `failure_mode_deny` says
+//! otherwise. So whatever a client of Envoy can bring about is answered with a message that says
+//! OVER_LIMIT. Errors are left for calls that only a mistake in Envoy's configuration can make.
 
 use std::fmt::Write as _;
 
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, StatusCode};
+use prost_types::{Struct, Value, value};
+use tidegate_wire::envoy::{Code, RateLimitResponse};
 
-use super::Response;
 use super::body::Body;
+use super::{Response, message};
+use crate::RefusalReason;
 
-/// Why a call is not answered. A denial is an answer, not a refusal.
+/// Why a call gets no decision. A denial is a decision, not a refusal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    code: Code,
+    kind: RefusalKind,
     message: String,
 }
 
-/// What can be wrong with a call. A store that does not answer is not: policies say what happens
-/// then.
+/// How a refusal is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Code {
-    InvalidArgument = 3,
-    DeadlineExceeded = 4,
-    ResourceExhausted = 8,
-    Unimplemented = 12,
-    Internal = 13,
+enum RefusalKind {
+    /// OVER_LIMIT, and the call itself succeeds.
+    OverLimit(RefusalReason),
+    /// The gRPC error UNIMPLEMENTED.
+    Unimplemented,
 }
 
 impl Refusal {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+    /// The request is denied, whatever the limits are.
+    pub(super) fn over_limit(reason: RefusalReason, message: impl Into<String>) -> Self {
+        Self { kind: RefusalKind::OverLimit(reason), message: message.into() }
     }
 
-    pub(super) const fn code(&self) -> Code {
-        self.code
+    /// A message that cannot be read or makes no sense.
+    pub(super) fn malformed(message: impl Into<String>) -> Self {
+        Self::over_limit(RefusalReason::Malformed, message)
     }
 
     /// A field with an invalid value.
     pub(super) fn field(field: &str, problem: &str, expected: &str) -> Self {
-        let message = format!("{field} {problem}: expected {expected}");
-        Self::new(Code::InvalidArgument, message)
+        Self::malformed(format!("{field} {problem}: expected {expected}"))
+    }
+
+    /// A call that a gRPC client is to make in another way.
+    pub(super) fn unimplemented(message: impl Into<String>) -> Self {
+        Self { kind: RefusalKind::Unimplemented, message: message.into() }
     }
 
     /// A request that is not gRPC at all: its client is told so over HTTP.
@@ -47,20 +58,54 @@ impl Refusal {
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         response
     }
+
+    pub(super) const fn reason(&self) -> RefusalReason {
+        match self.kind {
+            RefusalKind::OverLimit(reason) => reason,
+            RefusalKind::Unimplemented => RefusalReason::NotFound,
+        }
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The status of the call, as a number.
+    pub(super) const fn status(&self) -> u16 {
+        match self.kind {
+            RefusalKind::OverLimit(_) => 0,
+            RefusalKind::Unimplemented => UNIMPLEMENTED,
+        }
+    }
+
+    /// Says why in the metadata, which Envoy's access log can show.
+    fn as_denial(&self, reason: RefusalReason) -> RateLimitResponse {
+        let text = |text: &str| Value { kind: Some(value::Kind::StringValue(text.to_owned())) };
+        let fields = [
+            ("refused".to_owned(), text(reason.name())),
+            ("detail".to_owned(), text(&self.message)),
+        ];
+        RateLimitResponse {
+            overall_code: Code::OverLimit.into(),
+            dynamic_metadata: Some(Struct { fields: fields.into() }),
+            ..RateLimitResponse::default()
+        }
+    }
 }
 
 impl From<Refusal> for Response {
     fn from(refusal: Refusal) -> Self {
+        if let RefusalKind::OverLimit(reason) = refusal.kind {
+            return message::respond(&refusal.as_denial(reason));
+        }
         let mut response = Self::new(Body::Empty);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, GRPC);
-        headers.insert(GRPC_STATUS, (refusal.code as u16).into());
+        headers.insert(GRPC_STATUS, UNIMPLEMENTED.into());
+        headers.insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         // Encoding leaves only printable ASCII, so this does not fail.
         if let Ok(message) = HeaderValue::try_from(encoded(&refusal.message)) {
             headers.insert(GRPC_MESSAGE, message);
-        }
-        if refusal.code == Code::Unimplemented {
-            headers.insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         response
     }
@@ -90,6 +135,8 @@ pub(super) const GRPC: HeaderValue = HeaderValue::from_static("application/grpc"
 pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+/// The code of gRPC for it.
+const UNIMPLEMENTED: u16 = 12;
 const BRIEF: usize = 64;
 
 #[cfg(test)]
@@ -98,9 +145,9 @@ mod tests {
 
     #[test]
     fn whatever_a_message_says_it_is_one_header() {
-        let refusal = Refusal::new(Code::Internal, "100 % of\r\nnaïve");
+        let refusal = Refusal::unimplemented("100 % of\r\nnaïve");
         let response = Response::from(refusal);
-        assert_eq!(response.headers()["grpc-status"], "13");
+        assert_eq!(response.headers()["grpc-status"], "12");
         assert_eq!(response.headers()["grpc-message"], "100 %25 of%0D%0Ana%C3%AFve");
         assert_eq!(response.status(), StatusCode::OK);
     }

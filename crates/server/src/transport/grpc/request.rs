@@ -7,6 +7,7 @@ use tidegate_wire::envoy::{
 };
 
 use super::refusal::Refusal;
+use crate::RefusalReason;
 
 /// What one descriptor asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,17 +31,24 @@ pub(super) enum Kind {
 
 pub(super) type Wishes = SmallVec<[Wish; 4]>;
 
-/// What each descriptor asks for.
-pub(super) fn read(request: &RateLimitRequest) -> Result<Wishes, Refusal> {
+/// What each descriptor asks for. Values may have any length: the message as a whole is bounded, and
+/// values are hashed, never stored.
+pub(super) fn read(request: &RateLimitRequest, may_refund: bool) -> Result<Wishes, Refusal> {
     let RateLimitRequest { domain, descriptors, hits_addend } = request;
     if domain.is_empty() {
         return Err(Refusal::field("domain", "is empty", "a name"));
     }
-    bounded("domain", domain.len(), MAX_VALUE, "bytes")?;
     if descriptors.is_empty() {
         return Err(Refusal::field("descriptors", "is empty", "at least one"));
     }
-    bounded("descriptors", descriptors.len(), Plan::MAX_CHARGES, "of them")?;
+    let (found, most) = (descriptors.len(), Plan::MAX_CHARGES);
+    if found > most {
+        let (found, most) = (format!("has {found} of them"), format!("at most {most}"));
+        return Err(Refusal::field("descriptors", &found, &most));
+    }
+    if !may_refund && descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
+        return Err(Refusal::over_limit(RefusalReason::Forbidden, NO_REFUNDS));
+    }
     let hits = u64::from(*hits_addend).max(1);
     let all = descriptors.iter().enumerate();
     all.map(|(index, one)| Wish::read(one, hits).map_err(|fault| fault.of(index))).collect()
@@ -75,16 +83,8 @@ fn check_entries(descriptor: &RateLimitDescriptor) -> Result<(), Fault> {
         return Err(Fault::new("entries", &found, &format!("at most {MAX_ENTRIES}")));
     }
     for (index, entry) in entries.iter().enumerate() {
-        let (key, value) = (entry.key.len(), entry.value.len());
-        if key == 0 {
+        if entry.key.is_empty() {
             return Err(Fault::new(&format!("entries[{index}].key"), "is empty", "a name"));
-        }
-        for (name, length) in [("key", key), ("value", value)] {
-            if length > MAX_VALUE {
-                let field = format!("entries[{index}].{name}");
-                let found = format!("has {length} bytes");
-                return Err(Fault::new(&field, &found, &format!("at most {MAX_VALUE}")));
-            }
         }
     }
     Ok(())
@@ -133,15 +133,8 @@ impl Fault {
     }
 }
 
-fn bounded(field: &str, found: usize, most: usize, what: &str) -> Result<(), Refusal> {
-    if found <= most {
-        return Ok(());
-    }
-    Err(Refusal::field(field, &format!("has {found} {what}"), &format!("at most {most}")))
-}
-
-/// Values are hashed, never stored: this bounds time, not memory.
-const MAX_VALUE: usize = 4 << 10;
+const NO_REFUNDS: &str = "is_negative_hits is set, and refunds are off: expected serve --allow \
+    grpc:refund";
 const MAX_ENTRIES: usize = Plan::MAX_ATTRIBUTES;
 
 #[cfg(test)]
@@ -157,14 +150,14 @@ mod tests {
     }
 
     fn refused(request: &RateLimitRequest) -> String {
-        format!("{:?}", read(request).unwrap_err())
+        format!("{:?}", read(request, true).unwrap_err())
     }
 
     #[test]
     fn hits_come_from_the_descriptor_else_from_the_request_else_they_are_one() {
         let wish = |descriptor, hits_addend| {
             let read =
-                read(&RateLimitRequest { hits_addend, ..request(vec![descriptor]) }).unwrap();
+                read(&RateLimitRequest { hits_addend, ..request(vec![descriptor]) }, true).unwrap();
             (read[0].kind, read[0].cost.get())
         };
         let with = |hits, is_negative_hits| RateLimitDescriptor {
@@ -183,7 +176,6 @@ mod tests {
 
     #[test]
     fn refusals_name_the_field_the_value_and_what_was_expected() {
-        let long = RateLimitDescriptor::new([("user", "x".repeat(5_000))]);
         let many = RateLimitDescriptor::new((0..65).map(|key| (key.to_string(), "")));
         let unit = RateLimitOverride { requests_per_unit: 1, unit: 9 };
         let unit = RateLimitDescriptor { limit: Some(unit), ..user() };
@@ -193,16 +185,18 @@ mod tests {
             (vec![user(); 33], "descriptors has 33 of them: expected at most 32"),
             (vec![user(), RateLimitDescriptor::default()], "descriptors[1].entries is empty"),
             (vec![RateLimitDescriptor::new([("", "x")])], "descriptors[0].entries[0].key is empty"),
-            (vec![long], "descriptors[0].entries[0].value has 5000 bytes: expected at most 4096"),
             (vec![many], "descriptors[0].entries has 65 of them: expected at most 64"),
             (vec![unit], "descriptors[0].limit.unit is 9: expected SECOND"),
             (vec![hits], "descriptors[0].hits_addend is 18446744073709551615"),
         ] {
             let refusal = refused(&request(descriptors));
             assert!(refusal.contains(expected), "{refusal}");
-            assert!(refusal.contains("InvalidArgument"), "{refusal}");
+            assert!(refusal.contains("OverLimit(Malformed)"), "{refusal}");
         }
         let nameless = RateLimitRequest { domain: String::new(), ..request(vec![user()]) };
         assert!(refused(&nameless).contains("domain is empty: expected a name"));
+        let negative = RateLimitDescriptor { is_negative_hits: true, ..user() };
+        let refusal = read(&request(vec![user(), negative]), false).unwrap_err();
+        assert_eq!((refusal.reason(), refusal.message()), (RefusalReason::Forbidden, NO_REFUNDS));
     }
 }

@@ -11,71 +11,77 @@ use tokio::time::timeout;
 
 use super::activity::Call;
 use super::body::Body;
-use super::others::Others;
-use super::refusal::{Code, GRPC, Refusal, brief};
-use super::{Response, ask, message};
+use super::refusal::{Refusal, brief};
+use super::{Door, Response, ask, message};
+use crate::log::Level;
 use crate::trace::within;
-use crate::{App, Config};
+use crate::{ListenerKind, RefusalReason};
 
 /// Every request is answered, whatever it is.
 pub(super) async fn answer<S: Store>(
-    app: &App<S>,
-    config: &Config,
-    others: &Others,
+    door: &Door<S>,
     request: Request<Incoming>,
     call: Call,
 ) -> Response {
     if !is_grpc(&request) {
+        door.app.count_refusal(ListenerKind::Grpc, RefusalReason::Malformed);
         return Refusal::not_grpc();
     }
     match request.uri().path() {
-        SHOULD_RATE_LIMIT => traced(app, config, request).await,
-        path => match others.find(path) {
+        SHOULD_RATE_LIMIT => traced(door, request).await,
+        path => match door.others.find(path) {
             Some(service) => service(request).await.map(|body| Body::Stream { body, _call: call }),
             None => {
-                Refusal::new(Code::Unimplemented, format!("no method {:?}", brief(path))).into()
+                let refusal = Refusal::unimplemented(format!("no method {:?}", brief(path)));
+                door.app.count_refusal(ListenerKind::Grpc, refusal.reason());
+                refusal.into()
             }
         },
     }
 }
 
 /// Decides within a span, if the call is traced.
-async fn traced<S: Store>(app: &App<S>, config: &Config, request: Request<Incoming>) -> Response {
-    let mut span = app.begin_span(SPAN, request.headers());
-    let decided = within(&mut span, pin!(decide(app, config, request))).await;
+async fn traced<S: Store>(door: &Door<S>, request: Request<Incoming>) -> Response {
+    let mut span = door.app.begin_span(SPAN, request.headers());
+    let decided = within(&mut span, pin!(decide(door, request))).await;
     if let Some(span) = &mut span {
-        let code = decided.as_ref().err().map(Refusal::code);
+        let refusal = decided.as_ref().err();
         span.text("rpc.system", "grpc");
-        span.number("rpc.grpc.status_code", code.map_or(0, |code| code as u64));
-        if matches!(code, Some(Code::DeadlineExceeded | Code::Internal)) {
+        span.number("rpc.grpc.status_code", refusal.map_or(0, |it| it.status().into()));
+        if let Some(refusal) = refusal {
+            span.text("tidegate.refused", refusal.reason().name());
             span.failed();
         }
     }
-    app.end_span(span);
-    decided.unwrap_or_else(Refusal::into)
+    door.app.end_span(span);
+    decided.unwrap_or_else(|refusal| refuse(door, refusal))
+}
+
+/// Counts a refusal, and logs it now and then: Envoy's client is told nothing of it.
+#[cold]
+fn refuse<S: Store>(door: &Door<S>, refusal: Refusal) -> Response {
+    let reason = refusal.reason();
+    door.app.count_refusal(ListenerKind::Grpc, reason);
+    let message = format!("Envoy's question was refused: {}", refusal.message());
+    door.lines.say(Level::Warn, "grpc_refused", &message, &[("reason", reason.name())]);
+    refusal.into()
 }
 
 /// Within the time that the client gives, if it does, and never forever.
-async fn decide<S: Store>(
-    app: &App<S>,
-    config: &Config,
-    request: Request<Incoming>,
-) -> Result<Response, Refusal> {
+async fn decide<S: Store>(door: &Door<S>, request: Request<Incoming>) -> Result<Response, Refusal> {
     let given = grpc_timeout(request.headers()).unwrap_or(Duration::MAX);
-    let most = given.min(config.body_timeout);
+    let most = given.min(door.config.body_timeout);
     let mut body = request.into_body();
     // Boxed, since hyper moves a call as a whole, and more than once.
     let deciding = Box::pin(async {
-        let request = message::read(&mut body, config.max_body).await?;
-        ask::answer(app, config, &request).await
+        let (request, _loan) = message::read(&mut body, &door.bounds).await?;
+        ask::answer(&door.app, &door.config, &request).await
     });
     let response = timeout(most, deciding).await.unwrap_or_else(|_| {
         let message = format!("no decision within {most:?}");
-        Err(Refusal::new(Code::DeadlineExceeded, message))
+        Err(Refusal::over_limit(RefusalReason::Timeout, message))
     })?;
-    let mut answer = Response::new(Body::Message(message::encode(&response)));
-    answer.headers_mut().insert(CONTENT_TYPE, GRPC);
-    Ok(answer)
+    Ok(message::respond(&response))
 }
 
 /// `application/grpc`, also with a format or parameters, and nothing that merely begins like it.

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -22,17 +21,19 @@ use super::watch::{Due, MOMENT, Progress, Watch};
 use super::wire::Wire;
 use crate::rest::{Stirred, leave, leave_http2, rest};
 use crate::room::{GRACE, QUIET, Seat};
-use crate::{Config, Stream};
+use crate::{Config, Peer, RefusalReason, Stream};
 
 /// What answers the requests on connections.
 pub(crate) trait Answers: Send + Sync + 'static {
-    /// Every request is answered, whatever it is. `peer` is the address of the client, if it has
-    /// one.
+    /// Every request is answered, whatever it is.
     fn answer(
         &self,
-        peer: Option<IpAddr>,
+        peer: &Peer,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response> + Send;
+
+    /// hyper has refused a request that nobody can read.
+    fn broken(&self, _: RefusalReason) {}
 
     /// Answers what needs no hyper.
     fn hurry(&self, _: &mut Connection) -> impl Future<Output = Flow> + Send {
@@ -43,7 +44,7 @@ pub(crate) trait Answers: Send + Sync + 'static {
 /// What the requests on a connection share.
 struct Session<A> {
     answers: Arc<A>,
-    peer: Option<IpAddr>,
+    peer: Peer,
     progress: Progress,
 }
 
@@ -137,9 +138,17 @@ impl Connection {
         config: &Config,
     ) -> Option<(Stream, Seat, Instant)> {
         let Self { stream, unread, is_http1, progress, mut watch } = self;
-        let peer = stream.peer().address;
+        let peer = stream.peer().clone();
         let wire = Wire::new(stream, unread, progress.clone());
         let io = TokioIo::new(wire.end());
+        let refused = Arc::clone(&answers);
+        let broken = move |error: &hyper::Error| {
+            if error.is_parse_too_large() {
+                refused.broken(RefusalReason::TooLarge);
+            } else if error.is_parse() {
+                refused.broken(RefusalReason::Malformed);
+            }
+        };
         let session = Arc::new(Session { answers, peer, progress: progress.clone() });
         let service = service_fn(move |request| {
             // Not when the answer is first polled: with HTTP/2 that is later, in a task of its own.
@@ -159,12 +168,12 @@ impl Connection {
             Some(Version::HTTP_2) => {
                 let connection = pin!(http2(config).serve_connection(io, service));
                 let goodbye = http2::Connection::graceful_shutdown;
-                drive(connection, &wire, &mut watch, Some(goodbye)).await
+                drive(connection, &wire, &mut watch, Some(goodbye), &broken).await
             }
             // Nothing has to be said at the end: the last answer says that it is the last.
             Some(_) => {
                 let connection = pin!(http1(config).serve_connection(io, service));
-                drive(connection, &wire, &mut watch, None).await
+                drive(connection, &wire, &mut watch, None, &broken).await
             }
         };
         match end {
@@ -189,7 +198,7 @@ impl Connection {
 impl<A: Answers> Session<A> {
     async fn answer(&self, request: Request<Incoming>) -> Response {
         let version = request.version();
-        let mut response = self.answers.answer(self.peer, request).await;
+        let mut response = self.answers.answer(&self.peer, request).await;
         if self.progress.is_closing() && version != Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -223,11 +232,12 @@ enum End {
 }
 
 /// Drives a connection to its end. `goodbye` tells the client that it should leave.
-async fn drive<C: Future>(
+async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<&mut C>,
     wire: &Wire<Stream>,
     watch: &mut Watch,
     mut goodbye: Option<fn(Pin<&mut C>)>,
+    broken: &(dyn Fn(&hyper::Error) + Sync),
 ) -> End {
     let mut is_done = false;
     // By hand rather than with `select!`: the order matters.
@@ -236,7 +246,10 @@ async fn drive<C: Future>(
         watch.is_told_to_close(cx);
         loop {
             // An error is a client that broke off or broke the protocol; hyper has answered it.
-            is_done = is_done || connection.as_mut().poll(cx).is_ready();
+            if !is_done && let Poll::Ready(outcome) = connection.as_mut().poll(cx) {
+                is_done = true;
+                let _ = outcome.inspect_err(broken);
+            }
             match wire.poll_send(cx) {
                 Poll::Ready(Err(_)) => return Poll::Ready(End::Broken),
                 Poll::Ready(Ok(())) if is_done => return Poll::Ready(End::Orderly),

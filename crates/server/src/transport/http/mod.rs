@@ -3,6 +3,7 @@
 mod authz;
 mod batch;
 pub(crate) mod body;
+pub(crate) mod browser;
 mod check;
 pub(crate) mod connection;
 pub(crate) mod diagnose;
@@ -19,7 +20,6 @@ mod watch;
 mod wire;
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -28,7 +28,7 @@ use hyper::body::Incoming;
 use tidegate::Store;
 
 use self::connection::{Answers, Connection, Flow};
-use crate::{App, Config, Listener, accept};
+use crate::{App, Config, Listener, ListenerKind, Peer, RefusalReason, accept};
 
 pub(crate) type Response = http::Response<Bytes>;
 
@@ -41,8 +41,9 @@ pub async fn serve<S: Store + 'static>(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) {
-    let config = Arc::new(config);
-    let door = Arc::new(Door { app, config: Arc::clone(&config) });
+    let (listener, config) = (listener.into(), Arc::new(config));
+    let is_local = listener.is_on_loopback();
+    let door = Arc::new(Door { app, config: Arc::clone(&config), is_local });
     let shutdown = async {
         shutdown.await;
         door.app.start_draining();
@@ -57,14 +58,20 @@ pub async fn serve<S: Store + 'static>(
 struct Door<S> {
     app: Arc<App<S>>,
     config: Arc<Config>,
+    /// Whether only programs on this machine can reach it, and pages in its browsers.
+    is_local: bool,
 }
 
 impl<S: Store + 'static> Answers for Door<S> {
-    async fn answer(&self, peer: Option<IpAddr>, request: Request<Incoming>) -> Response {
-        route::answer(&self.app, &self.config, peer, request).await
+    async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Response {
+        route::answer(self, peer.address, request).await
     }
 
     async fn hurry(&self, connection: &mut Connection) -> Flow {
-        express::serve(connection, &self.app, &self.config).await
+        express::serve(connection, self).await
+    }
+
+    fn broken(&self, reason: RefusalReason) {
+        self.app.count_refusal(ListenerKind::Http, reason);
     }
 }

@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, StatusCode};
 use serde::Serialize;
 use tidegate::Owed;
-use tidegate_http::PROBLEM_JSON;
+use tidegate_http::{PROBLEM_JSON, RequestFault};
 use tidegate_wire::{Problem, Refused};
 
 use super::Response;
@@ -24,6 +24,10 @@ pub(crate) struct Refusal {
 impl Refusal {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into(), member: None, policies: None }
+    }
+
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
     }
 
     /// An invalid body, because of `member` if it is known.
@@ -108,6 +112,13 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.detail)
+    }
+}
+
+impl From<RequestFault> for Refusal {
+    fn from(fault: RequestFault) -> Self {
+        let member = fault.attribute().map(str::to_owned);
+        Self { member, ..Self::new(fault.status(), fault.to_string()) }
     }
 }
 

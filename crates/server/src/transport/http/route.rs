@@ -8,25 +8,55 @@ use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use tidegate::Store;
 
+use super::browser::{host, is_of_another_site, is_reliable};
 use super::problem::Refusal;
-use super::{Response, authz, batch, body, check, docs, refund, rlaas};
+use super::{Door, Response, authz, batch, body, check, docs, refund, rlaas};
 use crate::trace::{Span, within};
-use crate::{App, Config};
+use crate::{App, ListenerKind, RefusalReason, Right, Transport};
 
 /// Every request is answered, whatever it is. `peer` is the address of the client, if it has one.
 pub(super) async fn answer<S: Store>(
-    app: &App<S>,
-    config: &Config,
+    door: &Door<S>,
     peer: Option<IpAddr>,
     request: Request<Incoming>,
 ) -> Response {
+    let app = &door.app;
     let mut span = span(app, &request);
-    let response = within(&mut span, pin!(respond(app, config, peer, request))).await;
+    let response = within(&mut span, pin!(respond(door, peer, request))).await;
     if let Some(span) = &mut span {
         span.answered(response.status());
     }
     app.end_span(span);
+    let status = response.status();
+    // A denial is a decision, and is counted as one.
+    if !status.is_success()
+        && status != StatusCode::TOO_MANY_REQUESTS
+        && let Some(reason) = RefusalReason::of(status)
+    {
+        app.count_refusal(ListenerKind::Http, reason);
+    }
     response
+}
+
+/// Why a request is not looked at: a page in a browser has made it that is not ours, or it has come
+/// to a name that is not.
+///
+/// A proxy asks `/v1/authz` with the fields of its own client, who may well be a browser; and
+/// whether the server is up is for everybody.
+fn refusal_of_pages<S>(door: &Door<S>, request: &Request<Incoming>) -> Option<Refusal> {
+    let (path, headers) = (request.uri().path(), request.headers());
+    if authz::is_here(path) || path == "/healthz" {
+        return None;
+    }
+    let host = host(request.uri(), headers);
+    let is_reliable = |host: &str| is_reliable(host, &door.config.http_hosts);
+    if door.is_local && !host.is_none_or(is_reliable) {
+        return Some(Refusal::new(StatusCode::FORBIDDEN, STRANGE_HOST));
+    }
+    // Others may be looked at from anywhere: a browser shows nothing of them to another page.
+    let is_change = request.method() == Method::POST || path == "/check";
+    (is_change && is_of_another_site(headers, host))
+        .then(|| Refusal::new(StatusCode::FORBIDDEN, ANOTHER_SITE))
 }
 
 /// For requests that ask for decisions, if they are traced.
@@ -45,11 +75,15 @@ fn span<S: Store>(app: &App<S>, request: &Request<Incoming>) -> Option<Box<Span>
 }
 
 async fn respond<S: Store>(
-    app: &App<S>,
-    config: &Config,
+    door: &Door<S>,
     peer: Option<IpAddr>,
     request: Request<Incoming>,
 ) -> Response {
+    let Door { app, config, .. } = door;
+    if let Some(refusal) = refusal_of_pages(door, &request) {
+        drop(body::read(request.into_body(), config).await);
+        return refusal.into();
+    }
     match (request.uri().path(), request.method()) {
         ("/v1/check", &Method::POST) => match body::read(request.into_body(), config).await {
             Ok(body) => check::answer(app, &body).await,
@@ -60,6 +94,9 @@ async fn respond<S: Store>(
             Err(refusal) => refusal.into(),
         },
         ("/v1/refund", &Method::POST) => match body::read(request.into_body(), config).await {
+            Ok(_) if !config.rights.permit(Transport::Http, Right::Refund) => {
+                Refusal::new(StatusCode::FORBIDDEN, NO_REFUNDS).into()
+            }
             Ok(body) => refund::answer(app, &body).await,
             Err(refusal) => refusal.into(),
         },
@@ -154,3 +191,10 @@ fn wrong_method(path: &str, method: &Method, allow: &'static str) -> Response {
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }
+
+const NO_REFUNDS: &str = "refunds are off: expected serve --allow http:refund, or POST \
+    /admin/v1/refund on the admin listener";
+const STRANGE_HOST: &str = "on a loopback address only names of this machine are answered: expected \
+    Host: localhost, an address, or a name that serve --http-hosts lists";
+const ANOTHER_SITE: &str = "a page of another site has sent this: expected no Origin and no \
+    Sec-Fetch-Site, or those of this server";

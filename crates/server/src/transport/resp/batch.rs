@@ -12,7 +12,7 @@ use super::repeat::Repeat;
 use super::reply::Replies;
 use super::request::{self, Question, Request};
 use super::session::Session;
-use crate::App;
+use crate::{App, ListenerKind, RefusalReason};
 
 /// Whether a connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,7 @@ where
             Ok(None) => break Flow::Stay,
             Err(malformed) => {
                 finish(&mut under_way, line.replies()).await;
+                door.app.count_refusal(ListenerKind::Resp, RefusalReason::Malformed);
                 line.replies().error(&format!("ERR {malformed}"));
                 break Flow::Leave;
             }

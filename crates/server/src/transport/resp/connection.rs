@@ -1,5 +1,6 @@
 //! One connection, from its first byte to its last.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tidegate::Store;
@@ -17,13 +18,17 @@ use crate::room::{GRACE, QUIET, Seat};
 /// Answers commands until the client leaves, takes too long, or the server closes.
 ///
 /// Buffers and timers are there while something is under way, and gone while the client is silent.
-pub(super) async fn serve<S, IO>(mut io: IO, door: Arc<Door<S>>, mut seat: Seat)
-where
+pub(super) async fn serve<S, IO>(
+    mut io: IO,
+    address: Option<IpAddr>,
+    door: Arc<Door<S>>,
+    mut seat: Seat,
+) where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let visit = door.app.redis_clients().enter();
-    let mut session = Session::new(visit.id(), &door.config);
+    let mut session = Session::new(visit.id(), address, &door.config);
     let mut protocol = Protocol::default();
     let (mut since, mut grace) = (Instant::now(), GRACE);
     loop {

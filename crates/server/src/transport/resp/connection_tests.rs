@@ -49,7 +49,7 @@ fn connect() -> (DuplexStream, watch::Sender<bool>) {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
     let door = Arc::new(Door::new(app, Config::default()));
     let ((client, server), (open, closing)) = (duplex(1 << 20), watch::channel(false));
-    tokio::spawn(serve(server, door, Seat::alone(closing)));
+    tokio::spawn(serve(server, None, door, Seat::alone(closing)));
     (client, open)
 }
 
@@ -138,7 +138,7 @@ async fn a_closing_server_hangs_up_on_who_was_never_waited_for() {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
     let door = Arc::new(Door::new(app, Config::default()));
     let ((mut answers, output), (open, closing)) = (duplex(1 << 20), watch::channel(false));
-    tokio::spawn(serve(tokio::io::join(Eager(1_000), output), door, Seat::alone(closing)));
+    tokio::spawn(serve(tokio::io::join(Eager(1_000), output), None, door, Seat::alone(closing)));
     sleep(Duration::from_secs(1)).await;
     let asked = Instant::now();
     open.send_replace(true);
@@ -154,7 +154,12 @@ async fn who_comes_when_the_server_closes_is_answered_once() {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
     let door = Arc::new(Door::new(app, Config::default()));
     let ((mut answers, output), open) = (duplex(1 << 20), watch::Sender::new(true));
-    tokio::spawn(serve(tokio::io::join(Eager(1_000), output), door, Seat::alone(open.subscribe())));
+    tokio::spawn(serve(
+        tokio::io::join(Eager(1_000), output),
+        None,
+        door,
+        Seat::alone(open.subscribe()),
+    ));
     let mut heard = Vec::new();
     answers.read_to_end(&mut heard).await.unwrap();
     assert_eq!(heard, PONG);
@@ -169,7 +174,7 @@ async fn writes(input: &[u8]) -> (Vec<u8>, usize) {
     let count = Arc::new(AtomicUsize::new(0));
     client.write_all(input).await.unwrap();
     client.shutdown().await.unwrap();
-    serve(Counted(server, Arc::clone(&count)), door, Seat::alone(closing)).await;
+    serve(Counted(server, Arc::clone(&count)), None, door, Seat::alone(closing)).await;
     let mut output = Vec::new();
     client.read_to_end(&mut output).await.unwrap();
     (output, count.load(Ordering::Relaxed))
@@ -197,7 +202,12 @@ async fn what_a_stream_holds_back_is_sent() {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
     let door = Arc::new(Door::new(app, Config::default()));
     let ((mut client, server), (_open, closing)) = (duplex(1 << 20), watch::channel(false));
-    tokio::spawn(serve(BufWriter::with_capacity(1 << 20, server), door, Seat::alone(closing)));
+    tokio::spawn(serve(
+        BufWriter::with_capacity(1 << 20, server),
+        None,
+        door,
+        Seat::alone(closing),
+    ));
     client.write_all(b"PING\r\n").await.unwrap();
     let mut answer = [0; 7];
     timeout(Duration::from_secs(1), client.read_exact(&mut answer)).await.unwrap().unwrap();
@@ -232,7 +242,7 @@ async fn nothing_follows_an_answer_that_was_cut() {
     let door = Arc::new(Door::new(app, Config::default()));
     let ((mut client, input), (output, mut answers)) = (duplex(1 << 20), duplex(ROOM));
     let (_open, closing) = watch::channel(false);
-    tokio::spawn(serve(tokio::io::join(input, output), door, Seat::alone(closing)));
+    tokio::spawn(serve(tokio::io::join(input, output), None, door, Seat::alone(closing)));
     // Empty lines are not answered, and the server learns to read a lot at once.
     client.write_all(&[b'\n'; 1 << 19]).await.unwrap();
     sleep(Duration::from_secs(1)).await;

@@ -16,7 +16,7 @@ use super::decode::Decoder;
 use super::line::Inbox;
 use super::{Door, connection};
 use crate::room::Seat;
-use crate::{App, Config};
+use crate::{App, Config, Rights};
 
 const PLAN: &str = "
 policies:
@@ -49,7 +49,12 @@ fn hostile_bytes_do_no_harm() {
     let seconds = std::env::var("TIDEGATE_FUZZ_SECONDS").ok().and_then(|it| it.parse().ok());
     runtime.block_on(async {
         let app = App::load(&Source::new("fuzz", PLAN).unwrap(), MemoryStore::new()).unwrap();
-        let config = Config { max_body: 4 << 10, max_head: 1 << 10, ..Config::default() };
+        let config = Config {
+            max_body: 4 << 10,
+            max_head: 1 << 10,
+            rights: Rights::ALL,
+            ..Config::default()
+        };
         let door = Arc::new(Door::new(Arc::new(app), config));
         let started = Instant::now();
         let goes_on = |round: u64| match seconds {
@@ -98,7 +103,7 @@ async fn talk(door: &Arc<Door<MemoryStore>>, input: &[u8], random: &mut fastrand
     let (client, server) = duplex(1 << 10);
     let (_open, closing) = watch::channel(false);
     let connection =
-        tokio::spawn(connection::serve(server, Arc::clone(door), Seat::alone(closing)));
+        tokio::spawn(connection::serve(server, None, Arc::clone(door), Seat::alone(closing)));
     let (mut reader, mut writer) = split(client);
     let size = random.usize(1..400);
     let send = async move {

@@ -65,7 +65,8 @@ pub async fn serve<S: Store + 'static>(
         door.app.start_draining();
     };
     accept::run(listener, &door.config, shutdown, |stream, seat| {
-        connection::serve(stream, Arc::clone(&door), seat)
+        let address = stream.peer().address;
+        connection::serve(stream, address, Arc::clone(&door), seat)
     })
     .await;
 }

@@ -15,7 +15,7 @@ use super::super::session::Session;
 use super::*;
 use crate::metrics::Outcome;
 use crate::room::Seat;
-use crate::{App, Config, resp::Password};
+use crate::{App, Config, Rights, resp::Password};
 
 const POLICIES: &str = "
 policies:
@@ -39,6 +39,7 @@ fn door() -> Door<MemoryStore<ManualClock>> {
     let config = Config {
         resp_password: Some(Password::new("open sesame")),
         max_body: 4_110,
+        rights: Rights::ALL,
         ..Config::default()
     };
     Door::new(Arc::new(app), config)
@@ -56,7 +57,7 @@ struct Guest<'d> {
 impl<'d> Guest<'d> {
     fn of(door: &'d Door<MemoryStore<ManualClock>>) -> Self {
         let ((client, server), (open, closing)) = (duplex(1 << 20), watch::channel(false));
-        let session = Session::new(1, &door.config);
+        let session = Session::new(1, None, &door.config);
         let line = Line::new(server, &door.config, Seat::alone(closing), Protocol::default());
         Self { door, session, line, client, _open: open }
     }

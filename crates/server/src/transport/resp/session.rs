@@ -1,5 +1,7 @@
 //! What a client has said about itself, and the commands that concern the connection.
 
+use std::net::IpAddr;
+
 use tidegate::Store;
 
 use super::batch::Flow;
@@ -9,8 +11,8 @@ use super::decode::Decoder;
 use super::repeat::Repeat;
 use super::reply::{Protocol, Replies};
 use super::request::{Request, quoted};
-use super::{Door, Password, info};
-use crate::Config;
+use super::{Door, info};
+use crate::{Config, ListenerKind, RefusalReason, Right, Transport};
 
 /// A client, as far as it is known.
 #[derive(Debug)]
@@ -19,14 +21,24 @@ pub(super) struct Session {
     /// Whether it has sent the password, or there is none.
     is_known: bool,
     has_password: bool,
+    /// Where it comes from, if that is not a unix socket.
+    address: Option<IpAddr>,
+    wrong_passwords: u32,
     /// What it asked last: most clients ask the same over and over, for other keys.
     habit: Option<Repeat>,
 }
 
 impl Session {
-    pub(super) fn new(id: u64, config: &Config) -> Self {
+    pub(super) fn new(id: u64, address: Option<IpAddr>, config: &Config) -> Self {
         let has_password = config.resp_password.is_some();
-        Self { client: Client::new(id), is_known: !has_password, has_password, habit: None }
+        Self {
+            client: Client::new(id),
+            is_known: !has_password,
+            has_password,
+            address,
+            wrong_passwords: 0,
+            habit: None,
+        }
     }
 
     pub(super) const fn is_known(&self) -> bool {
@@ -57,15 +69,19 @@ impl Session {
         replies: &mut Replies,
     ) -> Flow {
         let limiter = door.app.limiter();
+        let may = |right| door.config.rights.permit(Transport::Resp, right);
         let changed = match request {
-            Request::GiveBack(owed) => limiter.refund(&owed).await,
-            Request::Forget(owed) => limiter.reset(&owed).await,
+            Request::GiveBack(owed) if may(Right::Refund) => limiter.refund(&owed).await,
+            Request::Forget(owed) if may(Right::Reset) => limiter.reset(&owed).await,
+            Request::GiveBack(_) => return refuse(door, NO_REFUNDS, replies),
+            Request::Forget(_) => return refuse(door, NO_RESETS, replies),
             Request::About(spec) => return self.about(spec, words, door, replies),
-            Request::Refused(problem) => {
-                replies.error(&problem);
-                return Flow::Stay;
+            Request::Refused(problem) => return refuse(door, &problem, replies),
+            Request::Foreign => {
+                door.app.count_refusal(ListenerKind::Resp, RefusalReason::Forbidden);
+                return Flow::Leave;
             }
-            Request::Foreign | Request::Ask(_) => return Flow::Leave,
+            Request::Ask(_) => return Flow::Leave,
         };
         match changed {
             Ok(()) => replies.status("OK"),
@@ -82,15 +98,14 @@ impl Session {
         replies: &mut Replies,
     ) -> Flow {
         let arguments = words.get(1..).unwrap_or_default();
-        let password = door.config.resp_password.as_ref();
         match spec.verb {
             Verb::Ping => match arguments {
                 [text, ..] => replies.bulk(text),
                 [] => replies.status("PONG"),
             },
             Verb::Echo => replies.bulk(arguments.first().copied().unwrap_or_default()),
-            Verb::Hello => self.hello(arguments, password, replies),
-            Verb::Auth => self.auth(arguments, password, replies),
+            Verb::Hello => return self.hello(arguments, door, replies),
+            Verb::Auth => return self.auth(arguments, door, replies),
             Verb::Select => select(arguments, replies),
             Verb::Client => self.client.obey(arguments, replies),
             Verb::Command => catalogue::describe(arguments, replies),
@@ -109,19 +124,27 @@ impl Session {
 
     /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`: nothing is changed unless all of it can
     /// be.
-    fn hello(&mut self, arguments: &[&[u8]], password: Option<&Password>, replies: &mut Replies) {
+    fn hello<S: Store>(
+        &mut self,
+        arguments: &[&[u8]],
+        door: &Door<S>,
+        replies: &mut Replies,
+    ) -> Flow {
         let (protocol, mut options) = match arguments {
             [] => (replies.protocol(), arguments),
             [b"2", rest @ ..] => (Protocol::Resp2, rest),
             [b"3", rest @ ..] => (Protocol::Resp3, rest),
-            _ => return replies.error("NOPROTO unsupported protocol version: expected 2 or 3"),
+            _ => {
+                let problem = "NOPROTO unsupported protocol version: expected 2 or 3";
+                return refuse(door, problem, replies);
+            }
         };
         let (mut is_known, mut name) = (self.is_known, None);
         loop {
             match options {
                 [word, user, guess, rest @ ..] if word.eq_ignore_ascii_case(b"AUTH") => {
-                    if !is_password(user, guess, password) {
-                        return replies.error(WRONG_PASSWORD);
+                    if let Err(flow) = self.log_in(user, guess, door, replies) {
+                        return flow;
                     }
                     (is_known, options) = (true, rest);
                 }
@@ -131,21 +154,23 @@ impl Session {
                 [] => break,
                 [word, ..] => {
                     let problem = format!("ERR Syntax error in HELLO option {}", quoted(word));
-                    return replies.error(&problem);
+                    return refuse(door, &problem, replies);
                 }
             }
         }
         if !is_known {
-            return replies.error("NOAUTH HELLO needs AUTH <user> <password> before anything else");
+            let problem = "NOAUTH HELLO needs AUTH <user> <password> before anything else";
+            return refuse(door, problem, replies);
         }
         if let Some(name) = name
             && let Err(problem) = self.client.rename(name)
         {
-            return replies.error(problem);
+            return refuse(door, problem, replies);
         }
         self.is_known = is_known;
         replies.speak(protocol);
         self.introduce_ourselves(replies);
+        Flow::Stay
     }
 
     fn introduce_ourselves(&self, replies: &mut Replies) {
@@ -168,20 +193,53 @@ impl Session {
     }
 
     /// `AUTH [user] password`
-    fn auth(&mut self, arguments: &[&[u8]], password: Option<&Password>, replies: &mut Replies) {
+    fn auth<S: Store>(
+        &mut self,
+        arguments: &[&[u8]],
+        door: &Door<S>,
+        replies: &mut Replies,
+    ) -> Flow {
         let (user, guess) = match arguments {
             [guess] => (&b"default"[..], *guess),
             [user, guess, ..] => (*user, *guess),
-            [] => return,
+            [] => return Flow::Stay,
         };
-        if password.is_none() && arguments.len() == 1 {
-            return replies.error(NO_PASSWORD);
+        if !self.has_password && arguments.len() == 1 {
+            replies.error(NO_PASSWORD);
+            return Flow::Stay;
         }
-        if !is_password(user, guess, password) {
-            return replies.error(WRONG_PASSWORD);
+        if let Err(flow) = self.log_in(user, guess, door, replies) {
+            return flow;
         }
         self.is_known = true;
         replies.status("OK");
+        Flow::Stay
+    }
+
+    /// Whether a password is right. One that is not is answered here, and a client that guesses is
+    /// not heard for long.
+    fn log_in<S: Store>(
+        &mut self,
+        user: &[u8],
+        guess: &[u8],
+        door: &Door<S>,
+        replies: &mut Replies,
+    ) -> Result<(), Flow> {
+        let (password, logins) = (door.config.resp_password.as_ref(), door.app.logins());
+        if password.is_some() && logins.wait(ListenerKind::Resp, self.address).is_some() {
+            refuse(door, TOO_MANY, replies);
+            return Err(Flow::Leave);
+        }
+        // There is one user. Without a password any will do, as with Redis.
+        if user == b"default" && password.is_none_or(|password| password.is(guess)) {
+            return Ok(());
+        }
+        refuse(door, WRONG_PASSWORD, replies);
+        if password.is_some() {
+            logins.failed(ListenerKind::Resp, self.address);
+            self.wrong_passwords = self.wrong_passwords.saturating_add(1);
+        }
+        Err(if self.wrong_passwords < MOST_WRONG { Flow::Stay } else { Flow::Leave })
     }
 
     /// As if the client had just connected.
@@ -193,9 +251,19 @@ impl Session {
     }
 }
 
-/// There is one user. Without a password any will do, as with Redis.
-fn is_password(user: &[u8], guess: &[u8], password: Option<&Password>) -> bool {
-    user == b"default" && password.is_none_or(|password| password.is(guess))
+/// Answers with an error, and counts it.
+#[cold]
+fn refuse<S: Store>(door: &Door<S>, problem: &str, replies: &mut Replies) -> Flow {
+    let reason = match problem.split(' ').next() {
+        Some("NOAUTH" | "WRONGPASS") => RefusalReason::Unauthenticated,
+        Some("NOPERM") => RefusalReason::Forbidden,
+        _ if problem == TOO_MANY => RefusalReason::Overload,
+        _ if problem.starts_with("ERR unknown command") => RefusalReason::NotFound,
+        _ => RefusalReason::Malformed,
+    };
+    door.app.count_refusal(ListenerKind::Resp, reason);
+    replies.error(problem);
+    Flow::Stay
 }
 
 /// There is one database.
@@ -214,6 +282,11 @@ fn config(arguments: &[&[u8]], replies: &mut Replies) {
     }
 }
 
+const NO_REFUNDS: &str = "NOPERM refunds are off: expected serve --allow resp:refund";
+const NO_RESETS: &str = "NOPERM resets are off: expected serve --allow resp:reset";
+const TOO_MANY: &str = "ERR too many wrong passwords from this address: expected a pause";
+/// On one connection.
+const MOST_WRONG: u32 = 10;
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 /// Clients recognise this one by its words.
 const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the \

@@ -24,19 +24,16 @@ use tokio::time::{Instant, timeout_at};
 
 use self::recognise::{Seen, recognise};
 use self::respond::Output;
-use super::check;
 use super::connection::{Connection, Flow};
+use super::problem::Refusal;
 use super::watch::Due;
-use crate::{App, Config};
+use super::{Door, Response, check};
+use crate::{App, ListenerKind, RefusalReason};
 
 /// Answers checks for as long as nothing else comes. What was read and is something else is put back.
-pub(super) async fn serve<S: Store>(
-    connection: &mut Connection,
-    app: &App<S>,
-    config: &Config,
-) -> Flow {
+pub(super) async fn serve<S: Store>(connection: &mut Connection, door: &Door<S>) -> Flow {
     // A trace needs more of a request than its body; and the last answers say that they are the last.
-    if app.tracer().is_some() || connection.progress.is_closing() {
+    if door.app.tracer().is_some() || connection.progress.is_closing() {
         return Flow::Hyper;
     }
     let mut input = std::mem::take(&mut connection.unread);
@@ -44,7 +41,7 @@ pub(super) async fn serve<S: Store>(
     input.resize(INPUT.max(read), 0);
     let output = Output::default();
     let mut express = Express { connection, input, read, part_until: None, output };
-    let Err(flow) = express.run(app, config).await;
+    let Err(flow) = express.run(door).await;
     if flow == Flow::Hyper {
         express.input.truncate(express.read);
         express.connection.unread = express.input;
@@ -64,10 +61,10 @@ struct Express<'c> {
 
 impl Express<'_> {
     /// Until the connection goes on in another way.
-    async fn run<S: Store>(&mut self, app: &App<S>, config: &Config) -> Result<Infallible, Flow> {
+    async fn run<S: Store>(&mut self, door: &Door<S>) -> Result<Infallible, Flow> {
         loop {
             let came_full = self.read == self.input.len();
-            let is_other = self.answer(app, config).await?;
+            let is_other = self.answer(door).await?;
             if is_other || self.read == self.input.len() {
                 return Err(Flow::Hyper);
             }
@@ -80,18 +77,19 @@ impl Express<'_> {
     }
 
     /// Answers the checks that have arrived. Returns whether what follows is something else.
-    async fn answer<S: Store>(&mut self, app: &App<S>, config: &Config) -> Result<bool, Flow> {
+    async fn answer<S: Store>(&mut self, door: &Door<S>) -> Result<bool, Flow> {
+        let app = &door.app;
         let mut at = 0_usize;
         let is_other = loop {
             let rest = self.input.get(at..self.read).unwrap_or_default();
-            match recognise(rest, config) {
+            match recognise(rest, &door.config, door.is_local) {
                 Seen::Check { body, length } => {
                     at = at.saturating_add(length);
                     // Once: the whole answer uses one plan, whatever is loaded meanwhile.
                     let plan = app.limiter().plan();
                     match check::owed(&plan, body) {
                         Ok(owed) => self.decide(app, &plan, &owed).await?,
-                        Err(refusal) => self.output.add(&refusal.into()),
+                        Err(refusal) => self.output.add(&refused(app, refusal)),
                     }
                 }
                 Seen::Part => break false,
@@ -208,6 +206,14 @@ impl Express<'_> {
         }
         stream.poll_flush(cx)
     }
+}
+
+#[cold]
+fn refused<S: Store>(app: &App<S>, refusal: Refusal) -> Response {
+    if let Some(reason) = RefusalReason::of(refusal.status()) {
+        app.count_refusal(ListenerKind::Http, reason);
+    }
+    refusal.into()
 }
 
 /// Room for what has arrived: some dozens of checks.

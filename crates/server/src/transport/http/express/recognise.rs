@@ -2,6 +2,7 @@
 
 use memchr::memchr_iter;
 
+use super::super::browser::is_plainly_local;
 use crate::Config;
 
 /// What some bytes begin with.
@@ -15,8 +16,9 @@ pub(super) enum Seen<'b> {
     Other,
 }
 
-/// Looks at the beginning of `bytes`.
-pub(super) fn recognise<'b>(bytes: &'b [u8], config: &Config) -> Seen<'b> {
+/// Looks at the beginning of `bytes`. `is_local` says that pages in this machine's browsers can reach
+/// us.
+pub(super) fn recognise<'b>(bytes: &'b [u8], config: &Config, is_local: bool) -> Seen<'b> {
     let Some(rest) = bytes.strip_prefix(FIRST_LINE) else {
         return if FIRST_LINE.starts_with(bytes) { Seen::Part } else { Seen::Other };
     };
@@ -28,7 +30,7 @@ pub(super) fn recognise<'b>(bytes: &'b [u8], config: &Config) -> Seen<'b> {
     };
     let (head, rest) = rest.split_at_checked(head).unwrap_or_default();
     let is_short = FIRST_LINE.len().saturating_add(head.len()) <= config.max_head;
-    let length = length(fields).filter(|_| is_short && has_plain_lines(head));
+    let length = length(fields, is_local).filter(|_| is_short && has_plain_lines(head));
     match length.filter(|length| *length <= config.max_body) {
         None => Seen::Other,
         Some(length) => match rest.get(..length) {
@@ -39,18 +41,24 @@ pub(super) fn recognise<'b>(bytes: &'b [u8], config: &Config) -> Seen<'b> {
 }
 
 /// How long the body is, unless a header asks for more than an answer.
-fn length(fields: &[httparse::Header<'_>]) -> Option<usize> {
+fn length(fields: &[httparse::Header<'_>], is_local: bool) -> Option<usize> {
     let (mut length, mut hosts) = (None, 0_usize);
     for field in fields {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
         // By length first: most headers are none of these.
         match field.name.len() {
-            4 if is("host") => hosts += 1,
-            6 if is("expect") => return None,
+            4 if is("host") => {
+                if is_local && !is_plainly_local(field.value) {
+                    return None;
+                }
+                hosts += 1;
+            }
+            6 if is("expect") || is("origin") => return None,
             7 if is("upgrade") => return None,
             10 if is("connection") && !field.value.eq_ignore_ascii_case(b"keep-alive") => {
                 return None;
             }
+            14 if is("sec-fetch-site") => return None,
             14 if is("content-length") => {
                 let said = digits(field.value)?;
                 if length.replace(said).is_some() {
@@ -85,12 +93,13 @@ mod tests {
     use super::*;
 
     fn seen(text: &str) -> Seen<'_> {
-        recognise(text.as_bytes(), &Config { max_body: 10, max_head: 100, ..Config::default() })
+        let config = Config { max_body: 10, max_head: 100, ..Config::default() };
+        recognise(text.as_bytes(), &config, true)
     }
 
     #[test]
     fn a_check_is_seen_once_all_of_it_is_there() {
-        let head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nConnection: Keep-Alive\r\n\
+        let head = "POST /v1/check HTTP/1.1\r\nHost: localhost:1\r\nConnection: Keep-Alive\r\n\
                     content-length: 2\r\nx: y\r\n\r\n";
         let text = format!("{head}{{}}");
         let whole = Seen::Check { body: b"{}", length: text.len() };
@@ -125,7 +134,10 @@ mod tests {
             "content-length: 0\r\nexpect: 100-continue\r\n",
             "content-length: 0\r\nupgrade: h2c\r\n",
             "content-length: 0\r\nconnection: close\r\n",
-            "content-length: 0\r\nhost: a\r\nhost: a\r\n",
+            "content-length: 0\r\nhost: localhost\r\nhost: localhost\r\n",
+            "content-length: 0\r\nhost: a\r\n",
+            "content-length: 0\r\norigin: http://localhost\r\n",
+            "content-length: 0\r\nsec-fetch-site: none\r\n",
             "content-length: 0\nhost: a\r\n",
             "content-length: 0\r\nx : y\r\n",
             "content-length: 0\r\n x: y\r\n",

@@ -1,0 +1,56 @@
+//! A store that writes down which counters were charged.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use tidegate::{Charge, Fingerprint, LocalStore as _, MemoryStore, Store, StoreError, Verdicts};
+
+/// It asks for names, so that every charge says which policy it is of and whom it counts.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    store: MemoryStore,
+    charges: Mutex<Counted>,
+}
+
+/// The counter that each policy charged, and the caller as it names him.
+pub(crate) type Counted = BTreeMap<String, (Fingerprint, String)>;
+
+impl Ledger {
+    /// What was charged since the last time, and turns the page.
+    pub(crate) fn take(&self) -> Counted {
+        std::mem::take(&mut self.charges.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn record(&self, charges: &[Charge<'_>]) {
+        let mut written = self.charges.lock().unwrap_or_else(PoisonError::into_inner);
+        for charge in charges {
+            let policy = charge.limit_name().expect("a limit with a name").to_owned();
+            let caller = charge.entity().expect("a caller with a name");
+            written.insert(policy, (charge.counter(), caller.to_owned()));
+        }
+    }
+}
+
+impl Store for Ledger {
+    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
+        self.record(charges);
+        Ok(self.store.settle_now(charges, out))
+    }
+
+    fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
+        self.record(charges);
+        Some(self.store.settle_now(charges, out))
+    }
+
+    async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.store.refund(charge).await
+    }
+
+    async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.store.reset(charge).await
+    }
+
+    fn names_keys(&self) -> bool {
+        true
+    }
+}

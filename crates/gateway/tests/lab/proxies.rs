@@ -1,0 +1,117 @@
+//! Other proxies in front of every witness, with Tidegate asked beside them: `examples/proxies` as it is
+//! shipped, but for ports and patience.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use tidegate::config::Source;
+use tidegate_server::{App, Config, serve};
+use tidegate_testkit::{Daemon, free_port, peer};
+use tokio::net::TcpListener;
+
+use crate::gateway::words;
+use crate::lane::{Lane, Run};
+use crate::ledger::Ledger;
+use crate::request::Request;
+use crate::switch::Switch;
+use crate::wire::{self, Protocol};
+use crate::witness::witnesses;
+
+/// A proxy, and how it is started with its example.
+pub(crate) struct Proxy {
+    pub(crate) name: &'static str,
+    pub(crate) files: &'static [&'static str],
+    pub(crate) arguments: &'static [&'static str],
+}
+
+impl Proxy {
+    /// One proxy serves all witnesses, one after the other.
+    pub(crate) async fn search(&self, run: &Run) {
+        let Some(program) = peer(self.name) else { return };
+        let ledger = Arc::new(Ledger::default());
+        let authz = authz(Arc::clone(&ledger)).await;
+        let switch = Switch::start().await;
+        let web = free_port();
+        let daemon = Daemon::start(&program, |directory, command| {
+            self.write_files(directory, [web, authz, switch.port]);
+            command.args(self.arguments);
+            if self.name == "nginx" {
+                command.arg(nginx_alone());
+            }
+        });
+        let _daemon = tokio::task::block_in_place(|| daemon.listening_on(web));
+        let address = ([127, 0, 0, 1], web).into();
+        let (mut outcomes, mut all_words) = (Vec::new(), Vec::new());
+        for witness in tokio::task::block_in_place(witnesses) {
+            switch.lead_to(witness.address);
+            wait_until_served(address).await;
+            let (name, words) = (format!("{}, {}", self.name, witness.name), words(witness));
+            let (ledger, protocol) = (Arc::clone(&ledger), Protocol::Http1);
+            let lane = Lane { name, address, protocol, ledger, words: words.clone() };
+            outcomes.push(lane.search(run).await);
+            all_words.push(words);
+        }
+        run.judge(&outcomes, &all_words);
+    }
+
+    fn write_files(&self, directory: &Path, ports: [u16; 3]) {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/proxies");
+        for file in self.files {
+            let mut text = std::fs::read_to_string(example.join(self.name).join(file)).unwrap();
+            for (port, ours) in ["8000", "8080", "9000"].into_iter().zip(ports) {
+                text = text.replace(port, &ours.to_string());
+            }
+            // How long a busy machine takes is not what is tested.
+            for (patience, ours) in [
+                ("timeout 100ms", "timeout 20s"),
+                ("PATIENCE = 100", "PATIENCE = 20000"),
+                ("timeout: 0.1s", "timeout: 20s"),
+            ] {
+                text = text.replace(patience, ours);
+            }
+            std::fs::write(directory.join(file), text).unwrap();
+        }
+    }
+}
+
+/// A proxy may listen before it knows its routes, and keep connections to the last witness.
+async fn wait_until_served(address: std::net::SocketAddr) {
+    let plain = Request::new("GET", "/login", "api.test");
+    let mut tries = 0;
+    while wire::ask(address, Protocol::Http1, &plain).await.first() != Some(&b'{') {
+        tries += 1;
+        assert!(tries < 1000, "the proxy serves nothing");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Without a master, whose workers would go on when it is killed.
+fn nginx_alone() -> String {
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
+    // In tests the directory may belong to root alone.
+    let user = if is_root { " user root root;" } else { "" };
+    format!("daemon off; master_process off;{user}")
+}
+
+/// Where proxies ask. Returns its port.
+async fn authz(ledger: Arc<Ledger>) -> u16 {
+    let app = App::load(&Source::new("lab", POLICIES).unwrap(), ledger).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(serve(listener, Arc::new(app), Config::default(), std::future::pending()));
+    port
+}
+
+/// One policy for each clause of the law. No limit is ever reached.
+const POLICIES: &str = r#"
+trusted_proxies: [127.0.0.1]
+policies:
+  - { name: route, key: [method, path], limits: [1000000/hour] }
+  - { name: login, match: { method: POST, path: /login }, key: [ip], limits: [1000000/hour] }
+  - { name: host, key: [host], limits: [1000000/hour] }
+  - { name: key, key: ["header:x-api-key"], limits: [1000000/hour] }
+  - { name: token, key: [api_key], limits: [1000000/hour] }
+  - { name: user, key: ["query:user"], limits: [1000000/hour] }
+  - { name: session, key: ["cookie:sid"], limits: [1000000/hour] }
+"#;

@@ -1,0 +1,3 @@
+module tidegate.example/witness
+
+go 1.22

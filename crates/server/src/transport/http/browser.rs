@@ -1,0 +1,124 @@
+//! Requests that a page in a browser makes on behalf of somebody who did not mean to.
+//!
+//! A browser says where a request comes from: in `Sec-Fetch-Site`, in `Origin`, and for a name that
+//! somebody else has pointed at this machine, in `Host`. Pages cannot change these fields. Programs
+//! do not send the first two.
+
+use http::header::{HOST, ORIGIN};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Uri};
+
+/// The name by which a client has reached us; in HTTP/2 it comes with the path.
+pub(crate) fn host<'h>(uri: &'h Uri, headers: &'h HeaderMap) -> Option<&'h str> {
+    // A name that is not text is one that we do not know.
+    let field = || headers.get(HOST).map(|host| host.to_str().unwrap_or_default());
+    uri.authority().map(Authority::as_str).or_else(field)
+}
+
+/// Whether a page that is not ours has made this request.
+pub(crate) fn is_of_another_site(headers: &HeaderMap, host: Option<&str>) -> bool {
+    let is_ours = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
+    !headers.get_all("sec-fetch-site").iter().all(is_ours)
+        || !headers.get_all(ORIGIN).iter().all(|origin| is_origin_of(origin, host))
+}
+
+/// Whether a page from `origin` is on the host that the request is for.
+fn is_origin_of(origin: &HeaderValue, host: Option<&str>) -> bool {
+    let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    origin.zip(host).is_some_and(|((_, name), host)| name.eq_ignore_ascii_case(host))
+}
+
+/// Whether this is a name of the machine itself. A name that an attacker's DNS points at us is not:
+/// a browser would send that name.
+pub(crate) fn is_of_the_machine(host: &str) -> bool {
+    let name = name_of(host);
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback())
+}
+
+/// Whether nobody's DNS can have made this name lead here: the names of the machine, addresses, and
+/// the names that an operator has listed.
+pub(super) fn is_reliable(host: &str, listed: &[String]) -> bool {
+    let name = name_of(host);
+    is_of_the_machine(host)
+        || name.parse::<std::net::IpAddr>().is_ok()
+        || listed.iter().any(|listed| listed.eq_ignore_ascii_case(name))
+}
+
+/// The same for the two names that nearly everybody uses, at a glance.
+pub(super) fn is_plainly_local(host: &[u8]) -> bool {
+    let rest = host.strip_prefix(b"127.0.0.1").or_else(|| host.strip_prefix(b"localhost"));
+    matches!(rest, Some([] | [b':', ..]))
+}
+
+/// Without the port.
+fn name_of(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn only_names_of_the_machine_are_of_the_machine() {
+        for (host, expected) in [
+            ("localhost:9090", true),
+            ("127.0.0.1", true),
+            ("127.8.8.8:1", true),
+            ("[::1]:9090", true),
+            ("attacker.example:9090", false),
+            ("127.0.0.1.attacker.example", false),
+            ("10.0.0.1", false),
+            ("", false),
+        ] {
+            assert_eq!(is_of_the_machine(host), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn what_is_plainly_local_is_reliable_and_a_strange_name_is_not() {
+        let listed = ["tidegate.internal".to_owned()];
+        for host in ["localhost", "localhost:8080", "127.0.0.1", "127.0.0.1:1"] {
+            assert!(is_plainly_local(host.as_bytes()) && is_reliable(host, &[]), "{host}");
+        }
+        for host in ["10.0.0.1:8080", "[2001:db8::1]:80", "Tidegate.Internal:8080"] {
+            assert!(!is_plainly_local(host.as_bytes()) && is_reliable(host, &listed), "{host}");
+        }
+        for host in ["localhost.evil.example", "127.0.0.1.evil.example", "evil.example", "", "x"] {
+            assert!(!is_plainly_local(host.as_bytes()) && !is_reliable(host, &listed), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_told_from_our_own_and_from_programs() {
+        let host = Some("localhost:8080");
+        for ours in [
+            &[][..],
+            &[("sec-fetch-site", "same-origin")],
+            &[("sec-fetch-site", "none")],
+            &[("origin", "http://localhost:8080"), ("sec-fetch-site", "same-origin")],
+        ] {
+            assert!(!is_of_another_site(&fields(ours), host), "{ours:?}");
+        }
+        for foreign in [
+            &[("sec-fetch-site", "cross-site")][..],
+            &[("sec-fetch-site", "same-site")],
+            &[("sec-fetch-site", "")],
+            &[("origin", "https://evil.example")],
+            &[("origin", "null")],
+            &[("origin", "http://localhost")],
+            &[("origin", "http://localhost:80801")],
+        ] {
+            assert!(is_of_another_site(&fields(foreign), host), "{foreign:?}");
+        }
+        assert!(is_of_another_site(&fields(&[("origin", "http://localhost:8080")]), None));
+    }
+}
