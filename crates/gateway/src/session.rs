@@ -88,6 +88,7 @@ impl<S: Store> Session<S> {
         let mut span = self.span(&runtime, &request);
         let responding = self.respond(&runtime, request, may_switch, record.as_deref_mut());
         let response = trace::within(&mut span, pin!(responding)).await;
+        self.progress.answered(response.status() == StatusCode::TOO_MANY_REQUESTS);
         if let (Some(mut span), Some(tracer)) = (span, self.worker.app.tracer()) {
             span.answered(response.status());
             tracer.end(span);

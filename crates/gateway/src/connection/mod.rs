@@ -53,7 +53,7 @@ where
         };
         // The first head has as much time as the connection had.
         let due = if is_h1 { Instant::now() + worker.config.header_timeout } else { until };
-        let deadline = Deadline::new(Progress::new(), seat, due);
+        let deadline = Deadline::new(Progress::new(seat.work()), seat, due);
         match Box::pin(answer(io, first, is_h1, peer, &worker, deadline)).await {
             Some((silent, rest)) => (io, (seat, from)) = (silent, rest),
             None => return,

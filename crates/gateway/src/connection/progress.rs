@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tidegate_server::framing::Framing;
-use tidegate_server::{Config, QUIET, Rest, Seat};
+use tidegate_server::{Config, QUIET, Rest, Seat, SeatUse};
 use tokio::time::Instant;
 
 use crate::upstream::Patience;
@@ -30,6 +30,7 @@ struct Shared {
     is_h2: AtomicBool,
     /// HTTP/2: the last stream that a request has begun.
     last_stream: AtomicU32,
+    work: SeatUse,
 }
 
 /// A request that is being answered, until this is dropped.
@@ -37,16 +38,22 @@ struct Shared {
 pub(crate) struct Busy(Progress);
 
 impl Progress {
-    pub(crate) fn new() -> Self {
-        let progress = Self(Arc::default());
+    pub(crate) fn new(work: SeatUse) -> Self {
+        let progress = Self(Arc::new(Shared { work, ..Shared::default() }));
         progress.head_begins(true);
         progress
     }
 
     pub(crate) fn begin(&self) -> Busy {
         self.0.busy.fetch_add(1, Ordering::Relaxed);
+        self.0.work.serves();
         self.step();
         Busy(self.clone())
+    }
+
+    /// A request is answered. Whoever was denied last makes way first.
+    pub(crate) fn answered(&self, is_denial: bool) {
+        self.0.work.was_denied(is_denial);
     }
 
     /// What comes is HTTP/2. It says things that are not requests, and only a request is a step.
@@ -243,7 +250,7 @@ mod tests {
     /// As with TLS: everything is taken at once, and leaves when the client reads.
     #[tokio::test]
     async fn what_was_taken_and_has_not_left_is_under_way() {
-        let progress = Progress::new();
+        let progress = Progress::new(SeatUse::default());
         progress.head_begins(false);
         let (mut client, server) = duplex(1);
         let mut guard = Guard::new(BufWriter::new(server), Bytes::new(), true, progress.clone());

@@ -70,7 +70,7 @@ where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let activity = Activity::new();
+    let activity = Activity::new(seat.work());
     let mut deadline = Deadline::new(activity.clone(), half.clone(), &session.config, seat);
     let builder = builder(&session.config);
     let io = TokioIo::new(Heard::new(stream, first, activity.clone(), half));
