@@ -11,6 +11,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 use super::Failure;
+use super::upload::{Stopped, Upload};
 use super::wire::Wire;
 use crate::movement::Movement;
 
@@ -20,13 +21,13 @@ pub(crate) type Sender = http2::SendRequest<RequestBody>;
 /// The body of a request, if it has one.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
-    pub(crate) body: Option<Incoming>,
+    pub(crate) body: Option<Upload>,
     /// When something of it has last come.
     movement: Arc<Movement>,
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Option<Incoming>) -> Self {
+    pub(crate) fn new(body: Option<Upload>) -> Self {
         Self { body, movement: Arc::new(Movement::new()) }
     }
 }
@@ -39,24 +40,36 @@ impl Default for RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Failure;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        let frame = ready!(Pin::new(body).poll_frame(cx));
-        self.movement.moved();
-        Poll::Ready(frame)
+    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        let Self { body, movement } = &mut *self;
+        let Some(body) = body else { return Poll::Ready(None) };
+        if movement.is_answered() {
+            body.answered();
+        }
+        let frame = ready!(body.poll_frame(cx));
+        movement.moved();
+        Poll::Ready(frame.map(|frame| {
+            frame.map_err(|stopped| match stopped {
+                Stopped::Broken => Failure::Client,
+                Stopped::Slow => {
+                    movement.is_too_slow();
+                    Failure::Slow
+                }
+            })
+        }))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Body::is_end_stream)
+        self.body.as_ref().is_none_or(Upload::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Upload::size_hint)
     }
 }
 
@@ -93,10 +106,14 @@ pub(crate) async fn send(
 ) -> Result<http::Response<Incoming>, Unanswered> {
     let movement = Arc::clone(&request.body().movement);
     match movement.within(response, sender.try_send_request(request)).await {
-        Some(Ok(response)) => Ok(response),
+        Some(Ok(response)) => {
+            movement.answered();
+            Ok(response)
+        }
         Some(Err(mut error)) => {
             let request = error.take_message();
             let failure = match error.into_error() {
+                _ if movement.was_too_slow() => Failure::Slow,
                 error if error.is_user() => Failure::Client,
                 _ => Failure::Closed,
             };

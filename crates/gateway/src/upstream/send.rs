@@ -13,6 +13,7 @@ use super::connect::connect;
 use super::endpoint::Endpoint;
 use super::h1::{Exchange, Link, Outcome, Outgoing};
 use super::h2::{self, RequestBody, Unanswered};
+use super::upload::Upload;
 use super::{Failure, Lease, Pool};
 use crate::body::Body;
 use crate::forward::Forward;
@@ -46,7 +47,7 @@ enum Attempt {
 
 /// What of a request is left to be sent.
 enum Unsent {
-    Body(Option<Incoming>),
+    Body(Option<Upload>),
     Begun(Box<Outgoing>),
 }
 
@@ -58,17 +59,20 @@ impl Sending<'_> {
     /// service's closing it and our using it have crossed.
     pub(crate) async fn run(self, body: Option<Incoming>) -> Result<Answered, Failure> {
         let open = self.cluster.counts.begin();
+        let body = body.map(|body| Upload::new(body, &self.cluster.about.uploads, self.idle()));
         let result = self.attempts(body).await;
         open.ends(&result);
         result
     }
 
-    async fn attempts(&self, body: Option<Incoming>) -> Result<Answered, Failure> {
+    async fn attempts(&self, body: Option<Upload>) -> Result<Answered, Failure> {
         let mut tried: SmallVec<[u64; 4]> = SmallVec::new();
         let (mut unsent, mut fresh) = (Unsent::Body(body), false);
         loop {
             let endpoint = self.cluster.choose(&tried)?;
-            match self.attempt(endpoint, unsent, fresh).await {
+            let place = self.cluster.place(self.forward.client)?;
+            let lease = self.pool.lease(endpoint).placed(place);
+            match self.attempt(lease, unsent, fresh).await {
                 Attempt::Answered(answered) => {
                     endpoint.succeeded();
                     return Ok(answered);
@@ -93,8 +97,8 @@ impl Sending<'_> {
         }
     }
 
-    async fn attempt(&self, endpoint: &Arc<Endpoint>, unsent: Unsent, fresh: bool) -> Attempt {
-        let lease = self.pool.lease(endpoint);
+    async fn attempt(&self, lease: Lease, unsent: Unsent, fresh: bool) -> Attempt {
+        let endpoint = &Arc::clone(&lease.endpoint);
         if endpoint.address.scheme == Scheme::H2c || self.pool.shared(endpoint).is_some() {
             return self.over_h2(lease, unsent, fresh).await;
         }

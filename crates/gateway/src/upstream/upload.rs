@@ -111,8 +111,8 @@ impl Pace {
         if self.is_over {
             return Poll::Pending;
         }
-        let slow = (self.least_rate > 0)
-            .then(|| *self.since.get_or_insert_with(Instant::now) + self.left);
+        let slow =
+            (self.least_rate > 0).then(|| *self.since.get_or_insert_with(Instant::now) + self.left);
         let Some(until) = slow.into_iter().chain(self.until).min() else { return Poll::Pending };
         let bell = self.bell.get_or_insert_with(|| Box::pin(sleep_until(until)));
         if bell.deadline() != until {

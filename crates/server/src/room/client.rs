@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv6Addr};
 /// A client, by its address. With IPv6 a single customer has 2^64 addresses, so there it is the network
 /// of that size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Client(u128);
+pub struct ClientNetwork(u128);
 
-impl Client {
+impl ClientNetwork {
     /// Whether it is this machine: a proxy or a sidecar that speaks for many.
-    pub(super) const fn is_local(self) -> bool {
+    pub const fn is_local(self) -> bool {
         match Ipv6Addr::from_bits(self.0).to_ipv4_mapped() {
             Some(address) => address.is_loopback(),
             // The network of `::1`, in which there is nothing else.
@@ -18,7 +18,7 @@ impl Client {
     }
 }
 
-impl From<IpAddr> for Client {
+impl From<IpAddr> for ClientNetwork {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self(address.to_ipv6_mapped().to_bits()),
@@ -34,7 +34,7 @@ const NETWORK: u128 = !(u64::MAX as u128);
 mod tests {
     use super::*;
 
-    fn client(text: &str) -> Client {
+    fn client(text: &str) -> ClientNetwork {
         text.parse::<IpAddr>().unwrap().into()
     }
 

@@ -25,6 +25,7 @@ use self::seating::{Grant, Leaver, Rules, Seating};
 use crate::Config;
 use crate::accept::Closing;
 
+pub use self::client::ClientNetwork;
 pub use self::seat_use::SeatUse;
 
 /// The seats of one listener, for the connections of all workers.

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::client::Client;
+use super::client::ClientNetwork;
 use super::group::Group;
 use super::seat_use::SeatUse;
 
@@ -24,9 +24,9 @@ pub(super) struct Seating {
     pub(super) free: usize,
     rules: Rules,
     seats: HashMap<u64, Taken>,
-    groups: HashMap<Client, Group>,
+    groups: HashMap<ClientNetwork, Group>,
     /// By how many seats they have.
-    by_size: BTreeSet<(usize, Client)>,
+    by_size: BTreeSet<(usize, ClientNetwork)>,
     /// All that rest, in the order in which they would have to leave.
     resting: BTreeSet<Turn>,
     waiting: BTreeMap<u64, Waiting>,
@@ -47,7 +47,7 @@ pub(super) struct Rules {
 /// A connection that has a seat.
 #[derive(Debug)]
 pub(super) struct Taken {
-    client: Option<Client>,
+    client: Option<ClientNetwork>,
     /// When it came, or began to ask again after a rest.
     pub(super) since: Instant,
     standing: Standing,
@@ -70,7 +70,7 @@ pub(super) type Turn = (bool, Instant, u64);
 /// Somebody without a seat.
 #[derive(Debug)]
 struct Waiting {
-    client: Option<Client>,
+    client: Option<ClientNetwork>,
     seat: oneshot::Sender<(u64, SeatUse)>,
     /// When somebody was told to leave for it.
     asked: Option<Instant>,
@@ -118,7 +118,7 @@ impl Seating {
     pub(super) fn take_free(&mut self, address: Option<IpAddr>) -> Option<(u64, SeatUse)> {
         self.free = self.free.checked_sub(1)?;
         self.known(address);
-        Some(self.sit(address.map(Client::from)))
+        Some(self.sit(address.map(ClientNetwork::from)))
     }
 
     /// From now on there is a group for a client.
@@ -128,7 +128,7 @@ impl Seating {
         }
     }
 
-    fn sit(&mut self, client: Option<Client>) -> (u64, SeatUse) {
+    fn sit(&mut self, client: Option<ClientNetwork>) -> (u64, SeatUse) {
         let (number, since, work) = (self.number(), Instant::now(), SeatUse::default());
         let standing = Standing::AtWork;
         let taken = Taken { client, since, standing, work: work.clone(), end: None };
@@ -141,7 +141,7 @@ impl Seating {
     }
 
     /// Changes a group, and its place among the others. A group of nobody is forgotten.
-    fn change(&mut self, client: Option<Client>, change: impl FnOnce(&mut Group)) {
+    fn change(&mut self, client: Option<ClientNetwork>, change: impl FnOnce(&mut Group)) {
         let Some(client) = client else { return };
         let Some(group) = self.groups.get_mut(&client) else { return };
         let before = group.held;
@@ -206,7 +206,7 @@ impl Seating {
         address: Option<IpAddr>,
         seat: oneshot::Sender<(u64, SeatUse)>,
     ) -> Option<u64> {
-        let client = address.map(Client::from);
+        let client = address.map(ClientNetwork::from);
         if self.waiting.len() >= self.rules.max_waiting && !self.shorten(client) {
             return None;
         }
@@ -218,13 +218,13 @@ impl Seating {
     }
 
     /// Sends away who came last of the client that has the most, if that is more than `client` has.
-    fn shorten(&mut self, client: Option<Client>) -> bool {
-        let mut sizes: HashMap<Option<Client>, usize> = HashMap::new();
+    fn shorten(&mut self, client: Option<ClientNetwork>) -> bool {
+        let mut sizes: HashMap<Option<ClientNetwork>, usize> = HashMap::new();
         for waiting in self.waiting.values() {
             let size = sizes.entry(waiting.client).or_insert_with(|| self.held(waiting.client));
             *size = size.saturating_add(1);
         }
-        let size = |client: &Option<Client>| sizes.get(client).copied().unwrap_or(0);
+        let size = |client: &Option<ClientNetwork>| sizes.get(client).copied().unwrap_or(0);
         let own = size(&client).max(self.held(client)).saturating_add(1);
         let most = self.waiting.iter().max_by_key(|(id, it)| (size(&it.client), **id));
         let Some(id) = most.filter(|(_, it)| size(&it.client) > own).map(|(id, _)| *id) else {
@@ -234,7 +234,7 @@ impl Seating {
         true
     }
 
-    fn held(&self, client: Option<Client>) -> usize {
+    fn held(&self, client: Option<ClientNetwork>) -> usize {
         client.and_then(|client| self.groups.get(&client)).map_or(0, |group| group.held)
     }
 
@@ -267,13 +267,13 @@ impl Seating {
     /// Who has to leave for a client.
     fn choose(
         &mut self,
-        client: Option<Client>,
+        client: Option<ClientNetwork>,
         now: Instant,
         speaks_for_many: &dyn Fn(IpAddr) -> bool,
     ) -> Option<u64> {
         let group = client.and_then(|client| self.groups.get(&client));
         let own = group.map_or(0, |group| group.held.saturating_add(group.claims));
-        let has_more = |(held, _): &&(usize, Client)| *held >= own.saturating_add(2);
+        let has_more = |(held, _): &&(usize, ClientNetwork)| *held >= own.saturating_add(2);
         let larger: Vec<_> =
             self.by_size.iter().rev().take_while(has_more).take(MAX_LOOKS).copied().collect();
         for (held, other) in larger {
@@ -295,7 +295,7 @@ impl Seating {
     }
 
     /// Whether a client speaks for itself alone.
-    fn has_share(&self, client: Client, speaks_for_many: &dyn Fn(IpAddr) -> bool) -> bool {
+    fn has_share(&self, client: ClientNetwork, speaks_for_many: &dyn Fn(IpAddr) -> bool) -> bool {
         let is_proxy = self.groups.get(&client).is_some_and(|it| speaks_for_many(it.address));
         !is_proxy && (self.rules.is_for_all || !client.is_local())
     }
