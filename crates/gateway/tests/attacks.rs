@@ -277,6 +277,7 @@ async fn whoever_acknowledges_every_piece_of_a_large_answer_gets_all_of_it() {
     let echo = Echo::start().await;
     let front = Front::to(echo.address).await;
     let stream = tokio::net::TcpStream::connect(front.address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
     let (mut read, mut write) = stream.into_split();
     // `POST /echo`, and then as much as is given back.
     let head = b"\x83\x86\x04\x05/echo\x01\x04test";

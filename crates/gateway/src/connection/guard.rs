@@ -93,6 +93,10 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Guard<IO> {
             let count = guard.kept.len().min(buf.remaining());
             buf.put_slice(guard.kept.get(..count).unwrap_or_default());
             guard.kept.advance(count);
+            if guard.kept.is_empty() {
+                // Or it would be kept for as long as the rest of a head takes.
+                guard.kept = Bytes::new();
+            }
         }
         if buf.filled().len() > start {
             guard.follow(start, buf);

@@ -78,7 +78,8 @@ pub(crate) async fn handshake(wire: Wire, idle: Duration) -> Result<Sender, Fail
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW * 4)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
         .max_header_list_size(MAX_HEADERS)
         // A service that is gone without a word is noticed.
         .keep_alive_interval(idle)
@@ -123,5 +124,10 @@ pub(crate) async fn send(
     }
 }
 
-const WINDOW: u32 = 1 << 20;
+/// What waits here of one answer whose client does not take it.
+const WINDOW: u32 = 128 << 10;
+/// The same of all of them: many clients share the connection, and some may be slow.
+const CONNECTION_WINDOW: u32 = 16 << 20;
+/// What waits here of one request's body.
+const SEND_BUFFER: usize = 64 << 10;
 const MAX_HEADERS: u32 = 64 << 10;

@@ -16,6 +16,7 @@ use super::h2::{self, RequestBody, Unanswered};
 use super::upload::Upload;
 use super::{Failure, Lease, Pool};
 use crate::body::Body;
+use crate::buffers::UploadRoom;
 use crate::forward::Forward;
 
 /// A request on its way to a service.
@@ -23,6 +24,8 @@ pub(crate) struct Sending<'r> {
     pub(crate) pool: &'r Arc<Pool>,
     pub(crate) cluster: &'r Cluster,
     pub(crate) forward: Forward<'r>,
+    /// For the body, over HTTP/2.
+    pub(crate) room: Option<UploadRoom>,
 }
 
 /// What a service said.
@@ -57,9 +60,10 @@ impl Sending<'_> {
     /// A request is repeated only if no byte of it has left, or if it changes nothing (`GET` and
     /// the like, without a body) and was lost with a connection that had been idle: there, the
     /// service's closing it and our using it have crossed.
-    pub(crate) async fn run(self, body: Option<Incoming>) -> Result<Answered, Failure> {
+    pub(crate) async fn run(mut self, body: Option<Incoming>) -> Result<Answered, Failure> {
         let open = self.cluster.counts.begin();
-        let body = body.map(|body| Upload::new(body, &self.cluster.about.uploads, self.idle()));
+        let (rules, idle, room) = (&self.cluster.about.uploads, self.idle(), self.room.take());
+        let body = body.map(|body| Upload::new(body, rules, idle).within(room));
         let result = self.attempts(body).await;
         open.ends(&result);
         result

@@ -14,11 +14,15 @@ use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use tidegate::config::gateway::Uploads;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::buffers::UploadRoom;
+
 /// A body, and the patience with it.
 #[derive(Debug)]
 pub(crate) struct Upload {
     body: Incoming,
     pace: Pace,
+    /// Memory for it, until its end.
+    room: Option<UploadRoom>,
 }
 
 /// Why there is no more of a body.
@@ -33,7 +37,12 @@ pub(crate) enum Stopped {
 impl Upload {
     /// `idle` is how long a client that has been fast enough may pause.
     pub(crate) fn new(body: Incoming, rules: &Uploads, idle: Duration) -> Self {
-        Self { body, pace: Pace::new(rules, idle) }
+        Self { body, pace: Pace::new(rules, idle), room: None }
+    }
+
+    /// In this room.
+    pub(crate) fn within(self, room: Option<UploadRoom>) -> Self {
+        Self { room, ..self }
     }
 
     /// The service has begun to answer.
@@ -51,7 +60,10 @@ impl Upload {
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(_))) => Poll::Ready(Some(Err(Stopped::Broken))),
-            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Ready(None) => {
+                self.room = None;
+                Poll::Ready(None)
+            }
             Poll::Pending => self.pace.poll_over(cx).map(|()| Some(Err(Stopped::Slow))),
         }
     }

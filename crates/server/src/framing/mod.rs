@@ -218,6 +218,10 @@ impl Framing {
             self.state = State::Broken;
             return Some(bytes.len());
         }
+        if self.head.capacity() - before < bytes.len() {
+            // In small steps: whoever sends half a head should not get twice the room for it.
+            self.head.reserve_exact(bytes.len().next_multiple_of(HEAD_STEP));
+        }
         self.head.extend_from_slice(bytes);
         // Without another line it goes on, however slowly it arrives.
         memchr::memchr(b'\n', bytes)?;
@@ -249,6 +253,7 @@ pub(crate) const fn goaway(last_stream: u32) -> [u8; 17] {
 
 const GOAWAY: u8 = 7;
 const END: &[u8] = b"\r\n\r\n";
+const HEAD_STEP: usize = 2 << 10;
 /// More than any server accepts.
 const MAX_HEAD: usize = 1 << 20;
 
