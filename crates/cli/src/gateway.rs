@@ -18,6 +18,10 @@ pub(crate) struct GatewayFlags {
     /// Where the gateway listens, overriding the configuration
     #[arg(long, env = "TIDEGATE_GATEWAY", value_name = "ADDR")]
     gateway: Option<String>,
+    /// Memory for what waits at the gateway, in bytes: over HTTP/2 and in line
+    #[arg(long, env = "TIDEGATE_MAX_BUFFERED", value_name = "BYTES", default_value_t = 256 << 20,
+        value_parser = clap::value_parser!(u64).range(1 << 20..=1 << 40))]
+    max_buffered: u64,
 }
 
 impl GatewayFlags {
@@ -40,7 +44,8 @@ impl GatewayFlags {
                 Some(to.map_err(|why| anyhow!("--upstream {why}"))?)
             }
         };
-        let gateway = Arc::new(Gateway::new(plan, fallback)?);
+        let memory = usize::try_from(self.max_buffered).unwrap_or(usize::MAX);
+        let gateway = Arc::new(Gateway::new(plan, fallback)?.with_memory(memory));
         let addresses = self.gateway.clone().map_or_else(|| gateway.listen(), |it| vec![it]);
         Ok(Some(Prepared { gateway, addresses }))
     }

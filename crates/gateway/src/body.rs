@@ -1,12 +1,14 @@
 //! The body of a response, wherever it comes from.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 
+use crate::buffers::{Outbox, Piece};
 use crate::connection::Busy;
 use crate::log::Record;
 use crate::upstream::{Failure, Lease, Patience, StreamedBody};
@@ -19,6 +21,8 @@ pub(crate) struct Body {
     record: Option<Box<Record>>,
     /// Until then the connection is busy.
     _busy: Option<Busy>,
+    /// HTTP/2: what of it the client has not taken.
+    outbox: Option<Arc<Outbox>>,
 }
 
 #[derive(Debug)]
@@ -43,7 +47,7 @@ impl Body {
     }
 
     pub(crate) const fn whole(bytes: Bytes) -> Self {
-        Self { source: Source::Whole(bytes), record: None, _busy: None }
+        Self { source: Source::Whole(bytes), record: None, _busy: None, outbox: None }
     }
 
     pub(crate) fn streamed(body: StreamedBody) -> Self {
@@ -63,7 +67,8 @@ impl Body {
 
     /// The connection is busy until the body has ended.
     pub(crate) fn busy(self, busy: Busy) -> Self {
-        Self { _busy: Some(busy), ..self }
+        let outbox = busy.buffers().map(Outbox::new);
+        Self { _busy: Some(busy), outbox, ..self }
     }
 
     fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
@@ -96,13 +101,16 @@ impl OverH2 {
 }
 
 impl HttpBody for Body {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = Failure;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+    ) -> Poll<Option<Result<Frame<Piece>, Failure>>> {
+        if let Some(outbox) = &self.outbox {
+            ready!(outbox.poll_room(cx));
+        }
         let frame = ready!(self.poll_source(cx));
         if let Some(record) = &mut self.record {
             match &frame {
@@ -111,7 +119,8 @@ impl HttpBody for Body {
                 None => {}
             }
         }
-        Poll::Ready(frame)
+        let piece = |bytes| Piece::new(bytes, self.outbox.as_ref());
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -12,6 +12,7 @@ use tidegate_server::Follower;
 use tidegate_server::log::{self, Level};
 use tokio::task::AbortHandle;
 
+use crate::buffers::Budget;
 use crate::runtime::Runtime;
 use crate::services::{GatewayError, Services};
 use crate::upstream::health;
@@ -43,6 +44,8 @@ pub struct Gateway {
     /// Held by whoever makes the next one; the plan that could not be followed, if one could not.
     renewal: Mutex<Option<Arc<Plan>>>,
     pub(crate) lines: Lines,
+    /// Memory for what waits.
+    pub(crate) budget: Arc<Budget>,
     checks: Mutex<Vec<AbortHandle>>,
 }
 
@@ -59,8 +62,17 @@ impl Gateway {
             ready: Mutex::new(None),
             renewal: Mutex::new(None),
             lines: Lines::default(),
+            budget: Budget::new(DEFAULT_BUDGET),
             checks: Mutex::new(Vec::new()),
         })
+    }
+
+    /// With this many bytes of memory for what waits: answers over HTTP/2 that clients do not take,
+    /// bodies over HTTP/2 that services do not take, and requests in line. By default 256 MiB.
+    #[must_use]
+    pub fn with_memory(mut self, bytes: usize) -> Self {
+        self.budget = Budget::new(bytes);
+        self
     }
 
     /// Where to listen. A change of it needs a restart.
@@ -168,5 +180,6 @@ impl Drop for Gateway {
     }
 }
 
+const DEFAULT_BUDGET: usize = 256 << 20;
 /// How often connections that nobody uses are looked for.
 pub(crate) const SWEEP: Duration = Duration::from_secs(10);

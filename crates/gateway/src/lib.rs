@@ -11,6 +11,7 @@ mod after;
 mod asked;
 mod attributes;
 mod body;
+mod buffers;
 mod connection;
 mod forward;
 mod gateway;

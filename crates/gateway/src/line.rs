@@ -1,6 +1,7 @@
 //! `on_denied: wait`: the denied wait in line for their turn, and are refused only when that takes
 //! too long.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::config::PlannedPolicy;
@@ -9,12 +10,22 @@ use tidegate_http::Answer;
 use tidegate_server::App;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::buffers::Budget;
+
 /// Decides. Where a policy says so, those who are denied wait; nobody overtakes them.
-pub(crate) async fn settle<S: Store>(app: &App<S>, owed: &Owed<'_>, lines: &Lines) -> Decision {
+///
+/// Who waits takes memory; `size` says how much.
+pub(crate) async fn settle<S: Store>(
+    app: &App<S>,
+    owed: &Owed<'_>,
+    (lines, budget): (&Lines, &Arc<Budget>),
+    size: impl FnOnce() -> usize,
+) -> Decision {
     let Some(wanted) = waiting(owed) else { return app.settle(owed).await };
     // Whoever does not get a turn is not decided about: it would take the turn of the first in line.
     // After so long, everybody who is in line now has had one, or has left.
     let turn_away = || app.turn_away(owed, wanted.index, wanted.max_wait);
+    let Some(_held) = budget.hold(size()) else { return turn_away() };
     let Ok(place) = lines.join(wanted.key, MAX_QUEUE) else { return turn_away() };
     let give_up_at = Instant::now() + Duration::from(wanted.max_wait);
     let Ok(_turn) = timeout_at(give_up_at, place.turn()).await else { return turn_away() };
@@ -68,13 +79,14 @@ const MAX_QUEUE: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tidegate::config::Source;
     use tidegate::{Cost, MemoryStore, Reason, Timestamp};
 
     use super::*;
+
+    const MEMORY: usize = 10_000_000;
 
     /// Time as tokio has it, so that a test can let it pass.
     struct TokioClock(Instant);
@@ -88,6 +100,7 @@ mod tests {
     struct Door {
         app: App<MemoryStore<TokioClock>>,
         lines: Lines,
+        budget: Arc<Budget>,
     }
 
     impl Door {
@@ -98,13 +111,13 @@ mod tests {
             );
             let store = MemoryStore::builder().clock(TokioClock(Instant::now())).build();
             let app = App::load(&Source::new("limits.yaml", text).unwrap(), store).unwrap();
-            Arc::new(Self { app, lines: Lines::default() })
+            Arc::new(Self { app, lines: Lines::default(), budget: Budget::new(MEMORY) })
         }
 
         async fn ask(&self) -> Decision {
             let plan = self.app.limiter().plan();
             let owed = plan.charges(&[("ip", "203.0.113.9")], Cost::ONE);
-            settle(&self.app, &owed, &self.lines).await
+            settle(&self.app, &owed, (&self.lines, &self.budget), || 1_000).await
         }
 
         /// So many more in line. Who has been served is counted.
@@ -150,6 +163,18 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(late.await.unwrap());
         assert_eq!(served.load(Ordering::SeqCst), 11);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attack_13_all_lines_together_are_bounded() {
+        let (door, served) = (Door::new("enforce"), Arc::default());
+        let held: Vec<_> = (0..MEMORY / 1_000 - 3).map(|_| door.budget.hold(1_000)).collect();
+        // One passes at once, and three wait for one second each.
+        door.crowd(8, &served).await;
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        assert_eq!((served.load(Ordering::SeqCst), door.budget.refused()), (4, 4));
+        drop(held);
+        assert_eq!(door.budget.used(), 0);
     }
 
     #[tokio::test(start_paused = true)]

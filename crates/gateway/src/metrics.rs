@@ -46,6 +46,18 @@ impl MetricSource for ServiceMetrics {
                 samples: well.collect(),
             },
             MetricFamily {
+                name: "tidegate_gateway_buffered_bytes",
+                kind: "gauge",
+                help: "Memory of answers and bodies over HTTP/2 and of requests in line that wait.",
+                samples: vec![(Vec::new(), gateway.budget.used() as u64)],
+            },
+            MetricFamily {
+                name: "tidegate_gateway_buffers_refused_total",
+                kind: "counter",
+                help: "Requests that were refused because no memory was left for what waits.",
+                samples: vec![(Vec::new(), gateway.budget.refused())],
+            },
+            MetricFamily {
                 name: "tidegate_access_log_dropped_total",
                 kind: "counter",
                 help: "Lines of the access log that were lost: nobody took them, or a disk was full.",

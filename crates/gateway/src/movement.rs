@@ -1,7 +1,7 @@
 //! When something last moved, where several may move it.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
@@ -12,17 +12,42 @@ pub(crate) struct Movement {
     began: Instant,
     /// Nanoseconds since then.
     last: AtomicU64,
+    is_answered: AtomicBool,
+    is_too_slow: AtomicBool,
 }
 
 impl Movement {
     pub(crate) fn new() -> Self {
-        Self { began: Instant::now(), last: AtomicU64::new(0) }
+        Self {
+            began: Instant::now(),
+            last: AtomicU64::new(0),
+            is_answered: AtomicBool::new(false),
+            is_too_slow: AtomicBool::new(false),
+        }
     }
 
     /// Something moves, now.
     pub(crate) fn moved(&self) {
         let nanos = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last.fetch_max(nanos, Ordering::Relaxed);
+    }
+
+    /// What moves is answered already.
+    pub(crate) fn answered(&self) {
+        self.is_answered.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_answered(&self) -> bool {
+        self.is_answered.load(Ordering::Relaxed)
+    }
+
+    /// It moves, but too slowly.
+    pub(crate) fn is_too_slow(&self) {
+        self.is_too_slow.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn was_too_slow(&self) -> bool {
+        self.is_too_slow.load(Ordering::Relaxed)
     }
 
     fn last(&self) -> Instant {

@@ -33,6 +33,12 @@ impl Refusal {
         Self { status: StatusCode::NOT_FOUND, detail: "no route leads there".to_owned() }
     }
 
+    /// Too much waits already.
+    pub(crate) fn no_memory() -> Self {
+        let detail = "too much waits to be sent: expected a request later".to_owned();
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, detail }
+    }
+
     /// A service gave no answer.
     pub(crate) fn of(failure: &Failure, upstream: &str) -> Self {
         let detail = match failure {

@@ -17,6 +17,7 @@ use tidegate_server::trace::{self, Span, TraceParent};
 use crate::asked::Asked;
 use crate::attributes::{Known, Routed};
 use crate::body::Body;
+use crate::buffers::UploadRoom;
 use crate::connection::{Busy, Peer, Progress, Switch};
 use crate::forward::{self, Forward, Trailers};
 use crate::log::{About, AccessLog, Record};
@@ -88,6 +89,7 @@ impl<S: Store> Session<S> {
         let mut span = self.span(&runtime, &request);
         let responding = self.respond(&runtime, request, may_switch, record.as_deref_mut());
         let response = trace::within(&mut span, pin!(responding)).await;
+        self.progress.answered(response.status() == StatusCode::TOO_MANY_REQUESTS);
         if let (Some(mut span), Some(tracer)) = (span, self.worker.app.tracer()) {
             span.answered(response.status());
             tracer.end(span);
@@ -178,7 +180,10 @@ impl<S: Store> Session<S> {
         if let Some(fault) = owed.cost_fault() {
             return Err(Refusal::bad(fault.to_string()));
         }
-        let decision = line::settle(&self.worker.app, &owed, &self.worker.gateway.lines).await;
+        let gateway = &self.worker.gateway;
+        let waiting = (&gateway.lines, &gateway.budget);
+        let size = || size(&parts.headers);
+        let decision = line::settle(&self.worker.app, &owed, waiting, size).await;
         let answer = Answer::of_owed(&owed, &decision);
         if let Some(record) = &mut case.record {
             record.decided(&decision, answer.policy());
@@ -231,7 +236,9 @@ impl<S: Store> Session<S> {
             trace,
             framing: framing(parts, body.as_ref()),
         };
-        let sending = Sending { pool: &self.worker.pool, cluster, forward };
+        // Over HTTP/2, a client can make us keep what it has asked for.
+        let room = self.room(body.is_some()).ok_or_else(Refusal::no_memory)?;
+        let sending = Sending { pool: &self.worker.pool, cluster, forward, room };
         let answered = match sending.run(body).await {
             Ok(answered) => answered,
             Err(failure) => {
@@ -256,6 +263,16 @@ impl<S: Store> Session<S> {
         problem::describe_as_asked_for(case.plan, &answer, response.headers_mut());
         way.responses.apply(response.headers_mut());
         Ok(response)
+    }
+
+    /// Room for a request's body, if it has one and may need some. `None` if there is none.
+    fn room(&self, has_body: bool) -> Option<Option<UploadRoom>> {
+        let Some(buffers) = self.progress.buffers() else { return Some(None) };
+        if buffers.budget().is_used_up() {
+            buffers.budget().refuse();
+            return None;
+        }
+        if has_body { buffers.upload().map(Some) } else { Some(None) }
     }
 
     /// The service's response as the client gets it.
@@ -289,6 +306,13 @@ fn denied(case: &Case<'_>, answer: &Answer<'_, '_>) -> Response<Body> {
     }
     let policy = answer.policy().and_then(|name| case.plan.policy(name));
     problem::denied(case.plan, answer, policy.and_then(|policy| policy.denied()))
+}
+
+/// How much memory a request takes that waits, about: its fields are kept as they came, and as they are
+/// understood.
+fn size(headers: &http::HeaderMap) -> usize {
+    let fields = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    fields.sum::<usize>().saturating_mul(3).saturating_add(8 << 10)
 }
 
 /// A length that the client has told is told to the service; chunks stay chunks.

@@ -163,26 +163,3 @@ async fn answered(client: &mut Client) -> u8 {
         }
     }
 }
-
-#[tokio::test]
-async fn only_requests_keep_an_http2_connection_open() {
-    let echo = Echo::start().await;
-    let config = Config { idle_timeout: Duration::from_millis(500), ..Config::default() };
-    let text = format!("gateway: {{ upstreams: {{ up: http://{} }} }}\n{GENEROUS}", echo.address);
-    let front = Front::with(&text, config).await;
-    let mut client = front.connect().await;
-    client.send_bytes(&[PREFACE, GET].concat()).await;
-    // Pings in two halves, of which each could be the beginning of a head.
-    let ping = b"\0\0\x08\x06\0\0\0\0\x0012345678";
-    let pings = async {
-        loop {
-            for half in ping.chunks(9) {
-                if !client.try_send(half).await {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        }
-    };
-    soon(pings).await;
-}

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::room::{GRACE, Room, Seat};
+use crate::room::{Entered, GRACE, Hold, Room, Seat};
 use crate::stream::Plain;
 use crate::{Config, Listener, Stream};
 
@@ -34,9 +34,6 @@ pub async fn run<F>(
 {
     let listener = listener.into();
     let mut crowd = Crowd::new(&listener, config, connect);
-    // A client for whom there was no room on arrival.
-    let (mut waiting, room) = (None, Arc::clone(&crowd.room));
-    let mut is_somebody_asked = false;
     let mut shutdown = pin!(async {
         shutdown.await;
         sleep(config.drain_delay).await;
@@ -46,17 +43,10 @@ pub async fn run<F>(
             () = &mut shutdown => break,
             // Makes room, and is the moment to retry after an accept failed for lack of it.
             () = crowd.changes() => {}
-            plain = accept(&listener), if waiting.is_none() => waiting = crowd.let_in(plain),
-            // Whoever has rested for longest makes way.
-            seat = room.seat(&mut is_somebody_asked), if waiting.is_some() => {
-                is_somebody_asked = false;
-                if let (Some(plain), Some(seat)) = (waiting.take(), seat) {
-                    crowd.seated(plain, seat);
-                }
-            }
+            plain = accept(&listener) => crowd.let_in(plain),
         }
     }
-    crowd.let_in_who_waits(&listener, waiting).await;
+    crowd.let_in_who_waits(&listener).await;
     // In this order: anyone who finds the listener closed knows that open connections were told.
     crowd.close.send_replace(true);
     drop(listener);
@@ -66,9 +56,11 @@ pub async fn run<F>(
 /// Open connections, and those that are about to be.
 struct Crowd<C> {
     room: Arc<Room>,
+    /// Those for whom there was no seat when they came. Nobody else waits for them.
+    queue: JoinSet<Option<(Plain, Hold)>>,
     tls: Option<(Arc<crate::Tls>, Duration)>,
     /// A slow client here keeps nobody else from being accepted.
-    handshakes: JoinSet<Option<(Stream, Seat)>>,
+    handshakes: JoinSet<Option<(Stream, Seat, u64)>>,
     connections: JoinSet<()>,
     connect: C,
     close: watch::Sender<bool>,
@@ -80,9 +72,10 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn new(listener: &Listener, config: &Config, connect: C) -> Self {
-        let own = || Arc::new(Room::new(config.max_connections));
+        let own = || Arc::new(Room::new(config));
         Self {
             room: listener.room.clone().unwrap_or_else(own),
+            queue: JoinSet::new(),
             tls: listener.tls.clone().map(|tls| (tls, config.header_timeout)),
             handshakes: JoinSet::new(),
             connections: JoinSet::new(),
@@ -91,65 +84,73 @@ where
         }
     }
 
-    /// Admits a client, or hands it back if there is no room.
-    fn let_in(&mut self, plain: Plain) -> Option<Plain> {
-        match self.room.free() {
-            Some(seat) => {
-                self.seated(plain, seat);
-                None
+    /// Admits a client, has it wait for a seat, or closes its connection.
+    fn let_in(&mut self, plain: Plain) {
+        match self.room.enter(plain.address()) {
+            Entered::Seated(hold) => self.seated(plain, hold),
+            Entered::Queued(ticket) => {
+                self.queue.spawn(async move { Some((plain, ticket.seat().await?)) });
             }
-            None => Some(plain),
+            Entered::Refused => {}
         }
     }
 
-    fn seated(&mut self, plain: Plain, seat: OwnedSemaphorePermit) {
+    fn seated(&mut self, plain: Plain, hold: Hold) {
         plain.hurry();
-        let seat = Seat::new(&self.room, self.close.subscribe(), seat);
+        let number = hold.number();
+        let seat = Seat::new(self.close.subscribe(), hold);
         match self.tls.clone() {
-            None => self.begin(plain.into(), seat),
+            None => self.begin(plain.into(), seat, number),
             Some((tls, within)) => {
-                self.handshakes.spawn(async move {
+                let handshake = self.handshakes.spawn(async move {
                     let mut rest = seat.rest(Instant::now() + GRACE);
                     let stream = tokio::select! {
                         stream = tls.accept(plain, within) => stream?,
                         () = poll_fn(|cx| rest.poll_wanted(cx)) => return None,
                     };
                     drop(rest);
-                    Some((stream, seat))
+                    Some((stream, seat, number))
                 });
+                self.room.ends_by(number, handshake);
             }
         }
     }
 
-    fn begin(&mut self, stream: Stream, seat: Seat) {
-        self.connections.spawn((self.connect)(stream, seat));
+    fn begin(&mut self, stream: Stream, seat: Seat, number: u64) {
+        let connection = self.connections.spawn((self.connect)(stream, seat));
+        self.room.ends_by(number, connection);
     }
 
-    /// Waits until a connection has ended, or has completed its handshake. Forever, if there is
-    /// none.
+    /// Waits until a connection has ended, has a seat or has completed its handshake. Forever, if
+    /// there is none.
     async fn changes(&mut self) {
         tokio::select! {
             Some(_) = self.connections.join_next() => {}
             Some(known) = self.handshakes.join_next() => {
-                if let Ok(Some((stream, seat))) = known {
-                    self.begin(stream, seat);
+                if let Ok(Some((stream, seat, number))) = known {
+                    self.begin(stream, seat, number);
+                }
+            }
+            Some(turn) = self.queue.join_next() => {
+                if let Ok(Some((plain, hold))) = turn {
+                    self.seated(plain, hold);
                 }
             }
             else => std::future::pending().await,
         }
     }
 
-    /// Admits clients that came before the listener closed: the system has answered them already.
-    async fn let_in_who_waits(&mut self, listener: &Listener, mut waiting: Option<Plain>) {
+    /// Admits clients that came before the listener closed, while there are seats: the system has
+    /// answered them already. Who waits for a seat now waits for nothing.
+    async fn let_in_who_waits(&mut self, listener: &Listener) {
         // Lets the runtime see who has come.
         yield_now().await;
-        loop {
-            if waiting.take().and_then(|plain| self.let_in(plain)).is_some() {
-                return;
-            }
-            match poll_fn(|cx| Poll::Ready(listener.poll_accept(cx))).await {
-                Poll::Ready(Ok(plain)) => waiting = Some(plain),
-                Poll::Ready(Err(_)) | Poll::Pending => return,
+        self.queue.shutdown().await;
+        while let Poll::Ready(Ok(plain)) = poll_fn(|cx| Poll::Ready(listener.poll_accept(cx))).await
+        {
+            match self.room.enter(plain.address()) {
+                Entered::Seated(hold) => self.seated(plain, hold),
+                Entered::Queued(_) | Entered::Refused => return,
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What the transports share: the limiter, and the state of its configuration.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -162,6 +163,12 @@ impl<S: Store> App<S> {
     /// Shows how many connections a listener has.
     pub(crate) fn also_count(&self, place: &Place, room: &Arc<Room>) {
         self.rooms.lock().push((place.to_string(), Arc::clone(room)));
+    }
+
+    /// Whether a connection from there is of a proxy, which speaks for many clients.
+    pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
+        let (plan, peer) = (self.limiter.plan(), peer.to_canonical());
+        plan.settings().trusted_proxies().iter().any(|it| it.contains(peer.into()))
     }
 
     pub(crate) fn rooms(&self) -> Vec<(String, Arc<Room>)> {

@@ -5,12 +5,19 @@ use std::time::Duration;
 use crate::Rights;
 use crate::resp::Password;
 
-/// The bounds of one listener, across all workers. No client can exhaust them for others.
+/// The bounds of one listener, across all workers. No client can exhaust them for others: see
+/// [`max_connections_per_client`](Self::max_connections_per_client).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Connections at a time. Defaults to 10,000. For others, whoever has been silent for longest
-    /// makes way; if nobody is, they wait to be accepted.
+    /// Connections at a time. Defaults to 10,000. When all are taken, the client that has the most
+    /// gives one up to a client that has fewer: first one that is silent, then one that has not
+    /// finished asking. If nobody can make way, up to a tenth as many wait, and others are refused.
     pub max_connections: usize,
+    /// How many connections a client keeps when all are taken, whatever it does with them: beyond
+    /// that, requests under way are cut off for others. A client is an IPv4 address, or an IPv6
+    /// network of 64 bits. Defaults to a tenth of all, and at least 8; by default it does not hold for
+    /// loopback addresses. It never holds for trusted proxies and unix sockets, which speak for many.
+    pub max_connections_per_client: Option<usize>,
     /// From a request's first byte, or from the connection, to the end of its head; for a TLS
     /// handshake too. Defaults to 5 seconds.
     pub header_timeout: Duration,
@@ -45,6 +52,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             max_connections: 10_000,
+            max_connections_per_client: None,
             header_timeout: Duration::from_secs(5),
             body_timeout: Duration::from_secs(5),
             idle_timeout: Duration::from_secs(60),

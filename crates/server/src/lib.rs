@@ -67,7 +67,7 @@ pub use reload::{ReloadRequest, Reloaded, Reloader};
 pub use rest::{Stirred, leave, leave_http2, rest};
 pub use rights::{Right, Rights, RightsError};
 pub use roll::Roll;
-pub use room::{GRACE, QUIET, Rest, Seat};
+pub use room::{ClientNetwork, GRACE, QUIET, Rest, Seat, SeatUse};
 pub use server::{Guest, Server, Shutdown, Transport};
 pub use stream::{Peer, Stream};
 pub use tls::{Tls, TlsError, TlsFiles, TlsReloaded};

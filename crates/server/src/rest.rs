@@ -99,7 +99,8 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::room::{QUIET, Room};
+    use crate::Config;
+    use crate::room::{Entered, QUIET, Room};
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -130,9 +131,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_is_in_the_way_leaves_at_once_unless_it_has_just_asked() {
         for asks in [false, true] {
-            let room = Arc::new(Room::new(1));
             let (_open, closing) = watch::channel(false);
-            let mut seat = Seat::new(&room, closing, room.free().unwrap());
+            let room = Arc::new(Room::new(&Config { max_connections: 1, ..Config::default() }));
+            let Entered::Seated(hold) = room.enter(None) else { panic!("a seat") };
+            let mut seat = Seat::new(closing, hold);
             let (mut client, mut server) = duplex(64);
             let start = Instant::now();
             let resting = async {
@@ -144,7 +146,8 @@ mod tests {
                 if asks {
                     client.write_all(b"PING").await.unwrap();
                 }
-                room.seat(&mut false).await.unwrap()
+                let Entered::Queued(ticket) = room.enter(None) else { panic!("no seat") };
+                ticket.seat().await.unwrap()
             };
             let ((stirred, is_told, ()), _seat) = tokio::join!(resting, newcomer);
             let said = if asks { Stirred::Heard(b"PING".to_vec()) } else { Stirred::Over };

@@ -136,7 +136,9 @@ impl<S: Store + 'static> Server<S> {
     ) -> Result<Place, OpenError> {
         let opened = Opened::open(address, self.workers.get())?;
         let place = opened.place().clone();
-        let room = Arc::new(Room::new(self.config.max_connections));
+        let room = Arc::new(Room::new(&self.config));
+        let app = Arc::downgrade(&self.app);
+        room.trust(move |address| app.upgrade().is_some_and(|app| app.trusts(address)));
         self.app.also_count(&place, &room);
         self.doors.push(Door { speaker, opened, room, tls });
         Ok(place)

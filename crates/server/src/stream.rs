@@ -70,7 +70,7 @@ impl From<TcpStream> for Stream {
 }
 
 impl Plain {
-    fn address(&self) -> Option<IpAddr> {
+    pub(crate) fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Tcp(stream) => stream.peer_addr().ok().map(|address| address.ip()),
             Self::Unix(_) => None,

@@ -3,13 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use serde_json::Value;
 use tidegate::config::Source;
 use tidegate::{Charge, MemoryStore, Store, StoreError, Usage, Verdicts};
-use tidegate_server::App;
+use tidegate_server::{App, Config, Server, Transport};
 
 fn deploy(path: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy")).join(path)
@@ -45,7 +47,9 @@ impl Store for Knowing {
 async fn samples() -> BTreeSet<String> {
     let text = "policies: [{ name: a, key: [user], limits: [1/s] }]";
     let source = Source::new("limits.yaml", text).unwrap();
-    let app = App::load(&source, Knowing(MemoryStore::new())).unwrap();
+    let app = Arc::new(App::load(&source, Knowing(MemoryStore::new())).unwrap());
+    let mut server = Server::new(Arc::clone(&app), Config::default(), NonZeroUsize::MIN);
+    server.open(Transport::Http, &"127.0.0.1:0".parse().unwrap(), None).unwrap();
     let page = app.metrics_page().await;
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     let names = lines.filter_map(|line| line.split(['{', ' ']).next()).map(str::to_owned);

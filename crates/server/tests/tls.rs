@@ -158,6 +158,30 @@ async fn who_makes_way_is_told_that_this_is_the_end() {
     assert!(said.starts_with("HTTP/1.1 200 OK"), "{said}");
 }
 
+#[tokio::test]
+async fn attack_07_handshakes_that_never_begin_leave_room_for_another_client() {
+    let authority = Authority::new();
+    let tls = Arc::new(Tls::load(authority.issue("one")).unwrap());
+    let long = Duration::from_secs(600);
+    let config = Config { max_connections: 50, header_timeout: long, ..Config::default() };
+    let address = start_with(tls, config).await;
+    let mut silent = Vec::new();
+    for number in 0..50 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        if number % 2 == 0 {
+            stream.write_all(b"\x16\x03\x01\x02\0\x01").await.unwrap();
+        }
+        silent.push(stream);
+    }
+    for number in 2..12 {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(format!("127.0.0.{number}:0").parse().unwrap()).unwrap();
+        let stream = soon(socket.connect(address)).await.unwrap();
+        let mut client = Client::over(shake_hands(stream, &authority, None).await.unwrap());
+        assert_eq!(client.get("/healthz").await.status, 200);
+    }
+}
+
 /// Small buffers on both sides, so that TLS has to keep some of the answers.
 #[tokio::test]
 async fn a_redis_client_that_reads_slowly_gets_every_answer() {

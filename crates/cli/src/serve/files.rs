@@ -16,9 +16,10 @@ pub(super) struct Needs {
 
 impl Needs {
     /// Asks the system for as many files as connections may need, and returns how many connections
-    /// it allows for each listener.
+    /// it allows for each listener. A tenth as many may wait for a seat.
     pub(super) fn allowed(self) -> usize {
-        let needed = self.connections.saturating_mul(self.listeners);
+        let waiting = (self.connections / 10).max(8);
+        let needed = self.connections.saturating_add(waiting).saturating_mul(self.listeners);
         let needed = needed.saturating_add(self.reserved()) as u64;
         let limit = getrlimit(Resource::Nofile);
         let (Some(current), most) = (limit.current, limit.maximum.unwrap_or(u64::MAX)) else {

@@ -195,10 +195,15 @@ impl TlsFlags {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Bounds")]
 pub(crate) struct Bounds {
-    /// The most connections per listener; for others, silent ones are closed
+    /// The most connections per listener; for others, the client that has the most gives one up
     #[arg(long, env = "TIDEGATE_MAX_CONNECTIONS", value_name = "N", default_value_t = 10_000,
         value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: u32,
+    /// How many of them one client keeps when all are taken, whatever it does with them; a tenth by
+    /// default, and then not for loopback addresses
+    #[arg(long, env = "TIDEGATE_MAX_CONNECTIONS_PER_CLIENT", value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections_per_client: Option<u32>,
     /// How long a request's head may take, and a TLS handshake
     #[arg(long, env = "TIDEGATE_HEADER_TIMEOUT", value_name = "TIME", default_value = "5s",
         value_parser = timeout)]
@@ -229,6 +234,7 @@ impl Bounds {
     fn config(&self) -> Config {
         Config {
             max_connections: self.max_connections as usize,
+            max_connections_per_client: self.max_connections_per_client.map(|it| it as usize),
             header_timeout: self.header_timeout,
             body_timeout: self.body_timeout,
             idle_timeout: self.idle_timeout,

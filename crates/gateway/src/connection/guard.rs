@@ -93,6 +93,10 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Guard<IO> {
             let count = guard.kept.len().min(buf.remaining());
             buf.put_slice(guard.kept.get(..count).unwrap_or_default());
             guard.kept.advance(count);
+            if guard.kept.is_empty() {
+                // Or it would be kept for as long as the rest of a head takes.
+                guard.kept = Bytes::new();
+            }
         }
         if buf.filled().len() > start {
             guard.follow(start, buf);
@@ -106,6 +110,13 @@ impl<IO: AsyncWrite + Unpin> Guard<IO> {
         self.progress.is_stuck(poll.is_pending());
         poll
     }
+
+    fn wrote(&mut self, poll: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(count)) = &poll {
+            self.framing.wrote(*count);
+        }
+        self.written(poll)
+    }
 }
 
 impl<IO: AsyncWrite + Unpin> AsyncWrite for Guard<IO> {
@@ -115,7 +126,7 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Guard<IO> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.written(poll)
+        self.wrote(poll)
     }
 
     fn poll_write_vectored(
@@ -124,7 +135,7 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Guard<IO> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        self.written(poll)
+        self.wrote(poll)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -19,6 +19,7 @@ use tidegate_server::{Config, GRACE, QUIET, Seat, Stirred, leave, leave_http2, l
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::time::Instant;
 
+use crate::buffers::UPLOAD_WINDOW;
 use crate::session::Session;
 use crate::worker::Worker;
 use guard::Guard;
@@ -53,7 +54,7 @@ where
         };
         // The first head has as much time as the connection had.
         let due = if is_h1 { Instant::now() + worker.config.header_timeout } else { until };
-        let deadline = Deadline::new(Progress::new(), seat, due);
+        let deadline = Deadline::new(Progress::new(seat.work(), &worker.gateway.budget), seat, due);
         match Box::pin(answer(io, first, is_h1, peer, &worker, deadline)).await {
             Some((silent, rest)) => (io, (seat, from)) = (silent, rest),
             None => return,
@@ -191,7 +192,8 @@ fn h2(config: &Config) -> http2::Builder<TokioExecutor> {
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(u32::try_from(config.max_head).unwrap_or(u32::MAX))
         .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW * 4)
+        // See `buffers`, which has this much for the bodies of a connection.
+        .initial_connection_window_size(UPLOAD_WINDOW)
         .max_send_buf_size(BUFFER)
         // A client that is gone without a word is noticed.
         .keep_alive_interval(config.idle_timeout)
@@ -200,6 +202,6 @@ fn h2(config: &Config) -> http2::Builder<TokioExecutor> {
 }
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const BUFFER: usize = 256 << 10;
+const BUFFER: usize = 64 << 10;
 const MAX_STREAMS: u32 = 200;
-const WINDOW: u32 = 256 << 10;
+const WINDOW: u32 = 128 << 10;

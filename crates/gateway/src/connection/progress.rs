@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tidegate_server::framing::Framing;
-use tidegate_server::{Config, QUIET, Rest, Seat};
+use tidegate_server::{Config, QUIET, Rest, Seat, SeatUse};
 use tokio::time::Instant;
 
+use crate::buffers::{Budget, Buffers};
 use crate::upstream::Patience;
 
 /// Shared by a connection's socket, its requests and its deadline, which all run in one task or,
@@ -15,7 +16,7 @@ use crate::upstream::Patience;
 #[derive(Clone, Debug)]
 pub(crate) struct Progress(Arc<Shared>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
     /// Requests that are being answered.
     busy: AtomicU32,
@@ -30,6 +31,8 @@ struct Shared {
     is_h2: AtomicBool,
     /// HTTP/2: the last stream that a request has begun.
     last_stream: AtomicU32,
+    work: SeatUse,
+    buffers: Arc<Buffers>,
 }
 
 /// A request that is being answered, until this is dropped.
@@ -37,16 +40,37 @@ struct Shared {
 pub(crate) struct Busy(Progress);
 
 impl Progress {
-    pub(crate) fn new() -> Self {
-        let progress = Self(Arc::default());
+    pub(crate) fn new(work: SeatUse, budget: &Arc<Budget>) -> Self {
+        let progress = Self(Arc::new(Shared {
+            busy: AtomicU32::new(0),
+            steps: AtomicU32::new(0),
+            in_head: AtomicBool::new(false),
+            is_stuck: AtomicBool::new(false),
+            is_between: AtomicBool::new(false),
+            is_h2: AtomicBool::new(false),
+            last_stream: AtomicU32::new(0),
+            work,
+            buffers: Arc::new(Buffers::new(Arc::clone(budget))),
+        }));
         progress.head_begins(true);
         progress
     }
 
     pub(crate) fn begin(&self) -> Busy {
         self.0.busy.fetch_add(1, Ordering::Relaxed);
+        self.0.work.serves();
         self.step();
         Busy(self.clone())
+    }
+
+    /// What waits on the connection, if it is HTTP/2: with HTTP/1 that is one buffer.
+    pub(crate) fn buffers(&self) -> Option<Arc<Buffers>> {
+        self.0.is_h2.load(Ordering::Relaxed).then(|| Arc::clone(&self.0.buffers))
+    }
+
+    /// A request is answered. Whoever was denied last makes way first.
+    pub(crate) fn answered(&self, is_denial: bool) {
+        self.0.work.was_denied(is_denial);
     }
 
     /// What comes is HTTP/2. It says things that are not requests, and only a request is a step.
@@ -114,6 +138,13 @@ enum State {
     Stuck,
     /// Nothing is under way; but with HTTP/2, something may have come in part.
     Idle { is_h2: bool, in_head: bool },
+}
+
+impl Busy {
+    /// What waits on its connection, if it is HTTP/2.
+    pub(crate) fn buffers(&self) -> Option<Arc<Buffers>> {
+        self.0.buffers()
+    }
 }
 
 impl Drop for Busy {
@@ -243,7 +274,7 @@ mod tests {
     /// As with TLS: everything is taken at once, and leaves when the client reads.
     #[tokio::test]
     async fn what_was_taken_and_has_not_left_is_under_way() {
-        let progress = Progress::new();
+        let progress = Progress::new(SeatUse::default(), &Budget::new(0));
         progress.head_begins(false);
         let (mut client, server) = duplex(1);
         let mut guard = Guard::new(BufWriter::new(server), Bytes::new(), true, progress.clone());

@@ -7,6 +7,7 @@ use tidegate::config::gateway::{Scheme, Upstream};
 
 use super::counts::Counts;
 use super::endpoint::Endpoint;
+use super::shares::{Place, Shares};
 use super::tls::{self, TlsConfig};
 use super::{Failure, tls::TlsError};
 
@@ -17,6 +18,7 @@ pub(crate) struct Cluster {
     pub(crate) endpoints: Vec<Arc<Endpoint>>,
     pub(crate) tls: Option<TlsConfig>,
     pub(crate) counts: Arc<Counts>,
+    shares: Shares,
     next: AtomicUsize,
 }
 
@@ -39,7 +41,8 @@ impl Cluster {
         let tls = is_secure.then(|| tls::client(about.ca.as_deref())).transpose()?;
         let counts = before.map(|it| Arc::clone(&it.counts)).unwrap_or_default();
         let next = AtomicUsize::new(0);
-        Ok(Self { about: about.clone(), endpoints, tls, counts, next })
+        let shares = before.map(|it| it.shares.clone()).unwrap_or_default();
+        Ok(Self { about: about.clone(), endpoints, tls, counts, shares, next })
     }
 
     /// The address with the fewest requests under way, among those that do well; a tie goes in
@@ -74,6 +77,12 @@ impl Cluster {
             Some((_, endpoint)) if total < most => Ok(endpoint),
             _ => Err(Failure::Full),
         }
+    }
+
+    /// A place for a request of a client. While places are short, everybody has a share of them.
+    pub(crate) fn place(&self, client: Option<&str>) -> Result<Option<Place>, Failure> {
+        let taken = self.endpoints.iter().map(|endpoint| endpoint.under_way()).sum();
+        self.shares.place(client, taken, self.about.max_requests)
     }
 
     /// How many addresses neither fail nor are unwell.

@@ -16,11 +16,15 @@ pub(crate) enum Fate {
     /// The client went away.
     Client,
     Full,
+    /// The client had its share.
+    Share,
+    /// The client was too slow.
+    Slow,
     Unwell,
 }
 
 impl Fate {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Answered,
         Self::Connect,
         Self::Closed,
@@ -28,6 +32,8 @@ impl Fate {
         Self::Timeout,
         Self::Client,
         Self::Full,
+        Self::Share,
+        Self::Slow,
         Self::Unwell,
     ];
 
@@ -40,6 +46,8 @@ impl Fate {
             Self::Timeout => "timeout",
             Self::Client => "client",
             Self::Full => "full",
+            Self::Share => "share",
+            Self::Slow => "slow",
             Self::Unwell => "unwell",
         }
     }
@@ -54,6 +62,8 @@ impl From<&Failure> for Fate {
             Failure::Timeout => Self::Timeout,
             Failure::Client => Self::Client,
             Failure::Full => Self::Full,
+            Failure::Share => Self::Share,
+            Failure::Slow => Self::Slow,
             Failure::Unwell => Self::Unwell,
         }
     }

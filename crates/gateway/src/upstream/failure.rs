@@ -23,6 +23,12 @@ pub(crate) enum Failure {
     /// Its own word: it is not asked.
     #[error("no address of it is well")]
     Unwell,
+    /// The client brings the rest of its request too slowly.
+    #[error("the body of the request comes too slowly")]
+    Slow,
+    /// It is not asked, so that others can ask it.
+    #[error("it has few places left, and this client has its share of them")]
+    Share,
     /// It is not asked either.
     #[error("it has as many requests under way as it may have")]
     Full,
@@ -34,13 +40,14 @@ impl Failure {
         match self {
             Self::Connect(_) | Self::Closed | Self::Garbage(_) => StatusCode::BAD_GATEWAY,
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
-            Self::Unwell | Self::Full => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unwell | Self::Full | Self::Share => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Slow => StatusCode::REQUEST_TIMEOUT,
             Self::Client => StatusCode::BAD_REQUEST,
         }
     }
 
     /// Whether it tells against the address.
     pub(crate) const fn is_the_services(&self) -> bool {
-        !matches!(self, Self::Client | Self::Unwell | Self::Full)
+        !matches!(self, Self::Client | Self::Slow | Self::Unwell | Self::Full | Self::Share)
     }
 }

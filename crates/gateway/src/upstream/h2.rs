@@ -11,6 +11,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 use super::Failure;
+use super::upload::{Stopped, Upload};
 use super::wire::Wire;
 use crate::forward::Trailers;
 use crate::movement::Movement;
@@ -21,7 +22,7 @@ pub(crate) type Sender = http2::SendRequest<RequestBody>;
 /// The body of a request, if it has one.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
-    pub(crate) body: Option<Incoming>,
+    pub(crate) body: Option<Upload>,
     /// When something of it has last come.
     movement: Arc<Movement>,
     /// Which fields may come behind it.
@@ -29,7 +30,7 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Option<Incoming>, trailers: Trailers) -> Self {
+    pub(crate) fn new(body: Option<Upload>, trailers: Trailers) -> Self {
         Self { body, movement: Arc::new(Movement::new()), trailers }
     }
 }
@@ -42,24 +43,37 @@ impl Default for RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Failure;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        let frame = ready!(Pin::new(body).poll_frame(cx));
-        self.movement.moved();
-        Poll::Ready(frame.map(|frame| frame.map(|frame| self.trailers.filter(frame))))
+    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        let Self { body, movement, trailers } = &mut *self;
+        let Some(body) = body else { return Poll::Ready(None) };
+        if movement.is_answered() {
+            body.answered();
+        }
+        let frame = ready!(body.poll_frame(cx));
+        movement.moved();
+        Poll::Ready(frame.map(|frame| {
+            let frame = frame.map(|frame| trailers.filter(frame));
+            frame.map_err(|stopped| match stopped {
+                Stopped::Broken => Failure::Client,
+                Stopped::Slow => {
+                    movement.is_too_slow();
+                    Failure::Slow
+                }
+            })
+        }))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Body::is_end_stream)
+        self.body.as_ref().is_none_or(Upload::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Upload::size_hint)
     }
 }
 
@@ -68,7 +82,8 @@ pub(crate) async fn handshake(wire: Wire, idle: Duration) -> Result<Sender, Fail
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW * 4)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
         .max_header_list_size(MAX_HEADERS)
         // A service that is gone without a word is noticed.
         .keep_alive_interval(idle)
@@ -96,10 +111,14 @@ pub(crate) async fn send(
 ) -> Result<http::Response<Incoming>, Unanswered> {
     let movement = Arc::clone(&request.body().movement);
     match movement.within(response, sender.try_send_request(request)).await {
-        Some(Ok(response)) => Ok(response),
+        Some(Ok(response)) => {
+            movement.answered();
+            Ok(response)
+        }
         Some(Err(mut error)) => {
             let request = error.take_message();
             let failure = match error.into_error() {
+                _ if movement.was_too_slow() => Failure::Slow,
                 error if error.is_user() => Failure::Client,
                 _ => Failure::Closed,
             };
@@ -109,5 +128,10 @@ pub(crate) async fn send(
     }
 }
 
-const WINDOW: u32 = 1 << 20;
+/// What waits here of one answer whose client does not take it.
+const WINDOW: u32 = 128 << 10;
+/// The same of all of them: many clients share the connection, and some may be slow.
+const CONNECTION_WINDOW: u32 = 16 << 20;
+/// What waits here of one request's body.
+const SEND_BUFFER: usize = 64 << 10;
 const MAX_HEADERS: u32 = 64 << 10;

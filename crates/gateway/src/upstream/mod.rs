@@ -12,7 +12,9 @@ mod news;
 mod patience;
 mod pool;
 mod send;
+mod shares;
 mod tls;
+mod upload;
 mod wire;
 
 use std::sync::Arc;
@@ -32,4 +34,6 @@ pub(crate) use tls::TlsError;
 pub(crate) struct Lease {
     endpoint: Arc<Endpoint>,
     pool: Arc<Pool>,
+    /// Its client's, while places are short.
+    _place: Option<shares::Place>,
 }

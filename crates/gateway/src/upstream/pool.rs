@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::endpoint::Endpoint;
 use super::h1::Link;
 use super::h2::Sender;
+use super::shares::Place;
 use super::{Failure, Lease};
 
 /// Connections by the number of their address.
@@ -74,11 +75,17 @@ impl Pool {
     /// Counts a request as under way, from now on.
     pub(crate) fn lease(self: &Arc<Self>, endpoint: &Arc<Endpoint>) -> Lease {
         endpoint.begin();
-        Lease { endpoint: Arc::clone(endpoint), pool: Arc::clone(self) }
+        Lease { endpoint: Arc::clone(endpoint), pool: Arc::clone(self), _place: None }
     }
 }
 
 impl Lease {
+    /// With a place that is its client's until the end.
+    pub(super) fn placed(mut self, place: Option<Place>) -> Self {
+        self._place = place;
+        self
+    }
+
     /// The response is complete. Its connection may be used again, if there is one.
     pub(crate) fn ended(self, link: Option<Link>) {
         if let Some(link) = link {

@@ -13,8 +13,10 @@ use super::connect::connect;
 use super::endpoint::Endpoint;
 use super::h1::{Exchange, Link, Outcome, Outgoing};
 use super::h2::{self, RequestBody, Unanswered};
+use super::upload::Upload;
 use super::{Failure, Lease, Pool};
 use crate::body::Body;
+use crate::buffers::UploadRoom;
 use crate::forward::Forward;
 
 /// A request on its way to a service.
@@ -22,6 +24,8 @@ pub(crate) struct Sending<'r> {
     pub(crate) pool: &'r Arc<Pool>,
     pub(crate) cluster: &'r Cluster,
     pub(crate) forward: Forward<'r>,
+    /// For the body, over HTTP/2.
+    pub(crate) room: Option<UploadRoom>,
 }
 
 /// What a service said.
@@ -46,7 +50,7 @@ enum Attempt {
 
 /// What of a request is left to be sent.
 enum Unsent {
-    Body(Option<Incoming>),
+    Body(Option<Upload>),
     Begun(Box<Outgoing>),
 }
 
@@ -56,19 +60,23 @@ impl Sending<'_> {
     /// A request is repeated only if no byte of it has left, or if it changes nothing (`GET` and
     /// the like, without a body) and was lost with a connection that had been idle: there, the
     /// service's closing it and our using it have crossed.
-    pub(crate) async fn run(self, body: Option<Incoming>) -> Result<Answered, Failure> {
+    pub(crate) async fn run(mut self, body: Option<Incoming>) -> Result<Answered, Failure> {
         let open = self.cluster.counts.begin();
+        let (rules, idle, room) = (&self.cluster.about.uploads, self.idle(), self.room.take());
+        let body = body.map(|body| Upload::new(body, rules, idle).within(room));
         let result = self.attempts(body).await;
         open.ends(&result);
         result
     }
 
-    async fn attempts(&self, body: Option<Incoming>) -> Result<Answered, Failure> {
+    async fn attempts(&self, body: Option<Upload>) -> Result<Answered, Failure> {
         let mut tried: SmallVec<[u64; 4]> = SmallVec::new();
         let (mut unsent, mut fresh) = (Unsent::Body(body), false);
         loop {
             let endpoint = self.cluster.choose(&tried)?;
-            match self.attempt(endpoint, unsent, fresh).await {
+            let place = self.cluster.place(self.forward.client)?;
+            let lease = self.pool.lease(endpoint).placed(place);
+            match self.attempt(lease, unsent, fresh).await {
                 Attempt::Answered(answered) => {
                     endpoint.succeeded();
                     return Ok(answered);
@@ -93,8 +101,8 @@ impl Sending<'_> {
         }
     }
 
-    async fn attempt(&self, endpoint: &Arc<Endpoint>, unsent: Unsent, fresh: bool) -> Attempt {
-        let lease = self.pool.lease(endpoint);
+    async fn attempt(&self, lease: Lease, unsent: Unsent, fresh: bool) -> Attempt {
+        let endpoint = &Arc::clone(&lease.endpoint);
         if endpoint.address.scheme == Scheme::H2c || self.pool.shared(endpoint).is_some() {
             return self.over_h2(lease, unsent, fresh).await;
         }

@@ -66,6 +66,14 @@ impl Client {
         soon(self.0.read_u8()).await.is_err()
     }
 
+    /// Whether the rest of an answer comes to its end.
+    pub(crate) async fn reply_ends(&mut self) -> bool {
+        let mut reply = Reply { headers: self.fields().await, ..Reply::default() };
+        let length = reply.header("content-length").map_or(0, |it| it.parse().unwrap());
+        reply.body = vec![0; length];
+        soon(self.0.read_exact(&mut reply.body)).await.is_ok()
+    }
+
     pub(crate) async fn is_silent(&mut self) -> bool {
         timeout(Duration::from_millis(200), self.0.fill_buf()).await.is_err()
     }

@@ -108,6 +108,11 @@ pub(crate) fn timeout(text: &Spot<String>, report: &mut Report<'_>) -> Option<Sp
     bounded(text, "a span", Span::from_millis(1), Span::from_secs(3_600), report)
 }
 
+/// How long the body of a request may take.
+pub(crate) fn upload(text: &Spot<String>, report: &mut Report<'_>) -> Option<Span> {
+    bounded(text, "a span", Span::from_millis(1), Span::from_days(1), report)
+}
+
 fn bounded(
     text: &Spot<String>,
     what: &str,

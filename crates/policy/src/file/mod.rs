@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 pub(crate) use gateway::UpstreamFields;
 pub(crate) use gateway::{
     AccessLogFile, ApiKeyFile, FieldFile, GatewayFile, HeaderRulesFile, HealthFile, JwtFile,
-    RouteFile, TimeoutsFile, UpstreamFile,
+    RouteFile, TimeoutsFile, UploadsFile, UpstreamFile,
 };
 pub(crate) use limit::{LimitFields, LimitFile, LimitForm};
 pub(crate) use parts::{CostFields, CostFile, DeniedFile, KeyPart, KeyPartFields, PrecisionFile};

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use tidegate_core::Span;
 
 pub use response::{AfterCost, Denied, Statuses};
-pub use upstream::{Endpoint, HealthCheck, Scheme, Timeouts, Upstream};
+pub use upstream::{Endpoint, HealthCheck, Scheme, Timeouts, Uploads, Upstream};
 
 use crate::Attributes;
 use crate::RequestRules;

@@ -17,6 +17,8 @@ pub struct Upstream {
     pub endpoints: Vec<Endpoint>,
     /// How long it may take.
     pub timeouts: Timeouts,
+    /// How slowly the bodies of requests may come.
+    pub uploads: Uploads,
     /// How to check whether an address is healthy.
     pub health: Option<HealthCheck>,
     /// Whether it sees the host that the client asked for.
@@ -33,6 +35,7 @@ impl Upstream {
             name,
             endpoints,
             timeouts: Timeouts::DEFAULT,
+            uploads: Uploads::DEFAULT,
             health: None,
             preserves_host: true,
             max_requests: 10_000,
@@ -148,6 +151,22 @@ impl Timeouts {
         response: Span::from_secs(60),
         idle: Span::from_secs(60),
     };
+}
+
+/// How slowly the bodies of requests may come, until the service begins to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uploads {
+    /// Bytes a second; zero for any.
+    pub least_rate: u64,
+    /// How long a client may take before that counts.
+    pub grace: Span,
+    /// The longest that all of a body may take.
+    pub longest: Option<Span>,
+}
+
+impl Uploads {
+    pub(crate) const DEFAULT: Self =
+        Self { least_rate: 240, grace: Span::from_secs(10), longest: None };
 }
 
 /// How to check whether an address is healthy.

@@ -1,5 +1,7 @@
 //! The frames of an HTTP/2 connection, followed but not decoded: whether a head has arrived in
-//! part.
+//! part, and whether there is a flood of frames that ask for nothing.
+
+use super::glitches::Glitches;
 
 /// Where in its frames a connection is.
 #[derive(Debug)]
@@ -16,13 +18,34 @@ pub(super) struct Frames {
     number: u32,
     /// The last request that has begun.
     last: u32,
+    glitches: Glitches,
+    is_flood: bool,
 }
 
 impl Frames {
     /// At the very beginning: the client preface is as good as a frame.
-    pub(super) const fn new() -> Self {
-        let (before, has, left) = ([0; BEFORE], 0, PREFACE);
-        Self { before, has, left, kind: SETTINGS, goes_on: false, number: 1, last: 0 }
+    pub(super) fn new() -> Self {
+        Self {
+            before: [0; BEFORE],
+            has: 0,
+            left: PREFACE,
+            kind: SETTINGS,
+            goes_on: false,
+            number: 1,
+            last: 0,
+            glitches: Glitches::new(),
+            is_flood: false,
+        }
+    }
+
+    /// Whether more frames have come that ask for nothing than any honest client sends.
+    pub(super) const fn is_flood(&self) -> bool {
+        self.is_flood
+    }
+
+    /// So much was sent to the client.
+    pub(super) fn wrote(&mut self, bytes: usize) {
+        self.glitches.wrote(bytes);
     }
 
     pub(super) fn follow(&mut self, mut bytes: &[u8]) {
@@ -53,8 +76,22 @@ impl Frames {
         self.left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
         self.kind = kind;
         self.has = 0;
-        if kind == HEADERS {
-            self.last = self.last.max(u32::from_be_bytes(stream) & STREAM);
+        match kind {
+            HEADERS => {
+                self.last = self.last.max(u32::from_be_bytes(stream) & STREAM);
+                self.glitches.request();
+            }
+            // Many of these are refused where they are put together.
+            CONTINUATION => {}
+            DATA if self.left > 0 || flags & END_STREAM != 0 => self.glitches.body(self.left),
+            _ => {
+                self.is_flood |= self.glitches.add();
+                match kind {
+                    PING if flags & ACK == 0 => self.glitches.owe(PING_ACK),
+                    SETTINGS if flags & ACK == 0 => self.glitches.owe(BEFORE),
+                    _ => {}
+                }
+            }
         }
         if matches!(kind, HEADERS | CONTINUATION) {
             self.goes_on = flags & END_HEADERS == 0;
@@ -78,8 +115,13 @@ const BEFORE: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
+/// The length of an answer to a ping.
+const PING_ACK: usize = BEFORE + 8;
 /// Without the bit that means nothing.
 const STREAM: u32 = u32::MAX >> 1;
 
@@ -140,5 +182,35 @@ mod tests {
         frames.follow(&frame(CONTINUATION, END_HEADERS, 1));
         frames.follow(&frame(HEADERS, 0, 10));
         assert_ne!(frames.unfinished(), number);
+    }
+
+    #[test]
+    fn attack_22_a_flood_of_frames_that_ask_for_nothing_is_seen() {
+        // Empty DATA, PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, and one that nobody knows.
+        for kind in [DATA, 2, 3, SETTINGS, PING, 7, 8, 99] {
+            let mut frames = Frames::new();
+            frames.follow(&[0; PREFACE]);
+            let flood = frame(kind, 0, 0).repeat(5_000);
+            frames.follow(&flood[..BEFORE * 4_000]);
+            assert!(!frames.is_flood(), "{kind}");
+            frames.follow(&flood);
+            assert!(frames.is_flood(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn requests_and_bodies_are_no_flood() {
+        let mut frames = Frames::new();
+        frames.follow(&[0; PREFACE]);
+        for _ in 0..10_000 {
+            frames.follow(&frame(HEADERS, END_HEADERS, 10));
+            frames.follow(&frame(DATA, 0, 1));
+            frames.follow(&frame(DATA, END_STREAM, 0));
+            // Priority, cancellation, window.
+            for kind in [2, 3, 8] {
+                frames.follow(&frame(kind, 0, 4));
+            }
+        }
+        assert!(!frames.is_flood());
     }
 }

@@ -7,10 +7,11 @@
 //! read in two ways before hyper sees it, which then answers 400 and closes.
 //!
 //! For HTTP/2, which is clear about where things end, it follows whether a head has arrived in
-//! part.
+//! part, and ends a connection that is flooded with frames that ask for nothing.
 
 mod chunks;
 mod frames;
+mod glitches;
 mod head;
 
 use tokio::io::ReadBuf;
@@ -78,7 +79,7 @@ impl Framing {
     }
 
     /// For HTTP/2, from its first byte.
-    pub const fn http2() -> Self {
+    pub fn http2() -> Self {
         Self { state: State::Frames(Frames::new()), head: Vec::new(), is_proxy: false }
     }
 
@@ -127,6 +128,13 @@ impl Framing {
         }
     }
 
+    /// So much was sent to the client. Whoever is sent much over HTTP/2 acknowledges much.
+    pub fn wrote(&mut self, bytes: usize) {
+        if let State::Frames(frames) = &mut self.state {
+            frames.wrote(bytes);
+        }
+    }
+
     /// After an upgrade: whether the connection is something else from now on.
     pub fn resume(&mut self, is_switched: bool) {
         if self.is_held() {
@@ -155,6 +163,10 @@ impl Framing {
             match &mut self.state {
                 State::Frames(frames) => {
                     frames.follow(rest);
+                    if frames.is_flood() {
+                        self.state = State::Broken;
+                        return Verdict { pass: 0, is_spoilt: false };
+                    }
                     at = bytes.len();
                 }
                 State::Open => return Verdict { pass: bytes.len(), is_spoilt: false },
@@ -206,6 +218,10 @@ impl Framing {
             self.state = State::Broken;
             return Some(bytes.len());
         }
+        if self.head.capacity() - before < bytes.len() {
+            // In small steps: whoever sends half a head should not get twice the room for it.
+            self.head.reserve_exact(bytes.len().next_multiple_of(HEAD_STEP));
+        }
         self.head.extend_from_slice(bytes);
         // Without another line it goes on, however slowly it arrives.
         memchr::memchr(b'\n', bytes)?;
@@ -237,6 +253,7 @@ pub(crate) const fn goaway(last_stream: u32) -> [u8; 17] {
 
 const GOAWAY: u8 = 7;
 const END: &[u8] = b"\r\n\r\n";
+const HEAD_STEP: usize = 2 << 10;
 /// More than any server accepts.
 const MAX_HEAD: usize = 1 << 20;
 

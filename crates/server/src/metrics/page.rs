@@ -10,6 +10,7 @@ use super::text::{Seconds, Text};
 use super::{Outcome, Process};
 use crate::App;
 use crate::limit_names::limit_names;
+use crate::room::MadeWay;
 
 /// The page. Its length depends on the number of policies, not on what was asked.
 pub(crate) async fn page<S: Store>(app: &App<S>) -> String {
@@ -228,10 +229,21 @@ fn connections<S: Store>(app: &App<S>, text: &mut Text) {
     let mut family = text.family(
         "tidegate_connections_made_way_total",
         "counter",
-        "Silent connections that were closed because others found no room.",
+        "Connections that were closed because others found no room, by what they were doing.",
     );
     for (listener, room) in &rooms {
-        family.sample(&[("listener", listener)], room.made_way());
+        for how in MadeWay::ALL {
+            let labels = [("listener", &**listener), ("state", how.name())];
+            family.sample(&labels, room.made_way(how));
+        }
+    }
+    let mut family = text.family(
+        "tidegate_connections_refused_total",
+        "counter",
+        "Connections that were closed on arrival: all seats were taken, and too many waited for one.",
+    );
+    for (listener, room) in &rooms {
+        family.sample(&[("listener", listener)], room.refused());
     }
 }
 

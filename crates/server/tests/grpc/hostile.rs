@@ -145,6 +145,28 @@ async fn a_client_without_a_call_makes_way_and_is_told_so() {
 }
 
 #[tokio::test]
+async fn attack_22_a_flood_of_control_frames_ends_the_connection() {
+    let server = Server::start(LIMITS).await;
+    let (mut read, mut write) = TcpStream::connect(server.address).await.unwrap().into_split();
+    write.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let reading = tokio::spawn(async move {
+        let mut sink = [0; 4_096];
+        while let Ok(1..) = read.read(&mut sink).await {}
+    });
+    let (mut sent, pings) = (0_usize, b"\0\0\x08\x06\0\0\0\0\x0012345678".repeat(100));
+    let flooding = async {
+        while write.write_all(&pings).await.is_ok() {
+            sent += 100;
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(flooding).await;
+    soon(reading).await.unwrap();
+    assert!(sent < 100_000, "{sent}");
+    server.ask(&good()).await;
+}
+
+#[tokio::test]
 async fn a_message_in_pieces_is_put_together() {
     let server = Server::start(LIMITS).await;
     let client = server.connect().await;

@@ -58,6 +58,7 @@ impl Exchange {
     fn received(mut self, head: Head) -> Outcome {
         let Head { status, headers, mut decoder, keep_alive } = head;
         self.link.patience.moved();
+        self.outgoing.answered();
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Outcome::Switched { headers, link: self.link };
         }
@@ -127,6 +128,7 @@ impl Exchange {
         let Link { wire, patience, .. } = &mut self.link;
         match self.outgoing.poll_send(wire, cx, || patience.moved()) {
             Poll::Ready(Err(Unsent::Client)) => return Err(Failure::Client),
+            Poll::Ready(Err(Unsent::Slow)) => return Err(Failure::Slow),
             Poll::Ready(Err(Unsent::Wire)) => self.is_cut_off = true,
             Poll::Ready(Ok(())) => patience.moved(),
             Poll::Pending => {}

@@ -51,4 +51,4 @@ impl Link {
 }
 
 const LEAST_ROOM: usize = 8 << 10;
-const MOST_ROOM: usize = 128 << 10;
+const MOST_ROOM: usize = 64 << 10;

@@ -5,10 +5,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use hyper::body::{Body as _, Frame, Incoming};
+use hyper::body::Frame;
 use tokio::io::AsyncWrite;
 
 use crate::forward::Trailers;
+use crate::upstream::upload::{Stopped, Upload};
 
 /// How a body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub(crate) struct Outgoing {
     piece: Bytes,
     /// What comes after it.
     after: BytesMut,
-    body: Option<Incoming>,
+    body: Option<Upload>,
     framing: Framing,
     trailers: Trailers,
     sent: bool,
@@ -42,12 +43,14 @@ pub(crate) enum Unsent {
     Wire,
     /// The client does not bring it.
     Client,
+    /// It brings it too slowly.
+    Slow,
 }
 
 impl Outgoing {
     pub(crate) fn new(
         head: BytesMut,
-        body: Option<Incoming>,
+        body: Option<Upload>,
         framing: Framing,
         trailers: Trailers,
     ) -> Self {
@@ -61,8 +64,15 @@ impl Outgoing {
     }
 
     /// The body, of a request of which nothing has left or come in.
-    pub(crate) fn into_body(self) -> Option<Incoming> {
+    pub(crate) fn into_body(self) -> Option<Upload> {
         self.body.filter(|_| self.piece.is_empty())
+    }
+
+    /// The service has begun to answer.
+    pub(crate) fn answered(&mut self) {
+        if let Some(body) = &mut self.body {
+            body.answered();
+        }
     }
 
     /// Whether there is nothing but a head.
@@ -118,10 +128,11 @@ impl Outgoing {
     /// The next piece of the body, or its end.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unsent>> {
         let Some(body) = &mut self.body else { return Poll::Ready(Ok(())) };
-        match ready!(Pin::new(body).poll_frame(cx)) {
+        match ready!(body.poll_frame(cx)) {
             Some(Ok(frame)) => self.take(frame),
             // Not finished: whoever sees half a request must not take it for a whole one.
-            Some(Err(_)) => return Poll::Ready(Err(Unsent::Client)),
+            Some(Err(Stopped::Broken)) => return Poll::Ready(Err(Unsent::Client)),
+            Some(Err(Stopped::Slow)) => return Poll::Ready(Err(Unsent::Slow)),
             None => self.finish(None),
         }
         Poll::Ready(Ok(()))

@@ -4,8 +4,8 @@ use tidegate_core::Span;
 
 use super::fields::label;
 use crate::compile::{choices, whole};
-use crate::file::{GatewayFile, HealthFile, TimeoutsFile, UpstreamFile};
-use crate::gateway::{Endpoint, HealthCheck, Timeouts, Upstream};
+use crate::file::{GatewayFile, HealthFile, TimeoutsFile, UploadsFile, UpstreamFile};
+use crate::gateway::{Endpoint, HealthCheck, Timeouts, Uploads, Upstream};
 use crate::problem::{Report, brief};
 use crate::yaml::Spot;
 
@@ -15,15 +15,21 @@ pub(super) fn compile(file: &GatewayFile, report: &mut Report<'_>) -> Vec<Upstre
         return Vec::new();
     }
     let common = timeouts(file.timeouts.as_ref(), Timeouts::DEFAULT, report);
-    file.upstreams.iter().filter_map(|it| upstream(it, common, report)).collect()
+    let slow = uploads(file.uploads.as_ref(), Uploads::DEFAULT, report);
+    file.upstreams.iter().filter_map(|it| upstream(it, (common, slow), report)).collect()
 }
 
-fn upstream(file: &UpstreamFile, common: Timeouts, report: &mut Report<'_>) -> Option<Upstream> {
+fn upstream(
+    file: &UpstreamFile,
+    (common, slow): (Timeouts, Uploads),
+    report: &mut Report<'_>,
+) -> Option<Upstream> {
     let name = label(&file.name, "a service", report);
     let fields = &file.fields;
     let endpoints = endpoints(&fields.urls, report);
     let mut upstream = Upstream::new(name?, endpoints);
     upstream.timeouts = timeouts(fields.timeouts.as_ref(), common, report);
+    upstream.uploads = uploads(fields.uploads.as_ref(), slow, report);
     upstream.health = fields.health.as_ref().and_then(|it| health(it, report));
     upstream.preserves_host = fields.preserve_host.as_ref().is_none_or(|it| it.value);
     if let Some(text) = &fields.max_requests {
@@ -70,6 +76,18 @@ fn timeouts(file: Option<&TimeoutsFile>, common: Timeouts, report: &mut Report<'
         connect: span(&file.connect, common.connect),
         response: span(&file.response, common.response),
         idle: span(&file.idle, common.idle),
+    }
+}
+
+fn uploads(file: Option<&UploadsFile>, common: Uploads, report: &mut Report<'_>) -> Uploads {
+    let Some(file) = file else { return common };
+    let least_rate = file.least_rate.as_ref().and_then(|it| whole(it, "bytes a second", report));
+    let mut span =
+        |text: &Option<Spot<String>>| text.as_ref().and_then(|it| choices::upload(it, report));
+    Uploads {
+        least_rate: least_rate.unwrap_or(common.least_rate),
+        grace: span(&file.grace).unwrap_or(common.grace),
+        longest: span(&file.longest).or(common.longest),
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) use extras::{
 };
 #[cfg(test)]
 pub(crate) use upstream::UpstreamFields;
-pub(crate) use upstream::{HealthFile, TimeoutsFile, UpstreamFile};
+pub(crate) use upstream::{HealthFile, TimeoutsFile, UploadsFile, UpstreamFile};
 
 use super::{Condition, Conditions, OneOrMany, RefuseOrKeep, RequestsFile, conditions};
 use crate::problem::Report;
@@ -32,6 +32,8 @@ pub(crate) struct GatewayFile {
     pub(crate) routes: Vec<RouteFile>,
     /// How long services may take, by default.
     pub(crate) timeouts: Option<TimeoutsFile>,
+    /// How slowly clients may send the bodies of their requests, for all services.
+    pub(crate) uploads: Option<UploadsFile>,
     /// Changes to the headers of every request.
     pub(crate) request_headers: Option<HeaderRulesFile>,
     /// Changes to the headers of every response.
@@ -76,6 +78,7 @@ impl GatewayFile {
         "upstreams",
         "routes",
         "timeouts",
+        "uploads",
         "request_headers",
         "response_headers",
         "requests",
@@ -96,6 +99,7 @@ impl GatewayFile {
             upstreams: upstreams.map(|node| read_upstreams(node, report)).unwrap_or_default(),
             routes: routes.iter().filter_map(|item| RouteFile::read(item, report)).collect(),
             timeouts: fields.get("timeouts").and_then(|it| TimeoutsFile::read(it, report)),
+            uploads: fields.get("uploads").and_then(|it| UploadsFile::read(it, report)),
             request_headers: headers(&fields, "request_headers", report),
             response_headers: headers(&fields, "response_headers", report),
             requests: fields.get("requests").map(|it| RequestsFile::read(it, report)),

@@ -35,6 +35,8 @@ pub(crate) struct UpstreamFields {
     pub(crate) urls: Vec<Spot<String>>,
     /// How long it may take.
     pub(crate) timeouts: Option<TimeoutsFile>,
+    /// How slowly clients may send the bodies of their requests.
+    pub(crate) uploads: Option<UploadsFile>,
     /// Asks each address from time to time whether it is healthy.
     pub(crate) health: Option<HealthFile>,
     /// Whether the service sees the host that the client asked for. Defaults to true.
@@ -57,6 +59,19 @@ pub(crate) struct TimeoutsFile {
     pub(crate) response: Option<Spot<String>>,
     /// Without a byte in either direction. Defaults to 60s.
     pub(crate) idle: Option<Spot<String>>,
+}
+
+/// How slowly clients may send the bodies of their requests, until the service begins to answer.
+#[derive(Clone, Debug, Default, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Uploads")]
+pub(crate) struct UploadsFile {
+    /// In bytes a second; 0 for any. Defaults to 240.
+    #[schemars(with = "Option<u32>")]
+    pub(crate) least_rate: Option<Spot<String>>,
+    /// How long a client may take before that counts. Defaults to 10s.
+    pub(crate) grace: Option<Spot<String>>,
+    /// The longest that all of a body may take. By default there is none.
+    pub(crate) longest: Option<Spot<String>>,
 }
 
 /// How to ask an address whether it is healthy.
@@ -83,7 +98,7 @@ impl UpstreamFile {
 
 impl UpstreamFields {
     pub(crate) const FIELDS: &'static [&'static str] =
-        &["urls", "timeouts", "health", "preserve_host", "max_requests", "ca"];
+        &["urls", "timeouts", "uploads", "health", "preserve_host", "max_requests", "ca"];
 
     fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
         let fields = Fields::of(node, "a service", Self::FIELDS, report)?;
@@ -91,6 +106,7 @@ impl UpstreamFields {
         Some(Self {
             urls: addresses.map(|node| urls(node, report)).unwrap_or_default(),
             timeouts: fields.get("timeouts").and_then(|it| TimeoutsFile::read(it, report)),
+            uploads: fields.get("uploads").and_then(|it| UploadsFile::read(it, report)),
             health: fields.get("health").and_then(|it| HealthFile::read(it, report)),
             preserve_host: fields.truth("preserve_host", report),
             max_requests: fields.text("max_requests", report),
@@ -117,6 +133,19 @@ impl TimeoutsFile {
             connect: fields.text("connect", report),
             response: fields.text("response", report),
             idle: fields.text("idle", report),
+        })
+    }
+}
+
+impl UploadsFile {
+    pub(crate) const FIELDS: &'static [&'static str] = &["least_rate", "grace", "longest"];
+
+    pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
+        let fields = Fields::of(node, "uploads", Self::FIELDS, report)?;
+        Some(Self {
+            least_rate: fields.text("least_rate", report),
+            grace: fields.text("grace", report),
+            longest: fields.text("longest", report),
         })
     }
 }

@@ -10,21 +10,21 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::Config;
-use crate::room::{QUIET, Rest, Seat};
+use crate::room::{QUIET, Rest, Seat, SeatUse};
 use crate::transport::half::{Half, HalfDeadline};
 
 /// The calls of a connection: the lower half counts those in progress, the upper half everything
 /// that has begun: the connection itself and each call.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Activity(Arc<AtomicU64>);
+pub(super) struct Activity(Arc<AtomicU64>, SeatUse);
 
 /// A call while it lasts.
 #[derive(Debug)]
 pub(super) struct Call(Activity);
 
 impl Activity {
-    pub(super) fn new() -> Self {
-        Self::default()
+    pub(super) fn new(work: SeatUse) -> Self {
+        Self(Arc::default(), work)
     }
 
     /// The client has said something.
@@ -36,6 +36,7 @@ impl Activity {
 
     pub(super) fn begin(&self) -> Call {
         self.0.fetch_add(BEGUN | 1, Ordering::Relaxed);
+        self.1.serves();
         Call(self.clone())
     }
 }

@@ -57,7 +57,7 @@ where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let activity = Activity::new();
+    let activity = Activity::new(seat.work());
     let mut deadline = Deadline::new(activity.clone(), half.clone(), &door.config, seat);
     let builder = builder(&door.config);
     let io = TokioIo::new(Heard::new(stream, first, activity.clone(), half));

@@ -22,7 +22,7 @@ pub(super) struct Heard<T> {
 }
 
 impl<T> Heard<T> {
-    pub(super) const fn new(inner: T, first: Vec<u8>, activity: Activity, half: Half) -> Self {
+    pub(super) fn new(inner: T, first: Vec<u8>, activity: Activity, half: Half) -> Self {
         Self { inner, first, activity, framing: Framing::http2(), half }
     }
 }
@@ -35,6 +35,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heard<T> {
     ) -> Poll<Result<()>> {
         let before = buf.filled().len();
         let this = &mut *self;
+        if this.framing.is_broken() {
+            return Poll::Ready(Ok(()));
+        }
         if this.first.is_empty() {
             ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
         } else {
@@ -55,7 +58,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Heard<T> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
+        let written = ready!(Pin::new(&mut self.inner).poll_write(cx, buf))?;
+        self.framing.wrote(written);
+        Poll::Ready(Ok(written))
     }
 
     fn poll_write_vectored(
@@ -63,7 +68,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Heard<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+        let written = ready!(Pin::new(&mut self.inner).poll_write_vectored(cx, bufs))?;
+        self.framing.wrote(written);
+        Poll::Ready(Ok(written))
     }
 
     fn is_write_vectored(&self) -> bool {

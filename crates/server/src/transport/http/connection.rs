@@ -88,7 +88,7 @@ pub(crate) async fn serve<A: Answers>(
         };
         // The first head has as much time as the connection had.
         let due = if is_http1 { Instant::now() + config.header_timeout } else { until };
-        let progress = Progress::default();
+        let progress = Progress::new(seat.work());
         let watch = Watch::new(progress.clone(), &config, seat, due);
         let connection = Connection { stream, unread, is_http1, progress, watch };
         match Box::pin(connection.serve(Arc::clone(&answers), &config)).await {

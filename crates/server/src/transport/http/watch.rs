@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::Config;
 use crate::framing::Framing;
-use crate::room::{QUIET, Rest, Seat};
+use crate::room::{QUIET, Rest, Seat, SeatUse};
 use crate::transport::half::{Half, HalfDeadline};
 
 /// What a connection is doing. Shared by its socket, its requests and its deadline.
@@ -30,6 +30,7 @@ struct Shared {
     is_closing: AtomicBool,
     is_http2: AtomicBool,
     half: Half,
+    work: SeatUse,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,10 @@ enum Phase {
 }
 
 impl Progress {
+    pub(super) fn new(work: SeatUse) -> Self {
+        Self(Arc::new(Shared { work, ..Shared::default() }))
+    }
+
     /// HTTP/2 says things that are not requests. So it is idle whenever no request is being
     /// answered, whatever is heard; a head that has arrived in part has a deadline of its own.
     pub(super) fn is_http2(&self) {
@@ -57,11 +62,13 @@ impl Progress {
         if self.0.requests.fetch_add(1, Ordering::Relaxed) == 0 {
             self.enter(Phase::Answer);
         }
+        self.0.work.serves();
         Answering(self.clone())
     }
 
     /// HTTP/1 requests were answered at once.
     pub(super) fn answered(&self) {
+        self.0.work.serves();
         self.enter(Phase::Idle);
     }
 

@@ -190,6 +190,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Wire<T> {
             return Poll::Pending;
         }
         ends.gathered.extend_from_slice(buf);
+        ends.framing.wrote(buf.len());
         Poll::Ready(Ok(buf.len()))
     }
 

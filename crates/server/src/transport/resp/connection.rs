@@ -63,6 +63,9 @@ where
     loop {
         let (taken, flow) = batch::answer(door, session, &mut line, inbox.bytes()).await;
         inbox.take(taken);
+        if taken > 0 {
+            line.serves();
+        }
         if flow == Flow::Lost || !line.flush().await {
             return None;
         }

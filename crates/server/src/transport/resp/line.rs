@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use super::reply::{Protocol, Replies};
 use crate::Config;
 use crate::accept::Closing;
-use crate::room::{QUIET, Seat};
+use crate::room::{QUIET, Seat, SeatUse};
 
 /// What a client has sent that has not been answered yet.
 #[derive(Debug)]
@@ -99,6 +99,7 @@ pub(super) struct Line<IO> {
     /// long as a client keeps talking.
     alarm: Pin<Box<Sleep>>,
     seat: Seat,
+    work: SeatUse,
     closing: Closing,
     /// Wakes whoever waits when the server closes.
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -122,6 +123,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
             since: Instant::now(),
             alarm: Box::pin(sleep(pause)),
             closing: seat.closing(),
+            work: seat.work(),
             seat,
             // Or a task that has used up its turn would be told to come back, and not be woken.
             closed: Box::pin(unconstrained(async move {
@@ -140,6 +142,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Line<IO> {
     /// Where answers go until they are written.
     pub(super) const fn replies(&mut self) -> &mut Replies {
         &mut self.replies
+    }
+
+    /// Whole commands have come.
+    pub(super) fn serves(&self) {
+        self.work.serves();
     }
 
     /// Whether the server was told to stop.

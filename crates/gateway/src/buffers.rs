@@ -1,0 +1,278 @@
+//! Memory for what waits: answers that clients do not take, bodies that services do not take, and
+//! requests in line. All of it together is bounded, and so is what one HTTP/2 connection gets of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Buf, Bytes};
+use parking_lot::Mutex;
+
+/// The memory of all connections together.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    most: usize,
+    used: AtomicUsize,
+    refused: AtomicU64,
+}
+
+/// Some of it, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, used: AtomicUsize::new(0), refused: AtomicU64::new(0) })
+    }
+
+    /// So many bytes, if they are left. Whoever gets none is refused.
+    pub(crate) fn hold(self: &Arc<Self>, bytes: usize) -> Option<Held> {
+        if self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > self.most {
+            self.release(bytes);
+            self.refuse();
+            return None;
+        }
+        Some(Held { budget: Arc::clone(self), bytes })
+    }
+
+    fn release(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Somebody is refused because nothing is left.
+    pub(crate) fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.used() >= self.most
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.budget.release(self.bytes);
+    }
+}
+
+/// What waits on one HTTP/2 connection.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    budget: Arc<Budget>,
+    /// Bytes of answers that the client has not taken.
+    waiting: AtomicUsize,
+    has_sleepers: AtomicBool,
+    /// Answers that go on when there is less of it.
+    sleepers: Mutex<Vec<Waker>>,
+    /// How many bodies of requests are under way, and the memory for them.
+    uploads: Mutex<(usize, Option<Held>)>,
+}
+
+impl Buffers {
+    pub(crate) const fn new(budget: Arc<Budget>) -> Self {
+        Self {
+            budget,
+            waiting: AtomicUsize::new(0),
+            has_sleepers: AtomicBool::new(false),
+            sleepers: Mutex::new(Vec::new()),
+            uploads: Mutex::new((0, None)),
+        }
+    }
+
+    pub(crate) const fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// How much may wait here.
+    fn most(&self) -> usize {
+        if self.budget.is_used_up() { 1 } else { MOST_WAITING }
+    }
+
+    fn has_room(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) < self.most()
+    }
+
+    fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.has_room() {
+            return Poll::Ready(());
+        }
+        self.sleepers.lock().push(cx.waker().clone());
+        self.has_sleepers.store(true, Ordering::Release);
+        // The last of it may have left meanwhile, and have seen nobody.
+        match self.has_room() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
+    fn add(&self, bytes: usize) {
+        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        self.budget.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn sub(&self, bytes: usize) {
+        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.release(bytes);
+        if self.has_sleepers.load(Ordering::Acquire) && self.has_room() {
+            self.has_sleepers.store(false, Ordering::Relaxed);
+            let sleepers = std::mem::take(&mut *self.sleepers.lock());
+            sleepers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Room for the bodies that the client sends: all of them share one window. `None` if there is none.
+    pub(crate) fn upload(self: &Arc<Self>) -> Option<UploadRoom> {
+        let mut uploads = self.uploads.lock();
+        if uploads.0 == 0 {
+            uploads.1 = Some(self.budget.hold(UPLOAD_WINDOW as usize)?);
+        }
+        uploads.0 += 1;
+        Some(UploadRoom(Arc::clone(self)))
+    }
+}
+
+/// Room for the body of a request, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct UploadRoom(Arc<Buffers>);
+
+impl Drop for UploadRoom {
+    fn drop(&mut self) {
+        let mut uploads = self.0.uploads.lock();
+        uploads.0 = uploads.0.saturating_sub(1);
+        if uploads.0 == 0 {
+            uploads.1 = None;
+        }
+    }
+}
+
+/// What waits of one answer.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    connection: Arc<Buffers>,
+    waiting: AtomicUsize,
+}
+
+impl Outbox {
+    pub(crate) fn new(connection: Arc<Buffers>) -> Arc<Self> {
+        Arc::new(Self { connection, waiting: AtomicUsize::new(0) })
+    }
+
+    /// Resolves when the next piece may be made. An answer of which nothing waits always goes on, so
+    /// that others which nobody reads do not hold it up.
+    pub(crate) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return Poll::Ready(());
+        }
+        self.connection.poll_room(cx)
+    }
+}
+
+/// A piece of an answer. It is counted until it has left, or is given up.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    bytes: Bytes,
+    counted: Option<(Arc<Outbox>, usize)>,
+}
+
+impl Piece {
+    pub(crate) fn new(bytes: Bytes, outbox: Option<&Arc<Outbox>>) -> Self {
+        let counted = outbox.map(|outbox| {
+            let length = bytes.len();
+            outbox.waiting.fetch_add(length, Ordering::Relaxed);
+            outbox.connection.add(length);
+            (Arc::clone(outbox), length)
+        });
+        Self { bytes, counted }
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if let Some((outbox, length)) = self.counted.take() {
+            outbox.waiting.fetch_sub(length, Ordering::Relaxed);
+            outbox.connection.sub(length);
+        }
+    }
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+
+    fn copy_to_bytes(&mut self, length: usize) -> Bytes {
+        self.bytes.copy_to_bytes(length)
+    }
+}
+
+/// What may wait on one connection. Beyond that, each answer has one piece.
+const MOST_WAITING: usize = 1 << 20;
+/// What a client may send on one connection before a service takes it.
+pub(crate) const UPLOAD_WINDOW: u32 = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_ready(outbox: &Outbox) -> bool {
+        outbox.poll_room(&Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn attack_13_a_connection_has_its_bound_and_every_answer_a_piece() {
+        let budget = Budget::new(64 << 20);
+        let connection = Arc::new(Buffers::new(Arc::clone(&budget)));
+        let (first, second) = (Outbox::new(Arc::clone(&connection)), Outbox::new(connection));
+        let piece = |outbox| Piece::new(Bytes::from(vec![0; 64 << 10]), Some(outbox));
+        let mut pieces = Vec::new();
+        while is_ready(&first) {
+            pieces.push(piece(&first));
+        }
+        assert_eq!(pieces.len(), 16);
+        assert!(is_ready(&second));
+        let one = piece(&second);
+        assert!(!is_ready(&second));
+        drop(pieces);
+        assert!(is_ready(&second) && is_ready(&first));
+        drop(one);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn attack_13_when_the_budget_is_used_up_new_ones_are_refused() {
+        let budget = Budget::new(1 << 20);
+        let connections: Vec<_> =
+            (0..5).map(|_| Arc::new(Buffers::new(Arc::clone(&budget)))).collect();
+        let uploads: Vec<_> = connections.iter().filter_map(Buffers::upload).collect();
+        assert_eq!((uploads.len(), budget.refused()), (4, 1));
+        assert!(budget.is_used_up());
+        // More bodies on the same connection need no more.
+        assert!(connections[0].upload().is_some());
+        assert!(budget.hold(1).is_none());
+        let outbox = Outbox::new(Arc::clone(&connections[4]));
+        let _piece = Piece::new(Bytes::from_static(b"x"), Some(&outbox));
+        assert!(!is_ready(&outbox));
+        drop(uploads);
+        assert!(is_ready(&outbox));
+        assert_eq!(budget.used(), 1);
+    }
+}
