@@ -90,6 +90,29 @@ struct Walk {
     is_inside: bool,
 }
 
+/// What a name says of its value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    /// Rules for headers. All of them are secret, however they are spelt, but for names to remove.
+    Headers,
+    Secret,
+}
+
+impl Kind {
+    /// That of a value with this name in something of this kind.
+    fn below(self, name: &str) -> Self {
+        match self {
+            Self::Secret => Self::Secret,
+            Self::Headers if name == "remove" => Self::Plain,
+            Self::Headers => Self::Secret,
+            Self::Plain if is_secret_name(name) => Self::Secret,
+            Self::Plain if is_headers(name) => Self::Headers,
+            Self::Plain => Self::Plain,
+        }
+    }
+}
+
 /// What has nothing below it.
 enum Leaf {
     Scalar(Range<usize>, String),
@@ -99,9 +122,9 @@ enum Leaf {
 /// A list or a mapping that is not complete yet.
 struct Open {
     is_mapping: bool,
-    is_secret: bool,
-    /// Whether the value that comes next has a name that says so; `None` before a name.
-    next: Option<bool>,
+    kind: Kind,
+    /// What the name of the value that comes next says of it; `None` before a name.
+    next: Option<Kind>,
     anchor: usize,
     /// The first leaf in it.
     first: usize,
@@ -134,7 +157,7 @@ impl Walk {
                 if let Some(open) = self.open.last_mut().filter(|it| it.is_mapping)
                     && open.next.is_none()
                 {
-                    open.next = Some(open.is_secret || is_secret_name(&value));
+                    open.next = Some(open.kind.below(&value));
                     return;
                 }
                 self.leaf(Leaf::Scalar(at, value), anchor);
@@ -163,20 +186,25 @@ impl Walk {
     }
 
     fn begin(&mut self, is_mapping: bool, anchor: usize) {
-        let (is_secret, first) = (self.is_secret(), self.leaves.len());
-        self.open.push(Open { is_mapping, is_secret, next: None, anchor, first });
+        let (kind, first) = (self.kind(), self.leaves.len());
+        self.open.push(Open { is_mapping, kind, next: None, anchor, first });
     }
 
-    /// Whether the value that comes next is secret.
+    /// What the value that comes next is.
+    fn kind(&self) -> Kind {
+        self.open.last().map_or(Kind::Plain, |open| open.next.unwrap_or(open.kind))
+    }
+
     fn is_secret(&self) -> bool {
-        self.open.last().is_some_and(|open| open.is_secret || open.next == Some(true))
+        self.kind() != Kind::Plain
     }
 
     /// A value is complete: a name comes next.
     fn complete(&mut self) {
         if let Some(open) = self.open.last_mut() {
             // What stands where a name should is a mistake, and has a value all the same.
-            open.next = if open.is_mapping && open.next.is_none() { Some(true) } else { None };
+            let is_odd = open.is_mapping && open.next.is_none();
+            open.next = is_odd.then_some(Kind::Secret);
         }
     }
 
@@ -253,7 +281,7 @@ fn secret_in(line: &str) -> Option<usize> {
         let name = before.get(before.rfind(|c: char| !is_of_name(c)).map_or(0, |it| it + 1)..)?;
         let value = line.get(at + 1..)?;
         let begins = at + 1 + (value.len() - value.trim_start().len());
-        is_secret_name(name).then_some(begins)
+        (is_secret_name(name) || is_headers(name)).then_some(begins)
     })
 }
 
@@ -266,8 +294,13 @@ fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let is_said = |word: &str| WORDS.contains(&word);
     matches!(name.as_str(), "set" | "add")
-        || ["pass", "pwd", "secret"].iter().any(|part| name.contains(part))
+        || ["pass", "pasw", "pwd", "secret"].iter().any(|part| name.contains(part))
         || name.split(['_', '-']).any(is_said)
+}
+
+/// Whether this is where headers are changed.
+fn is_headers(name: &str) -> bool {
+    name.contains("headers") && name != "legacy_headers"
 }
 
 const WORDS: &[&str] =
@@ -290,7 +323,8 @@ mod tests {
     #[test]
     fn attack_15_values_with_a_secret_name_are_hidden_wherever_they_stand() {
         for (text, expected) in [
-            ("set: { x-key: \"s3cr3t\" }, b: 1", "set: { x-key: *** }, b: 1"),
+            ("{ set: { x-key: \"s3cr3t\" }, b: 1 }", "{ set: { x-key: *** }, b: 1 }"),
+            ("headers: { sett: { x-key: s3cr3t } }", "headers: { sett: { x-key: *** } }"),
             (
                 "headers:\n  set:\n    x-key: s3cr3t\n  remove: [a]",
                 "headers:\n  set:\n    x-key: ***\n  remove: [a]",
