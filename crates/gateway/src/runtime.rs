@@ -21,6 +21,8 @@ pub(crate) struct Runtime {
     pub(crate) filter: FieldFilter,
     pub(crate) trust: ClientIp,
     pub(crate) wanted: Wanted,
+    /// Whether a response may tell what its request costs.
+    pub(crate) has_after_costs: bool,
 }
 
 impl Runtime {
@@ -32,6 +34,7 @@ impl Runtime {
         let wanted = Wanted::by(&plan, &services.gateway);
         let routed_by = RoutedBy::of(&services.gateway);
         let filter = FieldFilter::by(&plan, &services.gateway);
-        Self { trust, wanted, routed_by, filter, plan, services }
+        let has_after_costs = plan.policies().iter().any(|it| it.after_cost().is_some());
+        Self { trust, wanted, routed_by, filter, has_after_costs, plan, services }
     }
 }

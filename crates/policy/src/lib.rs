@@ -43,6 +43,7 @@ mod policy;
 mod problem;
 mod requests;
 mod schema;
+mod secrets;
 mod settings;
 mod single_limit;
 mod source;

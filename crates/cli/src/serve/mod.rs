@@ -106,6 +106,7 @@ impl Serve {
         fits.iter().for_each(|fits| app.followed_by(fits));
         let (workers, mut config) = (self.workers(), self.config()?);
         let (addresses, gateway) = (self.doors()?, self.gateway.prepare(app.limiter().plan())?);
+        gateway.iter().for_each(|gateway| gateway.follow(&app));
         let needs = files::Needs {
             connections: config.max_connections,
             listeners: addresses.len() + gateway.as_ref().map_or(0, Prepared::files),
@@ -132,8 +133,11 @@ impl Serve {
             Some(ca) => self.tls.load_with(Some(ca))?.map(Arc::new),
             None => None,
         };
-        let certificates = tls.iter().chain(&admin_tls).cloned().map(follow_certificates).collect();
-        reload_on_hangup(reload.clone(), certificates).context("cannot listen for signals")?;
+        let certificates: Vec<_> =
+            tls.iter().chain(&admin_tls).cloned().map(follow_certificates).collect();
+        reload_on_hangup(reload.clone(), certificates.clone())
+            .context("cannot listen for signals")?;
+        let reload = reload.map(|reload| reload.with_certificates(certificates));
         tokio::spawn(tell_of_the_store(Arc::clone(&app)));
         if app.limiter().store().shared_secret().is_some() {
             tokio::spawn(tell_of_evictions(Arc::clone(&app)));
@@ -242,7 +246,17 @@ fn follow<S: Store + 'static>(
                 log::say(Level::Warn, "restart_needed", STORE_STAYS, &[("file", &name)]);
             }
         }
-        Reloaded::Unchanged => {}
+        Reloaded::FilesChanged => {
+            let message = format!("{name}: files that it names have changed, and are in use");
+            log::say(Level::Info, "files", &message, &[("file", &name)]);
+        }
+        Reloaded::FilesRefused(problems) => {
+            let (problems, stays) =
+                (problems.join("\n"), "refused; what was in it before stays in use");
+            let message = format!("{problems}\n{name}: a file that it names is {stays}");
+            log::say(Level::Warn, "files_refused", &message, &[("file", &name)]);
+        }
+        _ => {}
     }));
     request
 }

@@ -18,6 +18,7 @@ use super::{Failure, Lease, Pool};
 use crate::body::Body;
 use crate::buffers::UploadRoom;
 use crate::forward::Forward;
+use crate::outliving::Departure;
 
 /// A request on its way to a service.
 pub(crate) struct Sending<'r> {
@@ -26,6 +27,8 @@ pub(crate) struct Sending<'r> {
     pub(crate) forward: Forward<'r>,
     /// For the body, over HTTP/2.
     pub(crate) room: Option<UploadRoom>,
+    /// Told when the request leaves.
+    pub(crate) departure: &'r Departure,
 }
 
 /// What a service said.
@@ -132,6 +135,7 @@ impl Sending<'_> {
             Unsent::Begun(outgoing) => outgoing.with_head(head),
         };
         let exchange = Exchange::new(link, outgoing, method.clone(), self.idle());
+        self.departure.leave();
         let (status, headers, body, switched) = match exchange.run(self.response()).await {
             Outcome::Whole { status, headers, body, link } => {
                 lease.ended(link);
@@ -145,6 +149,9 @@ impl Sending<'_> {
                 (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty(), switched)
             }
             Outcome::Failed { failure, outgoing, was_used } => {
+                if !outgoing.has_begun() {
+                    self.departure.stay();
+                }
                 return h1_failed(failure, outgoing, was_used, method, lease);
             }
         };
@@ -173,6 +180,7 @@ impl Sending<'_> {
         let Some(request) = request else {
             return Attempt::Failed(Failure::Garbage("it cannot be asked for this host"));
         };
+        self.departure.leave();
         match h2::send(sender, request, self.response()).await {
             Ok(response) => {
                 let (parts, body) = response.into_parts();
@@ -183,6 +191,7 @@ impl Sending<'_> {
             Err(Unanswered { failure, request }) => {
                 match request.map(|request| request.into_body().body) {
                     Some(body) => {
+                        self.departure.stay();
                         self.pool.forget_shared(&endpoint);
                         Attempt::Again(failure, Unsent::Body(body))
                     }

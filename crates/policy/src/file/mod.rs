@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 pub(crate) use gateway::UpstreamFields;
 pub(crate) use gateway::{
     AccessLogFile, ApiKeyFile, FieldFile, GatewayFile, HeaderRulesFile, HealthFile, JwtFile,
-    RouteFile, TimeoutsFile, UploadsFile, UpstreamFile,
+    RouteFile, RuleFile, SecretFile, TimeoutsFile, UploadsFile, UpstreamFile,
 };
 pub(crate) use limit::{LimitFields, LimitFile, LimitForm};
 pub(crate) use parts::{CostFields, CostFile, DeniedFile, KeyPart, KeyPartFields, PrecisionFile};
@@ -35,6 +35,9 @@ pub(crate) struct File {
     /// Where counters live: memory, redis://host:6379/0, rediss://, redis+sentinel://h1,h2/service
     /// or redis+cluster://h1,h2.
     pub(crate) store: Option<Spot<String>>,
+    /// The password of a Redis whose address has none: where it is found, or the password itself.
+    #[schemars(with = "Option<gateway::SecretShape>")]
+    pub(crate) store_password: Option<SecretFile>,
     /// A template for stored keys, for a Redis that is shared with another limiter: {entity},
     /// {limit}, {window_index}, {window_start} and {window_start_ms}.
     pub(crate) key_format: Option<Spot<String>>,
@@ -88,6 +91,7 @@ pub(crate) struct Defaults {
 impl File {
     pub(crate) const FIELDS: &'static [&'static str] = &[
         "store",
+        "store_password",
         "key_format",
         "trusted_proxies",
         "path_case",
@@ -112,6 +116,9 @@ impl File {
         Self {
             trusted_proxies: proxies.iter().filter_map(&mut network).collect(),
             store: fields.text("store", report),
+            store_password: fields
+                .get("store_password")
+                .and_then(|node| SecretFile::read(node, report)),
             key_format: fields.text("key_format", report),
             path_case: fields.text("path_case", report),
             http: http.map(|node| Http::read(node, report)).unwrap_or_default(),

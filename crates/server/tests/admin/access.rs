@@ -137,3 +137,13 @@ async fn attack_09_tokens_can_be_guessed_only_so_often_and_failures_are_counted(
     );
     assert!(desk.app.metrics_page().await.contains(&counted));
 }
+
+#[tokio::test]
+async fn attack_15_values_of_headers_are_not_shown_to_who_may_only_look() {
+    let desk = Desk::open(TOKENS).await;
+    let fields = format!("host: x\r\nauthorization: Bearer {}\r\n", token(Scope::Read));
+    let config = desk.send("GET", "/admin/v1/config", &fields, "").await.json();
+    let text = config["text"].as_str().unwrap();
+    assert!(text.contains("set: { x-internal-key: *** }, add: { x-other: *** }"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
