@@ -71,10 +71,10 @@ impl Operate {
         let knows_clients = self.admin_client_ca.is_some();
         // On this machine there is nobody to hide from, and `top` finds it without a certificate.
         let tls = tls.filter(|_| knows_clients || !place.is_of_this_machine());
+        let config = AdminConfig::new(place.clone(), self.tokens()?, knows_clients)?;
         if !knows_clients && tls.as_ref().is_some_and(|tls| tls.knows_clients()) {
             log::say(Level::Info, "admin", CLIENTS_ARE_NOT_OPERATORS, &[]);
         }
-        let config = AdminConfig::new(place.clone(), self.tokens()?, knows_clients)?;
         let mut config = config.setting("store", store);
         if let Some(file) = &self.admin_tokens_file {
             config = config.following(file);

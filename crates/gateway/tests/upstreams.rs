@@ -28,6 +28,8 @@ async fn routes_lead_by_host_path_method_and_field() {
     front.ask("GET /x HTTP/1.1\r\nhost: a\r\nx-beta: 1\r\n\r\n").await;
     assert_eq!((one.requests(), two.requests()), (1, 2));
     assert!(front.get("/nowhere").await.problem(404).contains("no route"));
+    let refused = "tidegate_refused_total{listener=\"gateway\",reason=\"not_found\"} 1\n";
+    assert!(front.app.metrics_page().await.contains(refused));
 }
 
 #[tokio::test]
