@@ -225,8 +225,9 @@ async fn attack_19_trailers_of_requests_are_dropped() {
 
 #[tokio::test]
 async fn attack_22_queries_with_semicolons_and_brackets_are_refused_where_a_policy_uses_one() {
-    let echo = Echo::start().await;
-    let front = front(echo.address, "[{ name: a, key: ['query:user'], limits: [9/hour] }]").await;
+    let service = Recorder::start().await;
+    let front =
+        front(service.address, "[{ name: a, key: ['query:user'], limits: [9/hour] }]").await;
     for (query, status) in [
         ("a=1;user=bob", 400),
         ("user[]=bob", 400),
@@ -238,7 +239,7 @@ async fn attack_22_queries_with_semicolons_and_brackets_are_refused_where_a_poli
     ] {
         assert_eq!(front.ask(&get(&format!("/?{query}"), "")).await.status, status, "{query}");
     }
-    let free = Front::to(echo.address).await;
+    let free = Front::to(service.address).await;
     assert_eq!(free.ask(&get("/?a=1;user=bob", "")).await.status, 200);
 }
 
