@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tidegate_limiter::config::{PathParameters, RequestRules};
 use tidegate_limiter::path_in_normal_form;
 
-use super::escape::hex;
+use super::escape::{decoded, hex};
 use crate::RequestFault;
 
 /// A path in one spelling: the one by which it is matched and counted, and the one that is forwarded.
@@ -76,7 +76,7 @@ impl Traits {
         }
         let keeps_slashes = rules.keeps_encoded_slashes();
         let refuses_parameters = rules.on_path_parameters() == PathParameters::Refuse;
-        let (mut rest, mut has_parameters) = (path, false);
+        let (mut rest, mut has_parameters, mut is_ascii) = (path, false, true);
         // What the segment consists of so far: a number of dots, and nothing else.
         let mut dots = Some(0);
         while let [byte, tail @ ..] = rest {
@@ -108,9 +108,14 @@ impl Traits {
                     has_parameters |= !is_escaped;
                 }
                 0..=31 | 127 => return fault("has a control character"),
+                128.. => is_ascii = false,
                 _ => {}
             }
             dots = dots.filter(|_| value == b'.').map(|count: usize| count + 1);
+        }
+        if !is_ascii && std::str::from_utf8(&decoded(path, b'+')).is_err() {
+            // Many services put the same mark in place of whatever is not text.
+            return fault("is not UTF-8");
         }
         Ok(Self { has_parameters })
     }

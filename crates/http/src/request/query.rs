@@ -57,12 +57,18 @@ pub fn only_parameter<'q>(
             if !lenient && !is_well_escaped(value) {
                 return fault("has a % without two hexadecimal digits behind it");
             }
-            found = Some(decoded(value, b' '));
+            let value = decoded(value, b' ');
+            if !lenient && std::str::from_utf8(&value).is_err() {
+                // Many services put the same mark in place of whatever is not text.
+                return fault("is not UTF-8");
+            }
+            found = Some(value);
         } else if folds && folded(other) == wanted {
             return fault("is there in another spelling: expected its own name");
         }
     }
-    Ok(found)
+    // To Go, an empty parameter is one that is not there.
+    Ok(found.filter(|value| !value.is_empty()))
 }
 
 fn pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Once;
 
-use http::header::CACHE_CONTROL;
+use http::header::{CACHE_CONTROL, COOKIE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Version};
 use tidegate::{Cost, Owed, Plan, Store};
-use tidegate_http::{Answer, ClientIp, denial, describe};
+use tidegate_http::{Answer, ClientIp, RequestFault, denial, describe};
 
 use super::Response;
 use super::check::describe_as_asked_for;
@@ -43,8 +43,17 @@ pub(super) async fn answer<S: Store>(app: &App<S>, peer: Option<IpAddr>, head: &
 /// What the request that is asked about owes.
 fn owed<'p>(plan: &'p Plan, head: &Parts, client: Option<IpAddr>) -> Result<Owed<'p>, Refusal> {
     let request = original(head, client, plan.settings().requests())?;
+    if has_two_cookie_fields(head) && plan.attributes().any(|name| name.contains("cookie")) {
+        return Err(RequestFault::twice("header:cookie").into());
+    }
     let attributes = request.attributes(plan.attributes())?;
     priced(plan.charges(&attributes, Cost::ONE), "")
+}
+
+/// The proxy passes them on, and some services read the first alone. HTTP/2 may spread cookies over
+/// fields; proxies put those together.
+fn has_two_cookie_fields(head: &Parts) -> bool {
+    head.version < Version::HTTP_2 && head.headers.get_all(COOKIE).iter().nth(1).is_some()
 }
 
 /// Whether a path is ours.
