@@ -115,7 +115,8 @@ async fn whatever_is_refused_is_counted() {
     assert_eq!(client.check(denied).await.status, 429, "which is a decision");
     let page = get(&server, "/metrics", "").await.body;
     for (reason, count) in [("malformed", 2), ("not_found", 1)] {
-        let line = format!("tidegate_refused_total{{listener=\"http\",reason=\"{reason}\"}} {count}\n");
+        let line =
+            format!("tidegate_refused_total{{listener=\"http\",reason=\"{reason}\"}} {count}\n");
         assert!(page.contains(&line), "{page}");
     }
     assert!(!page.contains("reason=\"overload\""), "{page}");

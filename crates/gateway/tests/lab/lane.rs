@@ -17,6 +17,8 @@ pub(crate) struct Lane {
     pub(crate) protocol: Protocol,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) words: Words,
+    /// Whether fields behind a body are part of the search.
+    pub(crate) sends_trailers: bool,
 }
 
 /// What became of the requests of one run.
@@ -36,6 +38,7 @@ impl Lane {
         let corpus = run.corpus.iter().map(|line| Request::read(&self.words.fill_in(line)));
         let mut requests: Vec<_> = plain.iter().cloned().chain(corpus).collect();
         requests.extend((0..run.spellings).map(|_| speller.spelling()));
+        requests.retain(|request| self.sends_trailers || request.trailers.is_empty());
         let (mut law, mut found, mut served) = (Law::default(), Vec::new(), 0);
         for (number, request) in requests.iter().enumerate() {
             let answer = self.ask(request).await;

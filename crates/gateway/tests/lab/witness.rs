@@ -15,6 +15,14 @@ pub(crate) struct Witness {
     _process: Option<Daemon>,
 }
 
+impl Witness {
+    /// What the file of policies has to say about this framework.
+    pub(crate) fn settings(&self) -> &'static str {
+        // Its routes are the same in any letter case.
+        if self.name == "Express" { "path_case: ignore\n" } else { "" }
+    }
+}
+
 /// What a witness says about a request: a JSON object with `route`, `method`, `key`, `bearer`, `user`,
 /// `session` and `host`.
 #[derive(Clone, Debug, PartialEq)]
