@@ -235,8 +235,7 @@ fn attack_22_redis_over_tls_with_its_own_authority_and_a_certificate_of_ours() {
     let (cert, key) = certificate(&directory, "redis");
     let (our_cert, our_key) = certificate(&directory, "ours");
     // Redis trusts our certificate, and lets nobody in without it.
-    let redis =
-        Redis::builder().tls(&cert, &key, &our_cert).arg("tls-auth-clients", "yes").start();
+    let redis = Redis::builder().tls(&cert, &key, &our_cert).arg("tls-auth-clients", "yes").start();
     let url = redis.tls_url().unwrap();
     let file = |path: &PathBuf| path.to_str().unwrap().to_owned();
     let (ca, our_cert, our_key) = (file(&cert), file(&our_cert), file(&our_key));

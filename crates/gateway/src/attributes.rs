@@ -183,7 +183,7 @@ mod tests {
             ("api_key", &[("x-api-key", "k")], "", Some("k")),
             ("query:user", &[], "a=b&user=a%20b+c&x", Some("a b c")),
             ("query:user", &[], "u%73er=1", Some("1")),
-            ("query:user", &[], "user", Some("")),
+            ("query:user", &[], "user", None),
             ("query:user", &[], "users=1", None),
             ("cookie:sid", &[("cookie", "a=b; sid=1=2;c=d")], "", Some("1=2")),
             ("cookie:sid", &[("cookie", "xsid=1; sid2=2")], "", None),

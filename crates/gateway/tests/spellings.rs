@@ -152,8 +152,8 @@ async fn attack_05_authorization_has_one_spelling_and_other_schemes_can_be_refus
     let policies = "[{ name: a, key: ['header:authorization'], limits: [1/hour] }]";
     let front = front(echo.address, policies).await;
     let field = |value: &str| get("/", &format!("authorization: {value}\r\n"));
-    let all = ["Bearer tok", "Bearer\ttok", "bearer  tok", "Bearer a b", "Bearer"].map(field);
-    assert_eq!(statuses(&front, &all).await, [200, 429, 429, 401, 401]);
+    let all = ["Bearer tok", "bearer tok", "Bearer\ttok", "bearer  tok", "Bearer"].map(field);
+    assert_eq!(statuses(&front, &all).await, [200, 429, 401, 401, 401]);
     let text = with(echo.address, "  requests: { other_schemes: refuse }", policies);
     let front = Front::start(&text).await;
     let all = ["Basic abc", "tok", "Bearer x"].map(field);

@@ -204,7 +204,7 @@ async fn api_keys_extensions_and_functions_are_keys() {
     let app = once(Key::api_key());
     let requests = [
         with(get_from("::1"), &[("authorization", "Bearer t1")]),
-        with(get_from("::1"), &[("authorization", "bearer  t1 "), ("x-api-key", "t1")]),
+        with(get_from("::1"), &[("authorization", "bearer t1 "), ("x-api-key", "t1")]),
         with(get_from("::1"), &[("authorization", "Basic xyz"), ("x-api-key", "k1")]),
         with(get_from("::1"), &[("x-api-key", "t1")]),
     ];

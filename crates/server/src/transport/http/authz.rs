@@ -50,10 +50,15 @@ fn owed<'p>(plan: &'p Plan, head: &Parts, client: Option<IpAddr>) -> Result<Owed
     priced(plan.charges(&attributes, Cost::ONE), "")
 }
 
-/// The proxy passes them on, and some services read the first alone. HTTP/2 may spread cookies over
-/// fields; proxies put those together.
+/// Whether the proxy passes on more than one field of cookies, of which some services read the first alone.
+/// A proxy that asks with the request itself joins them with a comma, as Envoy does. HTTP/2 may spread
+/// cookies over fields; proxies put those together.
 fn has_two_cookie_fields(head: &Parts) -> bool {
-    head.version < Version::HTTP_2 && head.headers.get_all(COOKIE).iter().nth(1).is_some()
+    let mut fields = head.headers.get_all(COOKIE).iter();
+    let Some(first) = fields.next() else { return false };
+    let is_itself = below(head.uri.path()).is_some_and(|path| !path.is_empty());
+    let is_joined = is_itself && first.as_bytes().contains(&b',');
+    is_joined || head.version < Version::HTTP_2 && fields.next().is_some()
 }
 
 /// Whether a path is ours.
