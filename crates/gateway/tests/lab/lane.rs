@@ -46,7 +46,9 @@ impl Lane {
             assert!(answer.is_some() || number >= plain.len(), "{name} refuses {}", request.text());
             if let Some(answer) = answer {
                 served += 1;
-                found.extend(law.check(&answer));
+                for counterexample in law.check(&answer) {
+                    found.extend(self.confirm(counterexample).await);
+                }
             }
         }
         let counterexamples = self.simplest(found).await;
@@ -58,6 +60,13 @@ impl Lane {
         let body = wire::ask(self.address, self.protocol, request).await;
         let account = Account::read(&body)?;
         Some(Served { request: request.clone(), account, counted: self.ledger.take() })
+    }
+
+    /// The same once more. A request that was given up may have been counted late, as if it were the next.
+    async fn confirm(&self, found: Counterexample) -> Option<Counterexample> {
+        let first = self.ask(&found.first.request).await?;
+        let second = self.ask(&found.second.request).await?;
+        Some(Counterexample { first, second, ..found }).filter(Counterexample::holds)
     }
 
     /// A few counterexamples to each clause, without what does not matter.

@@ -52,6 +52,8 @@ pub(crate) fn witnesses() -> &'static [Witness] {
             let _process = Some(daemon.listening_on(port));
             witnesses.push(Witness { name, address: ([127, 0, 0, 1], port).into(), _process });
         }
+        // It runs, and nobody starts it again.
+        let _ = std::fs::remove_file(go_program());
         witnesses
     })
 }
@@ -167,13 +169,17 @@ fn java(jars: &Path) -> Option<PathBuf> {
 /// The witness in Go has no dependencies: its compiler is all that it needs.
 fn built_by_go() -> Option<PathBuf> {
     let go = peer("go")?;
-    let program = std::env::temp_dir().join(format!("tidegate-go-witness-{}", std::process::id()));
+    let program = go_program();
     let mut build = Command::new(go);
     build.arg("build").arg("-o").arg(&program).arg(".").current_dir(folder().join("go"));
     let output = build.output().ok()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "go build: {errors}");
     Some(program)
+}
+
+fn go_program() -> PathBuf {
+    std::env::temp_dir().join(format!("tidegate-go-witness-{}", std::process::id()))
 }
 
 fn found(what: &str, is_there: bool) -> Option<()> {

@@ -32,11 +32,19 @@ pub fn bearer(credentials: &[u8]) -> Result<Option<&[u8]>, RequestFault> {
         return Ok(None);
     }
     match credentials.get(scheme.len()..) {
-        Some([b' ', token @ ..]) if !token.is_empty() && token.iter().all(u8::is_ascii_graphic) => {
-            Ok(Some(token))
-        }
+        Some([b' ', token @ ..]) if is_token(token) => Ok(Some(token)),
         _ => Err(RequestFault::Bearer),
     }
+}
+
+/// Whether it is a token of RFC 6750. Spring finds no other one.
+fn is_token(text: &[u8]) -> bool {
+    let mut token = text;
+    while let [rest @ .., b'='] = token {
+        token = rest;
+    }
+    let is_fit = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte);
+    !token.is_empty() && token.iter().all(is_fit)
 }
 
 /// The token of a request, if it has one. Refuses two `Authorization` fields, even if they are equal, and
@@ -123,6 +131,10 @@ mod tests {
             "Bearer a\tb",
             "Bearer \u{a0}t",
             "Bearer\tt",
+            "Bearer t;",
+            "Bearer t,t",
+            "Bearer \"t\"",
+            "Bearer =",
             "Bearer  t",
             "Bearer \tt",
             "\u{a0}Bearer t",

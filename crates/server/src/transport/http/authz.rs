@@ -46,6 +46,11 @@ fn owed<'p>(plan: &'p Plan, head: &Parts, client: Option<IpAddr>) -> Result<Owed
     if has_two_cookie_fields(head) && plan.attributes().any(|name| name.contains("cookie")) {
         return Err(RequestFault::twice("header:cookie").into());
     }
+    let is_slashed = request.target.is_some_and(|target| target.starts_with(b"//"));
+    if is_slashed && plan.attributes().any(|name| name == "path") {
+        // To some services the next word is a host. The gateway forwards one slash; a proxy forwards both.
+        return Err(RequestFault::Path("begins with two slashes").into());
+    }
     let attributes = request.attributes(plan.attributes())?;
     priced(plan.charges(&attributes, Cost::ONE), "")
 }
