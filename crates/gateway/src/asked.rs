@@ -37,6 +37,9 @@ impl<'r> Asked<'r> {
             only_bearer(&parts.headers, rules)?;
         }
         let (raw, query) = (parts.uri.path(), parts.uri.query());
+        if raw.is_empty() {
+            return Err(RequestFault::Path("is empty: expected a slash at least"));
+        }
         if !query.unwrap_or_default().bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(RequestFault::Query("has bytes that are to be escaped"));
         }
@@ -63,7 +66,7 @@ fn target<'r>(
     query: Option<&str>,
 ) -> Result<Cow<'r, str>, RequestFault> {
     let (path, raw) = (read.forwarded(), parts.uri.path().as_bytes());
-    let is_same = raw == path || raw.strip_suffix(b"/") == Some(path);
+    let is_same = raw == path || (path != b"/" && raw.strip_suffix(b"/") == Some(path));
     if let Some(whole) = parts.uri.path_and_query().filter(|_| is_same) {
         return Ok(Cow::Borrowed(whole.as_str()));
     }

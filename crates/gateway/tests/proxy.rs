@@ -29,10 +29,10 @@ async fn a_request_is_written_anew_for_the_service() {
     let mut headers: Vec<_> = seen["headers"].as_array().unwrap().to_vec();
     headers.sort_by_key(|pair| pair[0].as_str().unwrap().to_owned());
     let expected = json!([
-        ["forwarded", "for=127.0.0.1;proto=http;host=\"Example.org:8000\""],
-        ["host", "Example.org:8000"],
+        ["forwarded", "for=127.0.0.1;proto=http;host=\"example.org:8000\""],
+        ["host", "example.org:8000"],
         ["x-forwarded-for", "127.0.0.1"],
-        ["x-forwarded-host", "Example.org:8000"],
+        ["x-forwarded-host", "example.org:8000"],
         ["x-forwarded-proto", "http"],
         ["x-kept", "1"],
         ["x-real-ip", "127.0.0.1"],

@@ -152,8 +152,8 @@ async fn attack_05_authorization_has_one_spelling_and_other_schemes_can_be_refus
     let policies = "[{ name: a, key: ['header:authorization'], limits: [1/hour] }]";
     let front = front(echo.address, policies).await;
     let field = |value: &str| get("/", &format!("authorization: {value}\r\n"));
-    let all = ["Bearer tok", "Bearer\ttok", "bearer  tok", "Bearer a b", "Bearer"].map(field);
-    assert_eq!(statuses(&front, &all).await, [200, 429, 429, 401, 401]);
+    let all = ["Bearer tok", "bearer tok", "Bearer\ttok", "bearer  tok", "Bearer"].map(field);
+    assert_eq!(statuses(&front, &all).await, [200, 429, 401, 401, 401]);
     let text = with(echo.address, "  requests: { other_schemes: refuse }", policies);
     let front = Front::start(&text).await;
     let all = ["Basic abc", "tok", "Bearer x"].map(field);
@@ -225,8 +225,9 @@ async fn attack_19_trailers_of_requests_are_dropped() {
 
 #[tokio::test]
 async fn attack_22_queries_with_semicolons_and_brackets_are_refused_where_a_policy_uses_one() {
-    let echo = Echo::start().await;
-    let front = front(echo.address, "[{ name: a, key: ['query:user'], limits: [9/hour] }]").await;
+    let service = Recorder::start().await;
+    let front =
+        front(service.address, "[{ name: a, key: ['query:user'], limits: [9/hour] }]").await;
     for (query, status) in [
         ("a=1;user=bob", 400),
         ("user[]=bob", 400),
@@ -238,7 +239,7 @@ async fn attack_22_queries_with_semicolons_and_brackets_are_refused_where_a_poli
     ] {
         assert_eq!(front.ask(&get(&format!("/?{query}"), "")).await.status, status, "{query}");
     }
-    let free = Front::to(echo.address).await;
+    let free = Front::to(service.address).await;
     assert_eq!(free.ask(&get("/?a=1;user=bob", "")).await.status, 200);
 }
 

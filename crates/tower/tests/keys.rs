@@ -98,7 +98,7 @@ async fn what_is_there_twice_is_refused_and_a_shadow_goes_by_the_first() {
     let requests =
         || [twice("x-user", ["r1", "k"]), twice("x-user", ["k", "k"]), twice("x-user", ["k", "k"])];
     let by = Key::header("x-user");
-    assert_eq!(statuses(&once(by.clone()), requests()).await, [400, 200, 429]);
+    assert_eq!(statuses(&once(by.clone()), requests()).await, [400; 3], "even if they are equal");
     let both = |token: &str| {
         with(get_from("::1"), &[("x-api-key", "k"), ("authorization", &format!("Bearer {token}"))])
     };
@@ -204,7 +204,7 @@ async fn api_keys_extensions_and_functions_are_keys() {
     let app = once(Key::api_key());
     let requests = [
         with(get_from("::1"), &[("authorization", "Bearer t1")]),
-        with(get_from("::1"), &[("authorization", "bearer  t1 "), ("x-api-key", "t1")]),
+        with(get_from("::1"), &[("authorization", "bearer t1 "), ("x-api-key", "t1")]),
         with(get_from("::1"), &[("authorization", "Basic xyz"), ("x-api-key", "k1")]),
         with(get_from("::1"), &[("x-api-key", "t1")]),
     ];

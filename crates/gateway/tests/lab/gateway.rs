@@ -24,14 +24,16 @@ pub(crate) async fn search(run: &Run, protocol: Protocol) {
         let words = words(witness);
         let ledger = Arc::new(Ledger::default());
         let gateway = format!(
-            "gateway:\n  upstreams: {{ up: http://{} }}\n  \
+            "{}gateway:\n  upstreams: {{ up: http://{} }}\n  \
                jwt: {{ keys: {}, algorithms: HS256 }}\n{POLICIES}",
+            witness.settings(),
             witness.address,
             keys.display()
         );
         let front = Front::on(&gateway, Arc::clone(&ledger), Config::default()).await;
         let name = format!("gateway, {protocol:?}, {}", witness.name);
-        let lane = Lane { name, address: front.address, protocol, ledger, words: words.clone() };
+        let (address, sends_trailers) = (front.address, true);
+        let lane = Lane { name, address, protocol, ledger, words: words.clone(), sends_trailers };
         (lane.search(run).await, words)
     };
     let searches = tokio::task::block_in_place(witnesses).iter().map(search);

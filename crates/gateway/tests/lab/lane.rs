@@ -17,6 +17,8 @@ pub(crate) struct Lane {
     pub(crate) protocol: Protocol,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) words: Words,
+    /// Whether fields behind a body are part of the search.
+    pub(crate) sends_trailers: bool,
 }
 
 /// What became of the requests of one run.
@@ -36,6 +38,7 @@ impl Lane {
         let corpus = run.corpus.iter().map(|line| Request::read(&self.words.fill_in(line)));
         let mut requests: Vec<_> = plain.iter().cloned().chain(corpus).collect();
         requests.extend((0..run.spellings).map(|_| speller.spelling()));
+        requests.retain(|request| self.sends_trailers || request.trailers.is_empty());
         let (mut law, mut found, mut served) = (Law::default(), Vec::new(), 0);
         for (number, request) in requests.iter().enumerate() {
             let answer = self.ask(request).await;
@@ -43,7 +46,9 @@ impl Lane {
             assert!(answer.is_some() || number >= plain.len(), "{name} refuses {}", request.text());
             if let Some(answer) = answer {
                 served += 1;
-                found.extend(law.check(&answer));
+                for counterexample in law.check(&answer) {
+                    found.extend(self.confirm(counterexample).await);
+                }
             }
         }
         let counterexamples = self.simplest(found).await;
@@ -55,6 +60,13 @@ impl Lane {
         let body = wire::ask(self.address, self.protocol, request).await;
         let account = Account::read(&body)?;
         Some(Served { request: request.clone(), account, counted: self.ledger.take() })
+    }
+
+    /// The same once more. A request that was given up may have been counted late, as if it were the next.
+    async fn confirm(&self, found: Counterexample) -> Option<Counterexample> {
+        let first = self.ask(&found.first.request).await?;
+        let second = self.ask(&found.second.request).await?;
+        Some(Counterexample { first, second, ..found }).filter(Counterexample::holds)
     }
 
     /// A few counterexamples to each clause, without what does not matter.

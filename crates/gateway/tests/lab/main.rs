@@ -36,6 +36,7 @@ async fn nginx_passes_on_what_was_counted() {
         name: "nginx",
         files: &["nginx.conf"],
         arguments: &["-p", ".", "-c", "nginx.conf", "-g"],
+        forwards_trailers: false,
     };
     nginx.search(&Run::from_environment()).await;
 }
@@ -46,6 +47,7 @@ async fn haproxy_passes_on_what_was_counted() {
         name: "haproxy",
         files: &["haproxy.cfg", "tidegate.lua"],
         arguments: &["-f", "haproxy.cfg"],
+        forwards_trailers: true,
     };
     haproxy.search(&Run::from_environment()).await;
 }
@@ -56,6 +58,7 @@ async fn envoy_passes_on_what_was_counted() {
         name: "envoy",
         files: &["envoy.yaml"],
         arguments: &["-c", "envoy.yaml", "--disable-hot-restart", "--concurrency", "1"],
+        forwards_trailers: false,
     };
     envoy.search(&Run::from_environment()).await;
 }

@@ -23,6 +23,8 @@ pub(crate) struct Proxy {
     pub(crate) name: &'static str,
     pub(crate) files: &'static [&'static str],
     pub(crate) arguments: &'static [&'static str],
+    /// Whether it forwards the trailers of a request, which Tidegate then cannot see.
+    pub(crate) forwards_trailers: bool,
 }
 
 impl Proxy {
@@ -30,7 +32,7 @@ impl Proxy {
     pub(crate) async fn search(&self, run: &Run) {
         let Some(program) = peer(self.name) else { return };
         let ledger = Arc::new(Ledger::default());
-        let authz = authz(Arc::clone(&ledger)).await;
+        let (app, authz) = authz(Arc::clone(&ledger)).await;
         let switch = Switch::start().await;
         let web = free_port();
         let daemon = Daemon::start(&program, |directory, command| {
@@ -45,10 +47,14 @@ impl Proxy {
         let (mut outcomes, mut all_words) = (Vec::new(), Vec::new());
         for witness in tokio::task::block_in_place(witnesses) {
             switch.lead_to(witness.address);
+            let policies = format!("{}{POLICIES}", witness.settings());
+            app.reload(&Source::new("lab", policies).unwrap()).unwrap();
             wait_until_served(address).await;
             let (name, words) = (format!("{}, {}", self.name, witness.name), words(witness));
             let (ledger, protocol) = (Arc::clone(&ledger), Protocol::Http1);
-            let lane = Lane { name, address, protocol, ledger, words: words.clone() };
+            let sends_trailers = !self.forwards_trailers;
+            let lane =
+                Lane { name, address, protocol, ledger, words: words.clone(), sends_trailers };
             outcomes.push(lane.search(run).await);
             all_words.push(words);
         }
@@ -94,13 +100,15 @@ fn nginx_alone() -> String {
     format!("daemon off; master_process off;{user}")
 }
 
-/// Where proxies ask. Returns its port.
-async fn authz(ledger: Arc<Ledger>) -> u16 {
+/// Where proxies ask, and its port.
+async fn authz(ledger: Arc<Ledger>) -> (Arc<App<Arc<Ledger>>>, u16) {
     let app = App::load(&Source::new("lab", POLICIES).unwrap(), ledger).unwrap();
+    let app = Arc::new(app);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    tokio::spawn(serve(listener, Arc::new(app), Config::default(), std::future::pending()));
-    port
+    let serving = Arc::clone(&app);
+    tokio::spawn(serve(listener, serving, Config::default(), std::future::pending()));
+    (app, port)
 }
 
 /// One policy for each clause of the law. No limit is ever reached.

@@ -15,6 +15,14 @@ pub(crate) struct Witness {
     _process: Option<Daemon>,
 }
 
+impl Witness {
+    /// What the file of policies has to say about this framework.
+    pub(crate) fn settings(&self) -> &'static str {
+        // Its routes are the same in any letter case.
+        if self.name == "Express" { "path_case: ignore\n" } else { "" }
+    }
+}
+
 /// What a witness says about a request: a JSON object with `route`, `method`, `key`, `bearer`, `user`,
 /// `session` and `host`.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +52,8 @@ pub(crate) fn witnesses() -> &'static [Witness] {
             let _process = Some(daemon.listening_on(port));
             witnesses.push(Witness { name, address: ([127, 0, 0, 1], port).into(), _process });
         }
+        // It runs, and nobody starts it again.
+        let _ = std::fs::remove_file(go_program());
         witnesses
     })
 }
@@ -159,13 +169,17 @@ fn java(jars: &Path) -> Option<PathBuf> {
 /// The witness in Go has no dependencies: its compiler is all that it needs.
 fn built_by_go() -> Option<PathBuf> {
     let go = peer("go")?;
-    let program = std::env::temp_dir().join(format!("tidegate-go-witness-{}", std::process::id()));
+    let program = go_program();
     let mut build = Command::new(go);
     build.arg("build").arg("-o").arg(&program).arg(".").current_dir(folder().join("go"));
     let output = build.output().ok()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "go build: {errors}");
     Some(program)
+}
+
+fn go_program() -> PathBuf {
+    std::env::temp_dir().join(format!("tidegate-go-witness-{}", std::process::id()))
 }
 
 fn found(what: &str, is_there: bool) -> Option<()> {

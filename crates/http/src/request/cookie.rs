@@ -53,6 +53,9 @@ pub fn only_cookie<'r>(
         return Ok(value.map(Cow::Borrowed));
     }
     let fault = |why| Err(RequestFault::Cookie(format!("cookie:{name}"), why));
+    if headers.get_all(COOKIE).iter().any(|field| is_unclear(field.as_bytes())) {
+        return fault("is in a field that services read in two ways");
+    }
     let wanted = folded(name.as_bytes());
     let fields = headers.get_all(COOKIE).iter();
     let names = fields.flat_map(|field| lenient_names(field.as_bytes()));
@@ -64,7 +67,26 @@ pub fn only_cookie<'r>(
     if !value.iter().all(is_plain) || !is_well_escaped(value) {
         return fault("has characters that services read in two ways");
     }
-    Ok(Some(decoded(value, b'+')))
+    let value = decoded(value, b'+');
+    if value.starts_with(b"j:") || std::str::from_utf8(&value).is_err() {
+        // Express reads JSON behind such a mark.
+        return fault("has a value that services read in two ways");
+    }
+    Ok(Some(value).filter(|value| !value.is_empty()))
+}
+
+/// Whether services may disagree where a cookie begins or ends: quotes hide a semicolon from some of them,
+/// a tab is not a space to Go, and some find no cookies at all among bytes beyond ASCII.
+fn is_unclear(field: &[u8]) -> bool {
+    let mut is_quoted = false;
+    let hides = |byte: &u8| {
+        is_quoted ^= *byte == b'"';
+        is_quoted && *byte == b';'
+    };
+    !field.is_ascii()
+        || field.contains(&b'\t')
+        || field.iter().any(hides)
+        || field.contains(&b'"') && field.contains(&b'\\')
 }
 
 /// What stands before a `=`, wherever anybody might begin to read a cookie.
@@ -122,6 +144,13 @@ mod tests {
             "sid=abc; sid=abc",
             "sid=abc;a=1,sid=x",
             r#"a="b"sid=abc"#,
+            r#"a="; sid=abc; b=""#,
+            r#"a="\"; sid=abc"#,
+            "a=\u{e9}; sid=abc",
+            "sid=j:1",
+            "sid=\tabc",
+            "sid=j%3A1",
+            "sid=%ff",
         ] {
             assert!(only(&[field], &rules).is_err(), "{field}");
         }
@@ -132,7 +161,7 @@ mod tests {
         let lenient = rules.keep_odd_cookies();
         assert_eq!(only(&[r#"sid="a""#], &lenient).unwrap().as_deref(), Some(r#""a""#));
         assert_eq!(only(&["sid=s%3Aabc.x+/="], &rules).unwrap().as_deref(), Some("s:abc.x+/="));
-        for field in ["", "a=sid", "a=b sid; c", "xsid=1; sid2=2", "a=\"b, c\"", "=;;="] {
+        for field in ["", "sid=", "a=sid", "a=b sid; c", "xsid=1; sid2=2", "a=\"b, c\"", "=;;="] {
             assert_eq!(only(&[field], &rules), Ok(None), "{field}");
         }
         assert_eq!(only(&["a=1", "sid=x; b=2"], &rules).unwrap().as_deref(), Some("x"));

@@ -35,6 +35,8 @@ pub enum RequestFault {
     Parameter(String, &'static str),
     /// A cookie, by its attribute's name, and what is wrong with it.
     Cookie(String, &'static str),
+    /// A field with a value that services read in two ways: its attribute's name.
+    Field(String),
     /// A field that some services take for another one: that one, and this one.
     Spelling(String, String),
     /// `Authorization: Bearer` without exactly one token behind it.
@@ -59,6 +61,7 @@ impl RequestFault {
             Self::Twice(name)
             | Self::Parameter(name, _)
             | Self::Cookie(name, _)
+            | Self::Field(name)
             | Self::Spelling(name, _) => Some(name),
             Self::Method(_) | Self::Unserved(_) => Some("method"),
             Self::NoHost | Self::TwoHosts | Self::Host(_) => Some("host"),
@@ -115,6 +118,9 @@ impl fmt::Display for RequestFault {
             Self::Path(why) => write!(f, "the path {why}"),
             Self::Query(why) => write!(f, "the query {why}"),
             Self::Parameter(name, why) | Self::Cookie(name, why) => write!(f, "{name} {why}"),
+            Self::Field(name) => {
+                write!(f, "{name} has characters that services read in two ways: expected ASCII")
+            }
             Self::Spelling(name, found) => {
                 write!(f, "there is a field {}: expected it only as {name}", shown(found))
             }

@@ -17,7 +17,9 @@ pub(super) fn field_values<'r>(
 ///
 /// Refuses it if it is there twice, even with equal values: a service may join the two, and go by what
 /// is neither. Refuses a request that also has the field in its other spelling, with `_` for `-`, unless
-/// the rules allow underscores.
+/// the rules allow underscores. Refuses bytes beyond ASCII: some services see no text in them, and some take
+/// a few of them for spaces. A comma in `X-Api-Key` may be a proxy's, between two fields. An empty value is
+/// none, as it is to Go.
 pub fn only_field<'r>(
     headers: &'r HeaderMap,
     name: &str,
@@ -31,7 +33,14 @@ pub fn only_field<'r>(
     if !rules.keeps_underscores() {
         refuse_other_spelling(headers, name)?;
     }
-    Ok(value)
+    let value = value.filter(|value| !value.is_empty());
+    let is_odd = |value: &[u8]| {
+        !value.is_ascii() || name.eq_ignore_ascii_case("x-api-key") && value.contains(&b',')
+    };
+    match value {
+        Some(value) if is_odd(value) => Err(RequestFault::Field(format!("header:{name}"))),
+        value => Ok(value),
+    }
 }
 
 /// Refuses a field that differs from this one only by underscores for hyphens, which is the same field
@@ -98,6 +107,20 @@ mod tests {
         }
         let padded = headers(&[("x-user", " bob\t")]);
         assert_eq!(only_field(&padded, "X-User", &rules), Ok(Some(&b"bob"[..])));
+    }
+
+    #[test]
+    fn a_field_has_a_value_that_every_service_reads_alike() {
+        let rules = RequestRules::default();
+        let mut odd = HeaderMap::new();
+        for value in [&b"bob\xa0"[..], b"\xff", b"\xc3\xa9", b"bob,alice"] {
+            odd.insert("x-api-key", HeaderValue::from_bytes(value).unwrap());
+            let fault = only_field(&odd, "x-api-key", &rules).unwrap_err();
+            assert_eq!(fault.attribute(), Some("header:x-api-key"));
+        }
+        let listed = headers(&[("x-user", "bob,alice"), ("x-none", " ")]);
+        assert_eq!(only_field(&listed, "x-user", &rules), Ok(Some(&b"bob,alice"[..])));
+        assert_eq!(only_field(&listed, "x-none", &rules), Ok(None));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tidegate_limiter::config::{PathParameters, RequestRules};
 use tidegate_limiter::path_in_normal_form;
 
-use super::escape::hex;
+use super::escape::{decoded, hex};
 use crate::RequestFault;
 
 /// A path in one spelling: the one by which it is matched and counted, and the one that is forwarded.
@@ -76,7 +76,7 @@ impl Traits {
         }
         let keeps_slashes = rules.keeps_encoded_slashes();
         let refuses_parameters = rules.on_path_parameters() == PathParameters::Refuse;
-        let (mut rest, mut has_parameters) = (path, false);
+        let (mut rest, mut has_parameters, mut is_ascii) = (path, false, true);
         // What the segment consists of so far: a number of dots, and nothing else.
         let mut dots = Some(0);
         while let [byte, tail @ ..] = rest {
@@ -108,9 +108,14 @@ impl Traits {
                     has_parameters |= !is_escaped;
                 }
                 0..=31 | 127 => return fault("has a control character"),
+                128.. => is_ascii = false,
                 _ => {}
             }
             dots = dots.filter(|_| value == b'.').map(|count: usize| count + 1);
+        }
+        if !is_ascii && std::str::from_utf8(&decoded(path, b'+')).is_err() {
+            // Many services put the same mark in place of whatever is not text.
+            return fault("is not UTF-8");
         }
         Ok(Self { has_parameters })
     }
@@ -139,6 +144,7 @@ const SEMICOLON: &str =
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn read(path: &str, rules: &RequestRules) -> Option<(String, String)> {
         let read = RequestPath::read(path.as_bytes(), rules).ok()?;
@@ -198,5 +204,66 @@ mod tests {
         assert_eq!(read("/login;x/;y", &rules(Ignore)), both);
         assert_eq!(read("/login;x", &rules(Keep)), one("/login;x"));
         assert_eq!(read("/...;x", &rules(Strip)), one("/..."));
+    }
+
+    /// What a service serves that decodes a path and then resolves its dots, as most do.
+    fn decoding(path: &str) -> Vec<Vec<u8>> {
+        resolved(&super::super::escape::decoded(path.as_bytes(), b'+'))
+    }
+
+    /// What a servlet serves: without parameters first.
+    fn servlet(path: &str) -> Vec<Vec<u8>> {
+        let bare = without_parameters(path.as_bytes());
+        resolved(&super::super::escape::decoded(&bare, b'+'))
+    }
+
+    fn resolved(path: &[u8]) -> Vec<Vec<u8>> {
+        let mut segments = Vec::new();
+        for segment in path.split(|byte| matches!(byte, b'/' | b'\\')) {
+            match segment {
+                b"" | b"." => {}
+                b".." => {
+                    segments.pop();
+                }
+                other => segments.push(other.to_vec()),
+            }
+        }
+        segments
+    }
+
+    fn spelling() -> impl Strategy<Value = String> {
+        let part = prop::sample::select(vec![
+            "/", "/", "a", "a", ".", ".", ":", ";", "%61", "%2e", "%2E", "%2f", "%5C", "%3A",
+            "%3b", "{", "%7b",
+        ]);
+        prop::collection::vec(part, 0..6).prop_map(|parts| format!("/{}", parts.concat()))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn attack_03_what_a_service_serves_alike_is_counted_alike_or_refused(
+            one in spelling(),
+            other in spelling(),
+        ) {
+            use PathParameters::{Ignore, Keep, Refuse, Strip};
+            let rules = |parameters| RequestRules::default().path_parameters(parameters);
+            let services: [(_, fn(&str) -> Vec<Vec<u8>>); 5] = [
+                (Refuse, decoding),
+                (Refuse, servlet),
+                (Strip, servlet),
+                (Ignore, servlet),
+                (Keep, decoding),
+            ];
+            for (parameters, serves) in services {
+                let (a, b) = (read(&one, &rules(parameters)), read(&other, &rules(parameters)));
+                let (Some(a), Some(b)) = (a, b) else { continue };
+                let alike = serves(&one) == serves(&other);
+                prop_assert_eq!(alike, a.0 == b.0, "{:?} {} {}", parameters, one, other);
+                // What is forwarded is served as what came in, but for what was stripped.
+                prop_assert_eq!(serves(&a.1), serves(&one), "{:?} {}", parameters, one);
+            }
+        }
     }
 }

@@ -57,12 +57,18 @@ pub fn only_parameter<'q>(
             if !lenient && !is_well_escaped(value) {
                 return fault("has a % without two hexadecimal digits behind it");
             }
-            found = Some(decoded(value, b' '));
+            let value = decoded(value, b' ');
+            if !lenient && std::str::from_utf8(&value).is_err() {
+                // Many services put the same mark in place of whatever is not text.
+                return fault("is not UTF-8");
+            }
+            found = Some(value);
         } else if folds && folded(other) == wanted {
             return fault("is there in another spelling: expected its own name");
         }
     }
-    Ok(found)
+    // To Go, an empty parameter is one that is not there.
+    Ok(found.filter(|value| !value.is_empty()))
 }
 
 fn pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
@@ -114,6 +120,7 @@ mod tests {
             "user_id%00x=bob",
             "user_id=bob&user_id=bob",
             "user_id=%zz",
+            "user_id=%ff",
             "user_id=bob&user_id[]=eve",
         ] {
             assert!(only(query, &rules).is_err(), "{query}");
@@ -122,7 +129,8 @@ mod tests {
         for query in ["a=1;user_id=bob", "user_id[]=bob"] {
             assert_eq!(only(query, &lenient), Ok(None), "{query}");
         }
-        for query in ["", "user=1", "user_ids=1&x=%3B", "a[]=1&a[]=2", "=&&"] {
+        for query in ["", "user_id=", "user_id", "user=1", "user_ids=1&x=%3B", "a[]=1&a[]=2", "=&&"]
+        {
             assert_eq!(only(query, &rules), Ok(None), "{query}");
         }
         assert_eq!(only("x[]=1&%75ser_id=b%6Fb", &rules).unwrap().as_deref(), Some(&b"bob"[..]));

@@ -21,5 +21,6 @@ def serve(part=""):
         "bearer": credentials.token if is_bearer else None,
         "user": request.args.get("user"),
         "session": request.cookies.get("sid"),
-        "host": request.host.split(":")[0].lower(),
+        # It is empty if Werkzeug does not like it, with an underscore for example.
+        "host": (request.host or request.headers.get("Host")).split(":")[0].lower(),
     }

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Once;
 
-use http::header::CACHE_CONTROL;
+use http::header::{CACHE_CONTROL, COOKIE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Version};
 use tidegate::{Cost, Owed, Plan, Store};
-use tidegate_http::{Answer, ClientIp, denial, describe};
+use tidegate_http::{Answer, ClientIp, RequestFault, denial, describe};
 
 use super::Response;
 use super::check::describe_as_asked_for;
@@ -43,8 +43,27 @@ pub(super) async fn answer<S: Store>(app: &App<S>, peer: Option<IpAddr>, head: &
 /// What the request that is asked about owes.
 fn owed<'p>(plan: &'p Plan, head: &Parts, client: Option<IpAddr>) -> Result<Owed<'p>, Refusal> {
     let request = original(head, client, plan.settings().requests())?;
+    if has_two_cookie_fields(head) && plan.attributes().any(|name| name.contains("cookie")) {
+        return Err(RequestFault::twice("header:cookie").into());
+    }
+    let is_slashed = request.target.is_some_and(|target| target.starts_with(b"//"));
+    if is_slashed && plan.attributes().any(|name| name == "path") {
+        // To some services the next word is a host. The gateway forwards one slash; a proxy forwards both.
+        return Err(RequestFault::Path("begins with two slashes").into());
+    }
     let attributes = request.attributes(plan.attributes())?;
     priced(plan.charges(&attributes, Cost::ONE), "")
+}
+
+/// Whether the proxy passes on more than one field of cookies, of which some services read the first alone.
+/// A proxy that asks with the request itself joins them with a comma, as Envoy does. HTTP/2 may spread
+/// cookies over fields; proxies put those together.
+fn has_two_cookie_fields(head: &Parts) -> bool {
+    let mut fields = head.headers.get_all(COOKIE).iter();
+    let Some(first) = fields.next() else { return false };
+    let is_itself = below(head.uri.path()).is_some_and(|path| !path.is_empty());
+    let is_joined = is_itself && first.as_bytes().contains(&b',');
+    is_joined || head.version < Version::HTTP_2 && fields.next().is_some()
 }
 
 /// Whether a path is ours.
