@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_stands_still_holds_nobody_up_and_takes_no_more_than_it_may() {
+    fn attack_22_a_writer_that_stands_still_holds_nobody_up_and_takes_no_more_than_it_may() {
         let (writer, go, written) = held(1 << 20);
         let line = vec![b'x'; 1 << 10];
         let sent = (0..2_000).filter(|_| writer.send(line.clone())).count();

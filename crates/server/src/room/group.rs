@@ -48,12 +48,12 @@ impl Group {
         }
     }
 
-    pub(super) fn waits_no_more(&mut self, asked: Option<Instant>) {
+    pub(super) fn waits_no_more(&mut self, asked: Option<u64>) {
         self.waiting = self.waiting.saturating_sub(1);
         self.claim_ends(asked);
     }
 
-    pub(super) fn claim_ends(&mut self, asked: Option<Instant>) {
+    pub(super) fn claim_ends(&mut self, asked: Option<u64>) {
         self.claims = self.claims.saturating_sub(usize::from(asked.is_some()));
     }
 

@@ -6,8 +6,10 @@
 
 mod client;
 mod group;
+mod queue;
 mod seat_use;
 mod seating;
+mod ticket;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,14 +21,16 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use self::seating::{Grant, Leaver, Rules, Seating};
+use self::queue::Grant;
+use self::seating::{Leaver, Rules, Seating};
 use crate::Config;
 use crate::accept::Closing;
 
 pub use self::client::ClientNetwork;
 pub use self::seat_use::SeatUse;
+pub(crate) use self::ticket::{Entered, Hold, Ticket};
 
 /// The seats of one listener, for the connections of all workers.
 pub(crate) struct Room {
@@ -126,16 +130,17 @@ impl Room {
         let leaver = self.seating.lock().ask(waiting, &trusted);
         let how = match &leaver {
             None => return false,
-            Some(Leaver::Silent(_)) => MadeWay::Silent,
-            Some(Leaver::Asking(_)) => MadeWay::Asking,
-            Some(Leaver::Answered(_)) => MadeWay::Answered,
+            Some(Leaver::Silent(_)) => Some(MadeWay::Silent),
+            Some(Leaver::Asking(_)) => Some(MadeWay::Asking),
+            Some(Leaver::Answered(_)) => Some(MadeWay::Answered),
+            Some(Leaver::Late(_)) => None,
         };
-        if let Some(count) = self.made_way.get(how as usize) {
+        if let Some(count) = how.and_then(|how| self.made_way.get(how as usize)) {
             count.fetch_add(1, Ordering::Relaxed);
         }
         match leaver {
             Some(Leaver::Silent(waker)) => waker.wake(),
-            Some(Leaver::Asking(end) | Leaver::Answered(end)) => end.abort(),
+            Some(Leaver::Asking(end) | Leaver::Answered(end) | Leaver::Late(end)) => end.abort(),
             None => {}
         }
         true
@@ -160,76 +165,6 @@ impl Room {
 impl fmt::Debug for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Room").field("size", &self.size).finish_non_exhaustive()
-    }
-}
-
-/// What becomes of somebody who has come.
-#[derive(Debug)]
-pub(crate) enum Entered {
-    Seated(Hold),
-    Queued(Ticket),
-    /// Too many wait, and none of them has more seats.
-    Refused,
-}
-
-/// A place in the queue for a seat.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    room: Arc<Room>,
-    number: u64,
-    granted: oneshot::Receiver<(u64, SeatUse)>,
-}
-
-impl Ticket {
-    /// A seat, however long that takes; `None` if others, who have fewer, have filled the queue.
-    pub(crate) async fn seat(mut self) -> Option<Hold> {
-        loop {
-            let is_asked = self.room.ask_one_to_leave(self.number);
-            let patience = if is_asked { LEAVING } else { LOOK_AGAIN };
-            match timeout(patience, &mut self.granted).await {
-                Ok(Ok((number, work))) => {
-                    return Some(Hold { room: Arc::clone(&self.room), number, work });
-                }
-                Ok(Err(_)) => {
-                    self.room.refused.fetch_add(1, Ordering::Relaxed);
-                    return None;
-                }
-                Err(_) => {}
-            }
-        }
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.room.seating.lock().stop_waiting(self.number);
-        // It may have been handed over at the last moment.
-        self.granted.close();
-        if let Ok((number, _)) = self.granted.try_recv() {
-            let grant = self.room.seating.lock().leave(number);
-            self.room.hand_over(grant);
-        }
-    }
-}
-
-/// A seat that is taken. It is free again when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Hold {
-    room: Arc<Room>,
-    number: u64,
-    work: SeatUse,
-}
-
-impl Hold {
-    pub(crate) const fn number(&self) -> u64 {
-        self.number
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        let grant = self.room.seating.lock().leave(self.number);
-        self.room.hand_over(grant);
     }
 }
 
@@ -334,10 +269,6 @@ impl Drop for Rest {
 pub const QUIET: Duration = Duration::from_millis(100);
 /// How long a client may take before it asks for the first time, even when seats are short.
 pub const GRACE: Duration = Duration::from_secs(1);
-/// How long somebody may take to leave before another one is asked.
-const LEAVING: Duration = Duration::from_secs(1);
-/// How often to look whether somebody rests, while all seats are taken and none does.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// However small a room is, a client keeps this many.
 const LEAST_SHARE: usize = 8;
 

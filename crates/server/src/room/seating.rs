@@ -10,26 +10,26 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::task::Waker;
 
-use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::client::ClientNetwork;
 use super::group::Group;
+use super::queue::{Grant, Waiting};
 use super::seat_use::SeatUse;
 
 /// The seats of a room, and the queue in front of it.
 #[derive(Debug)]
 pub(super) struct Seating {
     pub(super) free: usize,
-    rules: Rules,
+    pub(super) rules: Rules,
     seats: HashMap<u64, Taken>,
-    groups: HashMap<ClientNetwork, Group>,
+    pub(super) groups: HashMap<ClientNetwork, Group>,
     /// By how many seats they have.
     by_size: BTreeSet<(usize, ClientNetwork)>,
     /// All that rest, in the order in which they would have to leave.
     resting: BTreeSet<Turn>,
-    waiting: BTreeMap<u64, Waiting>,
+    pub(super) waiting: BTreeMap<u64, Waiting>,
     next: u64,
 }
 
@@ -67,15 +67,6 @@ enum Standing {
 /// In which order connections leave: those that were denied first, then by how long they rest.
 pub(super) type Turn = (bool, Instant, u64);
 
-/// Somebody without a seat.
-#[derive(Debug)]
-struct Waiting {
-    client: Option<ClientNetwork>,
-    seat: oneshot::Sender<(u64, SeatUse)>,
-    /// When somebody was told to leave for it.
-    asked: Option<Instant>,
-}
-
 /// A connection that has to leave.
 #[derive(Debug)]
 pub(super) enum Leaver {
@@ -85,14 +76,8 @@ pub(super) enum Leaver {
     Asking(AbortHandle),
     /// The same, in the middle of an answer.
     Answered(AbortHandle),
-}
-
-/// A seat for somebody who has waited for it.
-#[derive(Debug)]
-pub(super) struct Grant {
-    pub(super) number: u64,
-    pub(super) work: SeatUse,
-    pub(super) to: oneshot::Sender<(u64, SeatUse)>,
+    /// It was told before and does not leave, though nothing is answered: it is cut off.
+    Late(AbortHandle),
 }
 
 impl Seating {
@@ -109,7 +94,7 @@ impl Seating {
         }
     }
 
-    fn number(&mut self) -> u64 {
+    pub(super) fn number(&mut self) -> u64 {
         self.next = self.next.wrapping_add(1);
         self.next
     }
@@ -122,13 +107,13 @@ impl Seating {
     }
 
     /// From now on there is a group for a client.
-    fn known(&mut self, address: Option<IpAddr>) {
+    pub(super) fn known(&mut self, address: Option<IpAddr>) {
         if let Some(address) = address {
             self.groups.entry(address.into()).or_insert_with(|| Group::new(address));
         }
     }
 
-    fn sit(&mut self, client: Option<ClientNetwork>) -> (u64, SeatUse) {
+    pub(super) fn sit(&mut self, client: Option<ClientNetwork>) -> (u64, SeatUse) {
         let (number, since, work) = (self.number(), Instant::now(), SeatUse::default());
         let standing = Standing::AtWork;
         let taken = Taken { client, since, standing, work: work.clone(), end: None };
@@ -141,7 +126,11 @@ impl Seating {
     }
 
     /// Changes a group, and its place among the others. A group of nobody is forgotten.
-    fn change(&mut self, client: Option<ClientNetwork>, change: impl FnOnce(&mut Group)) {
+    pub(super) fn change(
+        &mut self,
+        client: Option<ClientNetwork>,
+        change: impl FnOnce(&mut Group),
+    ) {
         let Some(client) = client else { return };
         let Some(group) = self.groups.get_mut(&client) else { return };
         let before = group.held;
@@ -184,67 +173,6 @@ impl Seating {
         self.grant()
     }
 
-    /// A free seat goes to whoever has the fewest, and of these to the first.
-    pub(super) fn grant(&mut self) -> Option<Grant> {
-        if self.free == 0 {
-            return None;
-        }
-        let seats =
-            |it: &Waiting| it.client.and_then(|it| self.groups.get(&it)).map_or(0, |it| it.held);
-        let first =
-            self.waiting.iter().min_by_key(|(id, it)| (seats(it), **id)).map(|(id, _)| *id)?;
-        let Waiting { client, seat, asked } = self.waiting.remove(&first)?;
-        self.free = self.free.saturating_sub(1);
-        let (number, work) = self.sit(client);
-        self.change(client, |group| group.waits_no_more(asked));
-        Some(Grant { number, work, to: seat })
-    }
-
-    /// Waits for a seat. Returns under which number, unless others with fewer seats fill the queue.
-    pub(super) fn queue(
-        &mut self,
-        address: Option<IpAddr>,
-        seat: oneshot::Sender<(u64, SeatUse)>,
-    ) -> Option<u64> {
-        let client = address.map(ClientNetwork::from);
-        if self.waiting.len() >= self.rules.max_waiting && !self.shorten(client) {
-            return None;
-        }
-        self.known(address);
-        self.change(client, |group| group.waiting = group.waiting.saturating_add(1));
-        let number = self.number();
-        self.waiting.insert(number, Waiting { client, seat, asked: None });
-        Some(number)
-    }
-
-    /// Sends away who came last of the client that has the most, if that is more than `client` has.
-    fn shorten(&mut self, client: Option<ClientNetwork>) -> bool {
-        let mut sizes: HashMap<Option<ClientNetwork>, usize> = HashMap::new();
-        for waiting in self.waiting.values() {
-            let size = sizes.entry(waiting.client).or_insert_with(|| self.held(waiting.client));
-            *size = size.saturating_add(1);
-        }
-        let size = |client: &Option<ClientNetwork>| sizes.get(client).copied().unwrap_or(0);
-        let own = size(&client).max(self.held(client)).saturating_add(1);
-        let most = self.waiting.iter().max_by_key(|(id, it)| (size(&it.client), **id));
-        let Some(id) = most.filter(|(_, it)| size(&it.client) > own).map(|(id, _)| *id) else {
-            return false;
-        };
-        self.stop_waiting(id);
-        true
-    }
-
-    fn held(&self, client: Option<ClientNetwork>) -> usize {
-        client.and_then(|client| self.groups.get(&client)).map_or(0, |group| group.held)
-    }
-
-    /// Somebody does not wait any more.
-    pub(super) fn stop_waiting(&mut self, number: u64) {
-        if let Some(Waiting { client, asked, .. }) = self.waiting.remove(&number) {
-            self.change(client, |group| group.waits_no_more(asked));
-        }
-    }
-
     /// Has somebody leave for who waits under this number. `speaks_for_many` knows proxies.
     pub(super) fn ask(
         &mut self,
@@ -252,13 +180,17 @@ impl Seating {
         speaks_for_many: &dyn Fn(IpAddr) -> bool,
     ) -> Option<Leaver> {
         let Waiting { client, asked, .. } = self.waiting.get_mut(&waiting)?;
+        if let Some(end) = asked.and_then(|number| self.seats.get(&number)).and_then(Taken::is_late)
+        {
+            return Some(Leaver::Late(end));
+        }
         let (client, asked) = (*client, asked.take());
         self.change(client, |group| group.claim_ends(asked));
         let now = Instant::now();
         let number = self.choose(client, now, speaks_for_many)?;
         let leaver = self.tell(number)?;
         if let Some(waiting) = self.waiting.get_mut(&waiting) {
-            waiting.asked = Some(now);
+            waiting.asked = Some(number);
         }
         self.change(client, |group| group.claims = group.claims.saturating_add(1));
         Some(leaver)
@@ -331,6 +263,7 @@ impl Seating {
             return;
         }
         let (client, since) = (taken.client, taken.since);
+        taken.work.waits();
         let turn = (!taken.work.is_denied(), from, number);
         taken.standing = Standing::Resting(turn, Waker::noop().clone());
         self.resting.insert(turn);
@@ -361,7 +294,6 @@ impl Seating {
             Standing::Resting(turn, _) => *turn,
         };
         taken.standing = Standing::AtWork;
-        taken.work.waits();
         taken.since = Instant::now();
         let (client, since) = (taken.client, taken.since);
         self.resting.remove(&turn);
@@ -370,6 +302,14 @@ impl Seating {
             group.asking.insert((since, number));
         });
         false
+    }
+}
+
+impl Taken {
+    /// How to end it, if it was told to leave and answers nothing.
+    fn is_late(&self) -> Option<AbortHandle> {
+        let is_told = matches!(self.standing, Standing::Leaving);
+        self.end.clone().filter(|_| is_told && !self.work.is_served())
     }
 }
 

@@ -1,8 +1,9 @@
 use std::future::{pending, poll_fn};
 
 use tokio::sync::watch;
-use tokio::time::{advance, sleep};
+use tokio::time::{advance, sleep, timeout};
 
+use super::ticket::LEAVING;
 use super::*;
 
 const ATTACKER: &str = "192.0.2.1";
@@ -43,7 +44,7 @@ fn connection(room: &Arc<Room>, client: &str, is_served: bool) -> tokio::task::J
     }
     let task = tokio::spawn(async move {
         let _seat = seat;
-        pending().await
+        pending::<()>().await;
     });
     room.ends_by(number, task.abort_handle());
     task
@@ -141,6 +142,28 @@ async fn attack_07_beyond_its_share_a_client_keeps_no_seat_by_being_busy() {
     // Until both have as many.
     assert_eq!((others.len(), room.made_way(MadeWay::Answered)), (25, 25));
     assert!(busy[0].is_finished() && !busy[49].is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn attack_07_who_is_told_to_leave_and_does_not_is_cut_off() {
+    let room = room(2);
+    // They rest as far as the room knows, and do not hear: half a head of HTTP/2 has come.
+    let deaf: Vec<_> = (0..2)
+        .map(|_| {
+            let seat = seat(&room, ATTACKER);
+            let number = seat.hold.number();
+            let task = tokio::spawn(async move {
+                let _rest = seat.rest(Instant::now());
+                pending::<()>().await;
+            });
+            room.ends_by(number, task.abort_handle());
+            task
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    assert!(timeout(LEAVING * 2, ticket(&room, OTHER).seat()).await.unwrap().is_some());
+    assert_eq!(deaf.iter().filter(|it| it.is_finished()).count(), 1);
+    assert_eq!((room.made_way(MadeWay::Silent), room.made_way(MadeWay::Asking)), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
