@@ -60,6 +60,11 @@ impl Prepared {
         self.addresses.len().saturating_mul(2)
     }
 
+    /// Has the gateway follow what is loaded from now on, and the files that this names.
+    pub(crate) fn follow<S: Store>(&self, app: &App<S>) {
+        app.followed_by(&self.gateway);
+    }
+
     /// Opens its listeners, and says where they are.
     pub(crate) fn open<S: Store + 'static>(
         self,

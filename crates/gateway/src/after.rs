@@ -7,8 +7,22 @@ use tidegate_server::App;
 
 use crate::upstream::digits;
 
-/// Gives back what was taken too much, and takes what was taken too little. Without a response
-/// nothing was delivered, and no attempt has failed by its status: all is given back.
+/// What was seen of the response to a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sight<'r> {
+    /// The request has not left: nobody has worked on it.
+    Unsent,
+    /// It has left, and no response came. What the service has done is not known.
+    Lost,
+    /// Its status and its fields.
+    Response(u16, &'r HeaderMap),
+}
+
+/// Gives back what was taken too much, and takes what was taken too little.
+///
+/// Something is given back only if the response says so, or if the service never got the request. If the
+/// response is lost, the request has cost what a response without a word about it would have: otherwise
+/// it would pay to break off, or to ask for what takes too long.
 ///
 /// What has happened cannot be refused any more: of a cost that does not fit, as much is taken as
 /// does. So one request may go past the limit, and the next one does not.
@@ -16,7 +30,7 @@ pub(crate) async fn settle<S: Store>(
     app: &App<S>,
     owed: &Owed<'_>,
     decision: &Decision,
-    response: Option<(u16, &HeaderMap)>,
+    sight: Sight<'_>,
 ) {
     let mut last = None;
     for index in 0..owed.charges().len() {
@@ -25,7 +39,7 @@ pub(crate) async fn settle<S: Store>(
         };
         last = Some(policy.name());
         let Some(after) = policy.after_cost() else { continue };
-        let cost = response.map_or(Cost::PEEK, |(status, headers)| cost(after, status, headers));
+        let cost = cost(after, sight);
         if cost == Cost::PEEK {
             // A store that does not answer gives nothing back: that errs on the strict side.
             let taken = owed.clone().costing(Cost::ONE);
@@ -56,10 +70,15 @@ async fn take<S: Store>(app: &App<S>, owed: &Owed<'_>, cost: u64) {
     }
 }
 
-fn cost(after: &AfterCost, status: u16, headers: &HeaderMap) -> Cost {
-    match after {
-        AfterCost::Status(statuses) if statuses.contains(status) => Cost::ONE,
-        AfterCost::Header { name, default } => {
+fn cost(after: &AfterCost, sight: Sight<'_>) -> Cost {
+    match (after, sight) {
+        (_, Sight::Unsent) => Cost::PEEK,
+        (AfterCost::Header { default, .. }, Sight::Lost) if !default.is_peek() => *default,
+        (_, Sight::Lost) => Cost::ONE,
+        (AfterCost::Status(statuses), Sight::Response(status, _)) if statuses.contains(status) => {
+            Cost::ONE
+        }
+        (AfterCost::Header { name, default }, Sight::Response(_, headers)) => {
             let said = headers.get(name).and_then(|value| digits(value.as_bytes()));
             said.and_then(|units| Cost::new(units).ok()).unwrap_or(*default)
         }

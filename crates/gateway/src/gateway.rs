@@ -8,8 +8,9 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tidegate::config::gateway;
 use tidegate::{Lines, Plan};
-use tidegate_server::Follower;
 use tidegate_server::log::{self, Level};
+use tidegate_server::{Follower, NamedFiles};
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::runtime::Runtime;
@@ -40,6 +41,8 @@ pub struct Gateway {
     current: ArcSwap<Runtime>,
     /// For the plan that comes next.
     ready: Mutex<Option<Arc<Services>>>,
+    /// The files of a plan that could not be followed because of one of them.
+    missed: Mutex<NamedFiles>,
     /// Held by whoever makes the next one; the plan that could not be followed, if one could not.
     renewal: Mutex<Option<Arc<Plan>>>,
     pub(crate) lines: Lines,
@@ -52,11 +55,12 @@ impl Gateway {
         let Some(about) = plan.gateway().or(fallback.as_ref()).cloned() else {
             return Err(GatewayError::new("no gateway: expected \"gateway\" in the file"));
         };
-        let services = Arc::new(Services::new(about, None)?);
+        let services = Arc::new(Services::new(about, None, &mut NamedFiles::default())?);
         Ok(Self {
             current: ArcSwap::from_pointee(Runtime::new(plan, services)),
             fallback,
             ready: Mutex::new(None),
+            missed: Mutex::default(),
             renewal: Mutex::new(None),
             lines: Lines::default(),
             checks: Mutex::new(Vec::new()),
@@ -71,6 +75,11 @@ impl Gateway {
     /// How many lines of the access log were lost: its file is slow, or full.
     pub fn lost_log_lines(&self) -> u64 {
         self.current.load().services.lost_lines.load(Ordering::Relaxed)
+    }
+
+    /// How many signatures of tokens were verified, whatever came of it.
+    pub fn verified_signatures(&self) -> u64 {
+        self.current.load().services.signatures.load(Ordering::Relaxed)
     }
 
     /// What requests go by under this plan.
@@ -125,7 +134,8 @@ impl Gateway {
         if current.gateway == *about {
             return Ok(Arc::clone(current));
         }
-        Ok(Arc::new(Services::new(about.clone(), Some(current))?))
+        let mut files = NamedFiles::default();
+        Ok(Arc::new(Services::new(about.clone(), Some(current), &mut files)?))
     }
 
     fn about<'a>(&'a self, plan: &'a Plan) -> Result<&'a gateway::Gateway, GatewayError> {
@@ -155,10 +165,48 @@ impl Gateway {
 impl Follower for Gateway {
     fn prepare(&self, plan: &Plan) -> Result<(), String> {
         let before = Arc::clone(&self.current.load().services);
-        let services =
-            self.about(plan).and_then(|about| Services::new(about.clone(), Some(&before)));
+        let mut files = NamedFiles::default();
+        let services = self
+            .about(plan)
+            .and_then(|about| Services::new(about.clone(), Some(&before), &mut files));
+        *self.missed.lock() = if services.is_ok() { NamedFiles::default() } else { files };
         *self.ready.lock() = Some(Arc::new(services.map_err(|error| error.to_string())?));
         Ok(())
+    }
+
+    fn refresh(&self) -> Vec<String> {
+        // What waits for its plan was made of the same files, or of those that come next.
+        let waiting = self.ready.lock().clone();
+        let renewed = waiting.as_ref().and_then(|it| it.refreshed().0).map(Arc::new);
+        if let (Some(waiting), Some(renewed)) = (waiting, renewed)
+            && let Some(ready) = self.ready.lock().as_mut().filter(|it| Arc::ptr_eq(it, &waiting))
+        {
+            *ready = renewed;
+        }
+        loop {
+            // Read before anybody waits: a file system may hang.
+            let current = self.current.load_full();
+            let (services, problems) = current.services.refreshed();
+            let Some(services) = services else { return problems };
+            let _renewal = self.renewal.lock();
+            if !Arc::ptr_eq(&self.current.load(), &current) {
+                continue;
+            }
+            let plan = Arc::clone(&current.plan);
+            self.current.store(Arc::new(Runtime::new(plan, Arc::new(services))));
+            // Where nobody serves, nobody checks.
+            if !self.checks.lock().is_empty() && Handle::try_current().is_ok() {
+                self.check_health();
+            }
+            return problems;
+        }
+    }
+
+    fn files(&self) -> NamedFiles {
+        let mut files = self.current.load().services.files.clone();
+        self.ready.lock().iter().for_each(|it| files.extend(&it.files));
+        files.extend(&self.missed.lock());
+        files
     }
 }
 

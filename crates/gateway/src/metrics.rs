@@ -51,6 +51,12 @@ impl MetricSource for ServiceMetrics {
                 help: "Lines of the access log that were lost: nobody took them, or a disk was full.",
                 samples: vec![(Vec::new(), gateway.lost_log_lines())],
             },
+            MetricFamily {
+                name: "tidegate_signatures_total",
+                kind: "counter",
+                help: "Signatures of tokens that the gateway has verified, whatever came of it.",
+                samples: vec![(Vec::new(), gateway.verified_signatures())],
+            },
         ]
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Runtime {
     pub(crate) routed_by: RoutedBy,
     pub(crate) trust: ClientIp,
     pub(crate) wanted: Wanted,
+    /// Whether a response may tell what its request costs.
+    pub(crate) has_after_costs: bool,
 }
 
 impl Runtime {
@@ -28,6 +30,7 @@ impl Runtime {
         };
         let wanted = Wanted::by(&plan, &services.gateway);
         let routed_by = RoutedBy::of(&services.gateway);
-        Self { trust, wanted, routed_by, plan, services }
+        let has_after_costs = plan.policies().iter().any(|it| it.after_cost().is_some());
+        Self { trust, wanted, routed_by, has_after_costs, plan, services }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 
-use http::header::{UPGRADE, USER_AGENT};
+use http::header::{AUTHORIZATION, UPGRADE, USER_AGENT};
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
@@ -14,19 +14,21 @@ use tidegate::{Clock as _, Cost, Decision, Owed, Plan, Store, SystemClock};
 use tidegate_http::{Answer, describe};
 use tidegate_server::trace::{self, Span, TraceParent};
 
+use crate::after::Sight;
 use crate::asked::Asked;
 use crate::attributes::{Known, Routed};
 use crate::body::Body;
 use crate::connection::{Busy, Peer, Progress, Switch};
 use crate::forward::{self, Forward};
 use crate::log::{About, AccessLog, Record};
+use crate::outliving::{Departure, Outliving};
 use crate::problem::{self, Refusal};
 use crate::runtime::Runtime;
 use crate::services::Way;
 use crate::tunnel::Tunnel;
 use crate::upstream::{Answered, Framing, Sending};
 use crate::worker::Worker;
-use crate::{after, line, standing};
+use crate::{after, early, line, standing};
 
 /// What the requests of one connection share.
 #[derive(Debug)]
@@ -50,10 +52,11 @@ struct Case<'r> {
     asked: &'r Asked<'r>,
     client: Option<&'r str>,
     upgrade: Option<OnUpgrade>,
+    departure: &'r Departure,
     record: Option<&'r mut Record>,
 }
 
-impl<S: Store> Session<S> {
+impl<S: Store + 'static> Session<S> {
     pub(crate) fn new(
         worker: Arc<Worker<S>>,
         peer: Peer,
@@ -76,29 +79,53 @@ impl<S: Store> Session<S> {
     }
 
     /// Every request is answered, whatever it is.
-    pub(crate) async fn answer(&self, request: Request<Incoming>, busy: Busy) -> Response<Body> {
+    pub(crate) async fn answer(
+        session: Arc<Self>,
+        request: Request<Incoming>,
+        busy: Busy,
+    ) -> Response<Body> {
         // Once: the whole answer is by one plan, whatever is loaded meanwhile.
-        let plan = self.worker.app.limiter().plan();
-        let runtime = self.worker.gateway.runtime(&plan);
-        let mut record = runtime.services.log.as_ref().and_then(AccessLog::begin);
+        let plan = session.worker.app.limiter().plan();
+        let runtime = session.worker.gateway.runtime(&plan);
         // The connection waits with whatever comes behind such a request.
         let may_switch = request.version() == Version::HTTP_11
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
-        let mut span = self.span(&runtime, &request);
-        let responding = self.respond(&runtime, request, may_switch, record.as_deref_mut());
+        let response = if runtime.has_after_costs {
+            let departure = Arc::new(Departure::default());
+            let (working, left) = (Arc::clone(&session), Arc::clone(&departure));
+            let work = async move { working.work(&runtime, request, may_switch, &left).await };
+            Outliving::new(departure, work).await
+        } else {
+            session.work(&runtime, request, may_switch, &Departure::default()).await
+        };
+        if may_switch {
+            session.switch.answered(response.status() == StatusCode::SWITCHING_PROTOCOLS);
+        }
+        response.map(|body| body.busy(busy))
+    }
+
+    /// All of it that may outlive the client.
+    async fn work(
+        &self,
+        runtime: &Runtime,
+        request: Request<Incoming>,
+        may_switch: bool,
+        departure: &Departure,
+    ) -> Response<Body> {
+        let mut record = runtime.services.log.as_ref().and_then(AccessLog::begin);
+        let mut span = self.span(runtime, &request);
+        let responding =
+            self.respond(runtime, request, may_switch, departure, record.as_deref_mut());
         let response = trace::within(&mut span, pin!(responding)).await;
         if let (Some(mut span), Some(tracer)) = (span, self.worker.app.tracer()) {
             span.answered(response.status());
             tracer.end(span);
         }
-        if may_switch {
-            self.switch.answered(response.status() == StatusCode::SWITCHING_PROTOCOLS);
-        }
         if let Some(record) = &mut record {
             record.answered(response.status().as_u16());
         }
-        response.map(|body| body.recorded(record).busy(busy))
+        response.map(|body| body.recorded(record))
     }
 
     /// Until the head of the response is there, if the request is traced.
@@ -116,6 +143,7 @@ impl<S: Store> Session<S> {
         runtime: &Runtime,
         mut request: Request<Incoming>,
         may_switch: bool,
+        departure: &Departure,
         mut record: Option<&mut Record>,
     ) -> Response<Body> {
         let upgrade = may_switch.then(|| hyper::upgrade::on(&mut request));
@@ -141,6 +169,7 @@ impl<S: Store> Session<S> {
             asked: &asked,
             client: client.as_deref(),
             upgrade,
+            departure,
             record,
         };
         self.decide(case, body).await.unwrap_or_else(Response::from)
@@ -164,6 +193,10 @@ impl<S: Store> Session<S> {
         let services = &runtime.services;
         let way = services.gateway.route(&routed).and_then(|number| services.ways.get(number));
         let verifier = services.verifier.as_ref();
+        let may_have_token = verifier.is_some() && parts.headers.contains_key(AUTHORIZATION);
+        if may_have_token && let Some(denied) = self.deny_early(&mut case, way).await? {
+            return Ok(denied);
+        }
         let claims = verifier.map(|it| it.claims(&parts.headers, self.clock.now())).transpose();
         let owed = {
             let claims = claims.as_ref().ok().and_then(|it| it.as_ref()).and_then(Option::as_ref);
@@ -191,6 +224,28 @@ impl<S: Store> Session<S> {
         }
         let Some(way) = way else { return Err(Refusal::no_route()) };
         self.forward(case, way, body, &owed, &decision).await
+    }
+
+    /// The denial of a request that is over a limit whatever its token says.
+    async fn deny_early(
+        &self,
+        case: &mut Case<'_>,
+        way: Option<&Way>,
+    ) -> Result<Option<Response<Body>>, Refusal> {
+        let Case { runtime, parts, asked, .. } = *case;
+        let found = runtime.wanted.find(&parts.headers, asked.query, None)?;
+        let (method, route) = (parts.method.as_str(), way.map(|way| way.name.as_str()));
+        let known = Known { method, asked, client: case.client, route, found: &found };
+        let owed = case.plan.charges(&known, Cost::ONE);
+        let Some((owed, decision)) = early::deny(&self.worker.app, &owed).await else {
+            return Ok(None);
+        };
+        let answer = Answer::of_owed(&owed, &decision);
+        if let Some(record) = &mut case.record {
+            found.iter().for_each(|(name, value)| record.attribute(name, value));
+            record.decided(&decision, answer.policy());
+        }
+        Ok(Some(denied(case, &answer)))
     }
 
     async fn forward(
@@ -228,22 +283,24 @@ impl<S: Store> Session<S> {
             trace,
             framing: framing(parts, body.as_ref()),
         };
-        let sending = Sending { pool: &self.worker.pool, cluster, forward };
+        let departure = case.departure;
+        let sending = Sending { pool: &self.worker.pool, cluster, forward, departure };
         let answered = match sending.run(body).await {
             Ok(answered) => answered,
             Err(failure) => {
                 if let Some(record) = &mut case.record {
                     record.broke_off(&failure);
                 }
-                after::settle(&self.worker.app, owed, decision, None).await;
+                let sight = if departure.has_left() { Sight::Lost } else { Sight::Unsent };
+                after::settle(&self.worker.app, owed, decision, sight).await;
                 return Err(Refusal::of(&failure, &cluster.about.name));
             }
         };
         if let Some(record) = &mut case.record {
             record.served_by(&format!("{} {}", cluster.about.name, answered.endpoint.address));
         }
-        let response = Some((answered.status.as_u16(), &answered.headers));
-        after::settle(&self.worker.app, owed, decision, response).await;
+        let sight = Sight::Response(answered.status.as_u16(), &answered.headers);
+        after::settle(&self.worker.app, owed, decision, sight).await;
         let idle = cluster.about.timeouts.idle.into();
         let mut response =
             self.response(answered, case.upgrade.filter(|_| upgrade.is_some()), idle)?;

@@ -84,19 +84,19 @@ async fn files_are_read_when_a_plan_is_loaded_and_not_by_requests() {
 }
 
 #[tokio::test]
-async fn whoever_asks_for_a_reload_has_files_looked_for_again() {
+async fn a_plan_takes_effect_when_the_file_that_it_misses_comes() {
     let echo = Echo::start().await;
     let (file, keys) = (scratch("late.yaml"), scratch("late-keys"));
     std::fs::write(&file, with(echo.address, "", TWO)).unwrap();
     let source = Source::read(&file).unwrap();
     let front = Front::start(source.text()).await;
     assert_eq!(limit(&front).await, "2");
+    front.app.followed_by(&front.gateway);
     let mut reloader = Reloader::new(Arc::clone(&front.app), &file, &source);
     std::fs::write(&file, with(echo.address, &jwt(&keys), NINE)).unwrap();
     assert!(matches!(reloader.reload(), Reloaded::Refused(_)));
+    assert!(matches!(reloader.reload(), Reloaded::Unchanged), "it is still missing");
     std::fs::write(&keys, SECRET).unwrap();
-    assert!(matches!(reloader.reload(), Reloaded::Unchanged), "nobody has asked");
-    reloader.request().ask();
     assert!(matches!(reloader.reload(), Reloaded::Changed));
     assert_eq!(limit(&front).await, "9");
     for path in [file, keys] {

@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
@@ -13,7 +15,12 @@ use support::{Front, request, with};
 
 const SECRET: &str = "a secret of at least thirty-two bytes, as it should be";
 
+/// Valid for an hour, unless it says something else.
 fn token(claims: &Value, secret: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let mut claims = claims.clone();
+    claims.as_object_mut().unwrap().entry("exp").or_insert(json!(now + 3_600));
+    let claims = &claims;
     let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let message = format!("{}.{}", encode(&json!({"alg": "HS256"})), encode(claims));
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
@@ -45,4 +52,35 @@ async fn claims_count_only_when_they_are_verified() {
     // Whoever guesses is limited like everybody.
     assert_eq!(ask("authorization: Bearer x\r\n").await.status, 401);
     assert_eq!(ask("authorization: Bearer x\r\n").await.status, 429);
+}
+
+#[tokio::test]
+async fn attack_20_a_denied_flood_of_forged_tokens_verifies_no_signature() {
+    let echo = Echo::start().await;
+    let file = std::env::temp_dir().join(format!("tidegate-flood-{}", std::process::id()));
+    std::fs::write(&file, SECRET).unwrap();
+    let jwt = format!("  jwt: {{ keys: {}, algorithms: HS256 }}", file.display());
+    let policies = "[{ name: user, key: ['jwt:sub'], limits: [9/minute] }, \
+                    { name: all, key: [ip], limits: [3/minute], algorithm: sliding-log }]";
+    let front = Front::start(&with(echo.address, &jwt, policies)).await;
+    let _ = std::fs::remove_file(&file);
+    let forged = token(&json!({"sub": "alice"}), "somebody else's");
+    let ask = async || front.ask(&request("GET", "/", &forged)).await.status;
+    for _ in 0..3 {
+        assert_eq!(ask().await, 401);
+    }
+    assert_eq!(front.gateway.verified_signatures(), 3);
+    for _ in 0..20 {
+        assert_eq!(ask().await, 429);
+    }
+    assert_eq!(front.gateway.verified_signatures(), 3);
+    // Each of them is one decision, and no policy by claims has heard of any.
+    assert_eq!(front.decisions("all", "denied").await, 20);
+    assert_eq!(front.decisions("all", "allowed").await, 3);
+    assert_eq!(front.decisions("user", "denied").await, 0);
+    // A minute later there is room, and the token is looked at again.
+    front.clock.advance(tidegate::Span::from_secs(61));
+    let alice = token(&json!({"sub": "alice"}), SECRET);
+    assert_eq!(front.ask(&request("GET", "/", &alice)).await.status, 200);
+    assert_eq!(front.gateway.verified_signatures(), 4);
 }

@@ -11,7 +11,7 @@ use crate::problem::brief;
 #[derive(Debug)]
 pub(crate) enum CostSource {
     Fixed(Cost),
-    Attribute { attribute: usize, name: Box<str>, default: Cost },
+    Attribute { attribute: usize, name: Box<str>, default: Cost, min: Cost },
 }
 
 /// An attribute that should give a request's cost, but does not.
@@ -63,12 +63,13 @@ impl CostSource {
     pub(crate) fn each(&self, request: &Resolved<'_>) -> Result<Cost, CostFault> {
         match self {
             Self::Fixed(each) => Ok(*each),
-            Self::Attribute { attribute, name, default } => {
+            Self::Attribute { attribute, name, default, min } => {
                 let Some(value) = request.raw(*attribute) else { return Ok(*default) };
-                read_cost(value).ok_or_else(|| CostFault {
+                let said = read_cost(value).ok_or_else(|| CostFault {
                     attribute: name.clone(),
                     value: brief(&String::from_utf8_lossy(value)),
-                })
+                });
+                said.map(|said| if said.get() < min.get() { *min } else { said })
             }
         }
     }

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_core::{AlgorithmKind, Rule};
+use tidegate_core::{AlgorithmKind, Rule, Span};
 
 use crate::Plan;
+use crate::compile::is_said_by_callers;
 use crate::key_names::is_closed;
+use crate::normalise::Form;
 use crate::planned::{LimitSet, PlannedPolicy};
 use crate::settings::Mode;
+use crate::subject::KeyPart;
 
 /// From here on, what a sliding window takes for the use of the last window is good enough.
 const COARSE_BELOW: u64 = 20;
@@ -25,13 +28,33 @@ impl Plan {
     /// # Ok::<(), tidegate::config::Problems>(())
     /// ```
     pub fn hints(&self) -> Vec<String> {
-        self.policies.iter().filter_map(hint).collect()
+        self.policies.iter().filter_map(|it| coarse_hint(it).or_else(|| made_up_hint(it))).collect()
     }
+}
+
+/// A key that callers make up is a new one with each request, and is kept until its window is over.
+fn made_up_hint(policy: &PlannedPolicy) -> Option<String> {
+    let is_made_up = |part: &KeyPart| {
+        let is_free = part.name.as_ref() == "path" || is_said_by_callers(&part.name);
+        is_free && !matches!(part.form, Form::Route(_))
+    };
+    if policy.mode == Mode::Off || policy.key.is_empty() || !policy.key.iter().all(is_made_up) {
+        return None;
+    }
+    let rules = policy.limit_sets().flat_map(LimitSet::rules);
+    let longest = rules.map(|rule| rule.limit.period()).max().filter(|it| *it >= LONG)?;
+    let names: Vec<&str> = policy.key().take(MOST_RATES).collect();
+    Some(format!(
+        "policy {:?}: callers can make up {}, and each made-up key takes room for {longest}; a key \
+         that also has ip or a user, \"as: route\" for a path, or a shorter window takes less",
+        policy.name(),
+        names.join(" and ")
+    ))
 }
 
 /// A sliding window estimates what came lately from two counts. Of a small limit, the estimate is often a
 /// whole request too high. Keys that are shared with another limiter are as that one wants them.
-fn hint(policy: &PlannedPolicy) -> Option<String> {
+fn coarse_hint(policy: &PlannedPolicy) -> Option<String> {
     if policy.mode == Mode::Off || policy.key_format().is_some() {
         return None;
     }
@@ -55,6 +78,8 @@ fn is_coarse(rule: &Rule) -> bool {
     limit.kind() == AlgorithmKind::SlidingWindow && is_small
 }
 
+/// From here on, keys that are made up fill a store that is large enough for real ones.
+const LONG: Span = Span::from_secs(3_600);
 /// How many limits of a policy are named.
 const MOST_RATES: usize = 3;
 
@@ -65,6 +90,32 @@ mod tests {
     fn hints(policy: &str) -> Vec<String> {
         let text = format!("policies: [{{ name: a, key: [user], {policy} }}]");
         Plan::compile(&Source::new("test", text).unwrap()).unwrap().hints()
+    }
+
+    #[test]
+    fn attack_11_a_key_that_callers_make_up_is_hinted_at_if_it_lasts() {
+        let hints = |fields: &str| {
+            let text = format!("policies: [{{ name: a, {fields} }}]");
+            Plan::compile(&Source::new("test", text).unwrap()).unwrap().hints()
+        };
+        for fields in [
+            "key: ['query:q'], limits: [100/day]",
+            "key: ['header:x-id', 'cookie:sid'], limits: [100/minute, 1000/hour]",
+            "key: [path], limits: [100/day]",
+        ] {
+            let hints = hints(fields);
+            assert!(hints.len() == 1 && hints[0].contains("callers can make up"), "{hints:?}");
+        }
+        for fields in [
+            "key: ['query:q'], limits: [100/minute]",
+            "key: ['query:q', ip], limits: [100/day]",
+            "key: [{ attribute: path, as: route, routes: [/a/{b}] }], limits: [100/day]",
+            "key: [user], limits: [100/day]",
+            "key: [], limits: [100/day]",
+            "key: ['query:q'], limits: [100/day], mode: off",
+        ] {
+            assert_eq!(hints(fields), [""; 0], "{fields}");
+        }
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod planned;
 mod policy;
 mod problem;
 mod schema;
+mod secrets;
 mod settings;
 mod single_limit;
 mod source;

@@ -33,6 +33,8 @@ pub struct PlannedPolicy {
     pub(crate) precision: Precision,
     pub(crate) key_names: KeyNames,
     pub(crate) at_gateway: AtGateway,
+    /// Whether it matters to it what a token says.
+    pub(crate) uses_claims: bool,
 }
 
 /// What matters only where whole requests and responses pass.
@@ -109,6 +111,11 @@ impl PlannedPolicy {
     /// The attributes that distinguish its callers.
     pub fn key(&self) -> impl ExactSizeIterator<Item = &str> {
         self.key.iter().map(|part| &*part.name)
+    }
+
+    /// Whether it matters what a token says: a claim is in its key, its conditions or its cost.
+    pub const fn uses_claims(&self) -> bool {
+        self.uses_claims
     }
 
     /// The penalty after a denial.

@@ -20,10 +20,12 @@ pub struct Place {
     pub line: usize,
     /// In characters, counted from one.
     pub column: usize,
-    /// The line.
+    /// The line, without what may be secret.
     pub text: String,
-    /// How many characters of the line are meant.
+    /// How many characters of it are meant.
     pub width: usize,
+    /// How many characters of it come before these. Fewer than the column says, if some are not shown.
+    pub(crate) before: usize,
 }
 
 impl Problem {
@@ -131,10 +133,10 @@ impl std::error::Error for Problems {}
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Of a very long line, the part around the place.
-        let skipped = self.column.saturating_sub(MAX_BEFORE);
+        let skipped = (self.before + 1).saturating_sub(MAX_BEFORE);
         let text = masked(&self.text);
         let shown: String = text.chars().skip(skipped).take(MAX_SHOWN).map(visible).collect();
-        let before = (self.column - 1).saturating_sub(skipped);
+        let before = self.before.saturating_sub(skipped);
         let width = self.width.clamp(1, MAX_SHOWN.saturating_sub(before).max(1));
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
@@ -188,6 +190,7 @@ impl<'s> Report<'s> {
             self.omitted += 1;
             return;
         }
+        let message = self.source.secrets().hide_in(message.into());
         let problem = Problem::new(message).at(self.source.place(at));
         self.found.push((at.start, problem));
     }

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use tidegate_core::{KeyTemplate, Span};
 
+use crate::gateway::SecretText;
 use crate::normalise::Network;
 
 /// Whether a policy is enforced.
@@ -74,6 +75,7 @@ pub enum LegacyHeaders {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     pub(crate) store: Option<String>,
+    pub(crate) store_password: Option<SecretText>,
     pub(crate) store_deadline: Option<Span>,
     pub(crate) key_format: Option<KeyTemplate>,
     pub(crate) trusted_proxies: Vec<Network>,
@@ -85,6 +87,11 @@ impl Settings {
     /// Where counters live: `memory`, or the address of a Redis. May hold a password.
     pub fn store(&self) -> Option<&str> {
         self.store.as_deref()
+    }
+
+    /// The password of the store, or where it is found.
+    pub const fn store_password(&self) -> Option<&SecretText> {
+        self.store_password.as_ref()
     }
 
     /// How long limits wait for the store that belong to no policy (`defaults.store_deadline`).

@@ -1,11 +1,14 @@
 //! The text of a configuration, bounded before anything looks into it.
 
+use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use crate::problem::{Place, Problem, Problems};
+use crate::secrets::Secrets;
 
 /// A configuration as it was found: a name for messages, and the text.
 ///
@@ -19,10 +22,19 @@ use crate::problem::{Place, Problem, Problems};
 /// assert!(problems.to_string().starts_with("limits.yaml:1:11: byte 0xff is not UTF-8"));
 /// # Ok::<(), tidegate::config::Problems>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Source {
     name: String,
     text: String,
+    /// Where secrets may be. Looked for when something is to be shown.
+    secrets: OnceLock<Secrets>,
+}
+
+/// Without the text, which may hold secrets.
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl Source {
@@ -31,7 +43,7 @@ impl Source {
 
     /// From text in memory.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Result<Self, Problems> {
-        let source = Self { name: name.into(), text: text.into() };
+        let source = Self::of(name.into(), text.into());
         if source.text.len() > Self::MAX_BYTES {
             return Err(source.refused(too_large()));
         }
@@ -48,6 +60,10 @@ impl Source {
         }
     }
 
+    const fn of(name: String, text: String) -> Self {
+        Self { name, text, secrets: OnceLock::new() }
+    }
+
     /// From bytes that may be anything.
     pub fn from_bytes(name: impl Into<String>, bytes: &[u8]) -> Result<Self, Problems> {
         let name = name.into();
@@ -62,7 +78,7 @@ impl Source {
                 let at = error.valid_up_to();
                 let valid = bytes.get(..at).map(String::from_utf8_lossy).unwrap_or_default();
                 let byte = bytes.get(at).copied().unwrap_or_default();
-                let valid = Self { name, text: valid.into_owned() };
+                let valid = Self::of(name, valid.into_owned());
                 let problem = Problem::new(format!("byte 0x{byte:02x} is not UTF-8"));
                 let place = valid.place(&(at..at));
                 Err(valid.refused(problem.at(place)))
@@ -92,7 +108,26 @@ impl Source {
         &self.text
     }
 
-    /// Where a range of bytes is, for people: lines and columns count from one.
+    /// The whole text without what may be secret, by the names of values: those of headers that are set
+    /// or added, and whatever is called a password, a token or the like.
+    ///
+    /// ```
+    /// use tidegate::config::Source;
+    ///
+    /// let source = Source::new("limits.yaml", "set: { x-key: hunter2 }")?;
+    /// assert_eq!(source.shown(), "set: { x-key: *** }");
+    /// # Ok::<(), tidegate::config::Problems>(())
+    /// ```
+    pub fn shown(&self) -> String {
+        self.secrets().without(&self.text, 0..self.text.len())
+    }
+
+    pub(crate) fn secrets(&self) -> &Secrets {
+        self.secrets.get_or_init(|| Secrets::of(&self.text))
+    }
+
+    /// Where a range of bytes is, for people: lines and columns count from one. The line is without
+    /// what may be secret.
     pub(crate) fn place(&self, at: &Range<usize>) -> Place {
         let start = floor_boundary(&self.text, at.start);
         let before = self.text.get(..start).unwrap_or_default();
@@ -101,11 +136,16 @@ impl Source {
         let line = rest.split('\n').next().unwrap_or_default().trim_end_matches('\r');
         let line_end = line_start + line.len();
         let end = floor_boundary(&self.text, at.end.clamp(start, line_end.max(start)));
+        let secrets = self.secrets();
+        let marked = secrets.around(start..end);
+        let marked = marked.start.max(line_start)..marked.end.min(line_end.max(end));
+        let length = |at: Range<usize>| secrets.without(&self.text, at).chars().count();
         Place {
             line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
             column: chars(before.get(line_start..)) + 1,
-            text: line.to_owned(),
-            width: chars(self.text.get(start..end)),
+            text: secrets.without(&self.text, line_start..line_end),
+            width: length(marked.clone()),
+            before: length(line_start..marked.start),
         }
     }
 

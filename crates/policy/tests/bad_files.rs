@@ -54,6 +54,19 @@ fn a_message_never_shows_a_password() {
 }
 
 #[test]
+fn attack_15_a_mistake_on_a_line_with_a_secret_does_not_show_it() {
+    for path in files().iter().filter(|it| it.to_string_lossy().contains("bad/secret-")) {
+        let said = refusal("f", &std::fs::read(path).unwrap());
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+    // Bytes that are no text are found before anything is understood.
+    for bytes in [&b"set: { x-key: hunter2 \xff }"[..], b"set: { x-key: hunter2 \x01 }"] {
+        let said = refusal("f", bytes);
+        assert!(said.starts_with("f:1:") && !said.contains("hunter2"), "{said}");
+    }
+}
+
+#[test]
 fn bombs_and_rubbish_are_refused_quickly() {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {

@@ -45,6 +45,8 @@ struct Reloads {
     refused: AtomicU64,
     /// What is wrong with the file that would be in use if it were right.
     problem: Mutex<Option<String>>,
+    /// What is wrong with a file that it names.
+    file_problem: Mutex<Option<String>>,
 }
 
 impl<S: Store> App<S> {
@@ -214,16 +216,29 @@ impl<S: Store> App<S> {
     pub(crate) fn reloaded(&self, outcome: Result<(), &Problems>) {
         match outcome {
             Ok(()) => {
-                self.reloads.done.fetch_add(1, Ordering::Relaxed);
+                self.count_reload(true);
                 *self.reloads.problem.lock() = None;
+                // All files that it names were read.
+                self.refreshed(&[]);
             }
             Err(problems) => {
-                self.reloads.refused.fetch_add(1, Ordering::Relaxed);
+                self.count_reload(false);
                 let text = problems.to_string();
                 let first = text.lines().next().unwrap_or_default();
                 *self.reloads.problem.lock() = Some(first.to_owned());
             }
         }
+    }
+
+    /// Takes note of what is wrong with files that the plan names, if anything is.
+    pub(crate) fn refreshed(&self, problems: &[String]) {
+        *self.reloads.file_problem.lock() = problems.first().cloned();
+    }
+
+    /// Counts a change that took effect, or was refused.
+    pub(crate) fn count_reload(&self, is_done: bool) {
+        let count = if is_done { &self.reloads.done } else { &self.reloads.refused };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many reloads took effect, and how many were refused.
@@ -232,9 +247,11 @@ impl<S: Store> App<S> {
         (count(&self.reloads.done), count(&self.reloads.refused))
     }
 
-    /// What is wrong with the configuration that would otherwise be in use.
+    /// What is wrong with the configuration that would otherwise be in use, or with a file that the one
+    /// in use names.
     pub fn reload_problem(&self) -> Option<String> {
-        self.reloads.problem.lock().clone()
+        let problem = self.reloads.problem.lock().clone();
+        problem.or_else(|| self.reloads.file_problem.lock().clone())
     }
 
     /// The counts of all workers.

@@ -14,7 +14,8 @@ use tokio::time::{Instant, sleep};
 
 use self::watch::Watch;
 
-/// Looks at `subject` forever: now, when one of its files changes, and when `asked` is notified.
+/// Looks at `subject` forever: now, when one of its files changes, and when `asked` is notified. Which
+/// files these are, `paths` says after each look.
 ///
 /// A file is looked at once it has been quiet for a moment and nobody is writing it any more, so
 /// that nobody sees half of it. Whether it has changed is also checked from time to time, since not
@@ -26,7 +27,7 @@ use self::watch::Watch;
 /// All that touches a file system is kept off the runtime's own thread: it may hang.
 pub(crate) async fn follow<T: Send + 'static>(
     subject: T,
-    paths: Vec<PathBuf>,
+    paths: impl Fn(&T) -> Vec<PathBuf> + Send,
     asked: Arc<Notify>,
     look: impl Fn(T, &dyn Fn() -> bool) -> T + Clone + Send + 'static,
 ) {
@@ -36,13 +37,13 @@ pub(crate) async fn follow<T: Send + 'static>(
 
 async fn try_follow<T: Send + 'static>(
     mut subject: T,
-    paths: Vec<PathBuf>,
+    paths: impl Fn(&T) -> Vec<PathBuf> + Send,
     asked: Arc<Notify>,
     anyway: Duration,
     look: impl Fn(T, &dyn Fn() -> bool) -> T + Clone + Send + 'static,
 ) -> Result<Infallible, JoinError> {
     let changed = Arc::new(Notify::new());
-    let mut files = Files { watch: Watch::new(&changed), paths };
+    let mut files = Files { watch: Watch::new(&changed), paths: paths(&subject) };
     let mut is_quiet = true;
     let mut seen;
     // Watch first, then look: a change in between wakes us up.
@@ -55,6 +56,14 @@ async fn try_follow<T: Send + 'static>(
             (files, seen, subject)
         })
         .await?;
+        let now = paths(&subject);
+        if now != files.paths {
+            // Whatever has become of the new ones since they were read shows when they are looked at
+            // once more.
+            files.paths = now;
+            (files, seen) = spawn_blocking(move || files.stamps()).await?;
+            continue;
+        }
         let mut is_asked = false;
         while !is_asked {
             is_asked = tokio::select! {

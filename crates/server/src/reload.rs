@@ -1,7 +1,7 @@
-//! Follows a configuration file: a valid change takes effect at once, an invalid one changes
-//! nothing.
+//! Follows a configuration file and the files that it names: a valid change takes effect at once, an
+//! invalid one changes nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,53 +24,87 @@ pub struct Reloader<S> {
     request: ReloadRequest,
 }
 
-/// Asks for a file to be read again, on behalf of a signal or an operator. Anyone who asks is told
-/// what is wrong with the file, even if that was reported before.
+/// Asks for a file to be read again, on behalf of a signal or an operator, with all files that it names.
+/// Anyone who asks is told what is wrong with them, even if that was reported before.
 #[derive(Clone, Debug, Default)]
-pub struct ReloadRequest(Arc<Asking>);
+pub struct ReloadRequest {
+    asking: Arc<Asking>,
+    /// Wakes whoever follows our own certificates.
+    certificates: Option<Arc<Notify>>,
+}
 
 #[derive(Debug, Default)]
 struct Asking {
     /// Also notified when a file changes, which is not a request.
     wake: Arc<Notify>,
     is_asked: AtomicBool,
-    /// How often a request was answered.
-    answered: watch::Sender<u64>,
+    answered: watch::Sender<ReloadAnswer>,
+}
+
+/// What became of a request for a reload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReloadAnswer {
+    /// The files that were read.
+    pub read: Vec<PathBuf>,
+    /// Whether anything in them was new, and took effect.
+    pub has_changed: bool,
 }
 
 impl ReloadRequest {
-    /// Asks, and does not wait.
-    pub fn ask(&self) {
-        self.0.is_asked.store(true, Ordering::Release);
-        self.0.wake.notify_one();
+    /// The same, which also has the certificates read again of whoever is woken by this.
+    #[must_use]
+    pub fn with_certificates(self, wake: Arc<Notify>) -> Self {
+        Self { certificates: Some(wake), ..self }
     }
 
-    /// Asks, and waits until the file has been read. False if that takes too long.
-    pub async fn ask_and_wait(&self) -> bool {
-        let mut answered = self.0.answered.subscribe();
+    /// Asks, and does not wait.
+    pub fn ask(&self) {
+        self.asking.is_asked.store(true, Ordering::Release);
+        self.asking.wake.notify_one();
+        self.certificates.iter().for_each(|wake| wake.notify_one());
+    }
+
+    /// Asks, and waits until the files have been read. `None` if that takes too long.
+    pub async fn ask_and_wait(&self) -> Option<ReloadAnswer> {
+        let mut answered = self.asking.answered.subscribe();
         self.ask();
-        matches!(timeout(PATIENCE, answered.changed()).await, Ok(Ok(())))
+        match timeout(PATIENCE, answered.changed()).await {
+            Ok(Ok(())) => Some(answered.borrow().clone()),
+            _ => None,
+        }
     }
 
     /// Whether somebody has asked since the last time.
     fn take(&self) -> bool {
-        self.0.is_asked.swap(false, Ordering::AcqRel)
+        self.asking.is_asked.swap(false, Ordering::AcqRel)
     }
 
-    fn answer(&self) {
-        self.0.answered.send_modify(|count| *count = count.wrapping_add(1));
+    /// What was read does not count: it is read once more on behalf of whoever has asked.
+    fn ask_again(&self) {
+        self.asking.is_asked.store(true, Ordering::Release);
+        self.asking.wake.notify_one();
+    }
+
+    fn answer(&self, answer: ReloadAnswer) {
+        self.asking.answered.send_replace(answer);
     }
 }
 
 /// What a reload did.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Reloaded {
-    /// The file says the same as before.
+    /// The file says the same as before, and so do those that it names.
     Unchanged,
     /// It took effect.
     Changed,
     /// It is wrong, and the previous plan stays.
     Refused(Problems),
+    /// Files that it names say something else than before, which took effect.
+    FilesChanged,
+    /// Files that it names are wrong: for each of them, why. What was in these before stays in effect.
+    FilesRefused(Vec<String>),
 }
 
 impl<S: Store + 'static> Reloader<S> {
@@ -85,8 +119,8 @@ impl<S: Store + 'static> Reloader<S> {
         self.request.clone()
     }
 
-    /// Reads the file and, if it is valid and new, decides by it from now on. A problem that
-    /// persists is reported again only to those who asked.
+    /// Reads the file and, if it is valid and new, decides by it from now on. The same for files that it
+    /// names. A problem that persists is reported again only to those who asked.
     pub fn reload(&mut self) -> Reloaded {
         self.reload_if(&|| true)
     }
@@ -94,35 +128,70 @@ impl<S: Store + 'static> Reloader<S> {
     /// The same, if what was read is whole.
     fn reload_if(&mut self, is_whole: &dyn Fn() -> bool) -> Reloaded {
         let is_asked = self.request.take();
-        if is_asked && self.is_refused {
-            // The same text may be good by now: a file that it names may have come.
-            self.last = None;
-        }
-        let Some(reloaded) = self.look(is_whole) else {
+        let Some(reloaded) = self.look(is_asked, is_whole) else {
             // Whoever has asked is answered by what comes next.
             if is_asked {
-                self.request.ask();
+                self.request.ask_again();
             }
             return Reloaded::Unchanged;
         };
         if is_asked {
-            self.request.answer();
+            let has_changed = matches!(reloaded, Reloaded::Changed | Reloaded::FilesChanged);
+            self.request.answer(ReloadAnswer { read: self.paths(), has_changed });
         }
         reloaded
     }
 
-    fn look(&mut self, is_whole: &dyn Fn() -> bool) -> Option<Reloaded> {
+    fn look(&mut self, is_asked: bool, is_whole: &dyn Fn() -> bool) -> Option<Reloaded> {
         let source = Source::read(&self.path);
+        let have_changed = self.app.followers().files().have_changed();
         if !is_whole() {
             return None;
         }
-        let reloaded = self.try_source(source);
+        if self.is_refused && (is_asked || have_changed) {
+            // The same text may be good by now: a file that it names may have come.
+            self.last = None;
+        }
+        let is_due = is_asked || have_changed;
+        let reloaded = match self.try_source(source) {
+            Reloaded::Unchanged if is_due => self.refresh(have_changed),
+            // The plan in effect names files too, whatever is wrong with the one that would replace it.
+            Reloaded::Refused(problems) if is_due => {
+                self.app.refreshed(&self.app.followers().refresh());
+                Reloaded::Refused(problems)
+            }
+            reloaded => reloaded,
+        };
         match &reloaded {
-            Reloaded::Unchanged => {}
             Reloaded::Changed => self.is_refused = false,
             Reloaded::Refused(_) => self.is_refused = true,
+            _ => {}
         }
         Some(reloaded)
+    }
+
+    /// Reads the files again that the plan in effect names.
+    fn refresh(&self, have_changed: bool) -> Reloaded {
+        let problems = self.app.followers().refresh();
+        self.app.refreshed(&problems);
+        if !problems.is_empty() {
+            self.app.count_reload(false);
+            return Reloaded::FilesRefused(problems);
+        }
+        if !have_changed {
+            return Reloaded::Unchanged;
+        }
+        self.app.count_reload(true);
+        Reloaded::FilesChanged
+    }
+
+    /// The file, and those that it names.
+    fn paths(&self) -> Vec<PathBuf> {
+        let mut paths = vec![self.path.clone()];
+        paths.extend(self.app.followers().files().paths().map(Path::to_owned));
+        paths.sort_unstable();
+        paths.dedup();
+        paths
     }
 
     fn try_source(&mut self, source: Result<Source, Problems>) -> Reloaded {
@@ -157,9 +226,9 @@ impl<S: Store + 'static> Reloader<S> {
         }
     }
 
-    /// Follows the file forever, and tells `report` about every change.
+    /// Follows the file and those that it names forever, and tells `report` about every change.
     pub async fn follow(self, report: impl Fn(&Reloaded) + Send + Sync + 'static) {
-        let (paths, wake) = (vec![self.path.clone()], Arc::clone(&self.request.0.wake));
+        let wake = Arc::clone(&self.request.asking.wake);
         let report = Arc::new(report);
         let look = move |mut reloader: Self, is_whole: &dyn Fn() -> bool| {
             let reloaded = reloader.reload_if(is_whole);
@@ -168,7 +237,7 @@ impl<S: Store + 'static> Reloader<S> {
             }
             reloader
         };
-        files::follow(self, paths, wake, look).await;
+        files::follow(self, Self::paths, wake, look).await;
     }
 }
 

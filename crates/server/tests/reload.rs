@@ -88,7 +88,7 @@ fn no_decision_is_lost_or_by_two_plans_however_often_the_file_changes() {
             match reloader.reload() {
                 Reloaded::Changed => assert!(!is_bad),
                 Reloaded::Refused(problems) => assert!(is_bad && problems.count() == 2),
-                Reloaded::Unchanged => panic!("version {version} went unnoticed"),
+                other => panic!("version {version} went unnoticed: {other:?}"),
             }
             let expected = if is_bad { version - 1 } else { version };
             assert_eq!(decide(&app, "3"), expected.to_string());

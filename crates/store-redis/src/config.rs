@@ -38,6 +38,7 @@ pub struct RedisConfig {
     pub(crate) connect_timeout: Duration,
     pub(crate) max_age: Duration,
     pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) password_file: Option<PathBuf>,
     /// The certificate and its key.
     pub(crate) client_cert: Option<(PathBuf, PathBuf)>,
 }
@@ -59,6 +60,23 @@ impl RedisConfig {
     /// still answers.
     pub fn max_age(self, max_age: Duration) -> Self {
         Self { max_age, ..self }
+    }
+
+    /// Logs in with this password in place of the URL's.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.target.login.password = Some(password.into());
+        self
+    }
+
+    /// Logs in with the password in this file in place of the URL's, without the line break at its end.
+    /// The file is read again for each connection, so that a new password needs no restart.
+    pub fn password_file(self, path: impl Into<PathBuf>) -> Self {
+        Self { password_file: Some(path.into()), ..self }
+    }
+
+    /// Whether the URL has a password of its own.
+    pub fn has_password(&self) -> bool {
+        self.target.login.password.is_some()
     }
 
     /// Trusts the certificates in this PEM file instead of the system's. The file is read again for
@@ -84,6 +102,7 @@ impl FromStr for RedisConfig {
             connect_timeout: Duration::from_millis(250),
             max_age: Duration::from_secs(300),
             ca_file: None,
+            password_file: None,
             client_cert: None,
         })
     }

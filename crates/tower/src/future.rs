@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -12,6 +12,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tidegate_http::Fields;
 use tidegate_limiter::Decision;
+use tokio::runtime::Handle;
 use tower_service::Service;
 
 use crate::backend::{Boxed, Decided, Question, Told};
@@ -39,7 +40,7 @@ pin_project! {
         /// The inner service is at work, and something is left to do when it has answered.
         Calling { #[pin] future: F, ticket: Ticket },
         /// The response told whether the request counts, and the limiter is being told so.
-        Settling { settling: Boxed<()>, response: Option<R>, fields: Option<Fields> },
+        Settling { settling: Finishing, response: Option<R>, fields: Option<Fields> },
         /// It may not happen.
         Denied { denial: Option<Box<Response<Bytes>>> },
     }
@@ -82,16 +83,53 @@ impl Open {
     }
 }
 
+/// What the limiter is told, to its end: also if the client has gone, and nobody waits for it any more.
+struct Finishing(Option<Boxed<()>>);
+
+impl Future for Finishing {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(telling) = &mut self.0 else { return Poll::Ready(()) };
+        ready!(telling.as_mut().poll(context));
+        self.0 = None;
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Finishing {
+    fn drop(&mut self) {
+        let Some(mut telling) = self.0.take() else { return };
+        // An embedded store answers at once.
+        let is_done = telling.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        if !is_done && let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(telling);
+        }
+    }
+}
+
+/// Nobody waits for the response any more, or there is none. The request has paid, and nothing says that
+/// it does not count: it does. Otherwise whoever hangs up in time could try for ever.
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            let Open { question, decision, config } = *open;
+            drop(Finishing(Arc::clone(&config.backend).confirm(*question, decision)));
+        }
+    }
+}
+
 impl Ticket {
     /// Tells the limiter whether the request counts, if there is something to do about it.
-    fn settle<R>(&mut self, response: &Response<R>) -> Option<Boxed<()>> {
+    fn settle<R>(&mut self, response: &Response<R>) -> Option<Finishing> {
         let Open { question, decision, config } = *self.open.take()?;
         let backend = Arc::clone(&config.backend);
-        if config.counts(ResponseHead::of(response)) {
-            backend.confirm(*question, decision)
+        let telling = if config.counts(ResponseHead::of(response)) {
+            backend.confirm(*question, decision)?
         } else {
-            Some(backend.undo(*question, decision))
-        }
+            backend.undo(*question, decision)
+        };
+        Some(Finishing(Some(telling)))
     }
 }
 
@@ -178,7 +216,7 @@ where
                     }
                 }
                 StateProjection::Settling { settling, response, fields } => {
-                    ready!(settling.as_mut().poll(context));
+                    ready!(Pin::new(settling).poll(context));
                     match response.take() {
                         Some(response) => {
                             return Poll::Ready(Ok(described(response, fields.take())));

@@ -135,7 +135,7 @@ impl RateLimitLayer {
     /// client leaves before the response counts.
     ///
     /// With a policy's `block_for`, a response that counts and leaves nothing of the quota blocks its
-    /// caller. A denial does not: it may be due to requests under way that will not count.
+    /// caller, and so does a client that leaves before it. A denial does not: it may be due to requests under way that will not count.
     pub fn count_if(
         self,
         counts: impl Fn(ResponseHead<'_>) -> bool + Send + Sync + 'static,

@@ -246,3 +246,45 @@ async fn a_plan_can_be_replaced_and_only_failures_counted() {
     limiter.reload(&more).unwrap();
     assert_eq!(statuses(&app, [fails(), fails()]).await, [401, 429]);
 }
+
+/// A service that never answers.
+#[derive(Clone)]
+struct Silent;
+
+impl tower::Service<Request<Body>> for Silent {
+    type Response = axum::response::Response;
+    type Error = std::convert::Infallible;
+    type Future = std::future::Pending<Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Self::Error>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<Body>) -> Self::Future {
+        std::future::pending()
+    }
+}
+
+#[tokio::test]
+async fn attack_14_attempts_whose_clients_hang_up_count_and_block() {
+    use tower::{Layer as _, Service as _};
+    let text = "policies: [{ name: logins, key: [ip], limits: [2/minute], block_for: 1h, \
+                algorithm: sliding-log }]";
+    let limiter = planned(text);
+    let layer = RateLimitLayer::limiter(Arc::clone(&limiter)).count_failures();
+    let mut service = layer.layer(Silent);
+    for _ in 0..2 {
+        let mut attempt = Box::pin(service.call(from("192.0.2.1", "/")));
+        let is_pending = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(attempt.as_mut().poll(context).is_pending())
+        });
+        assert!(is_pending.await);
+        drop(attempt);
+    }
+    let decision = limiter.check(&[("ip", "192.0.2.1")], Cost::ONE).await;
+    assert!(!decision.is_allowed());
+    assert_eq!(decision.reason(), Reason::Blocked);
+}

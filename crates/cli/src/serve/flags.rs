@@ -41,6 +41,10 @@ pub(crate) struct Serve {
     /// redis+cluster://. Defaults to what the configuration says
     #[arg(long, env = "TIDEGATE_STORE", value_name = "URL", hide_env_values = true)]
     pub(super) store: Option<String>,
+    /// A file with the password of a Redis whose URL has none, read again for each connection.
+    /// TIDEGATE_STORE_PASSWORD may hold the password itself
+    #[arg(long, env = "TIDEGATE_STORE_PASSWORD_FILE", value_name = "FILE")]
+    pub(super) store_password_file: Option<PathBuf>,
     /// A file with the deployment's secret, under which keys are hashed in Redis: the same in all
     /// instances. TIDEGATE_SECRET may hold the secret itself
     #[arg(long, env = "TIDEGATE_SECRET_FILE", value_name = "FILE")]
@@ -107,7 +111,7 @@ impl Serve {
 
 /// From a file or from the environment. Never from the command line, where every user of the
 /// machine can read it.
-fn secret(file: Option<&Path>, variable: &str) -> anyhow::Result<Option<String>> {
+pub(super) fn secret(file: Option<&Path>, variable: &str) -> anyhow::Result<Option<String>> {
     let Some(path) = file else {
         return Ok(std::env::var(variable).ok().filter(|secret| !secret.is_empty()));
     };

@@ -106,6 +106,7 @@ impl Serve {
         fits.iter().for_each(|fits| app.followed_by(fits));
         let (workers, mut config) = (self.workers(), self.config()?);
         let (addresses, gateway) = (self.doors()?, self.gateway.prepare(app.limiter().plan())?);
+        gateway.iter().for_each(|gateway| gateway.follow(&app));
         let needs = files::Needs {
             connections: config.max_connections,
             listeners: addresses.len() + gateway.as_ref().map_or(0, Prepared::files),
@@ -129,7 +130,12 @@ impl Serve {
         let file = self.config.as_deref().zip(source.as_ref());
         let reload = file.map(|(path, source)| follow(&app, path, source, self.store.is_none()));
         let certificates = tls.clone().map(follow_certificates);
-        reload_on_hangup(reload.clone(), certificates).context("cannot listen for signals")?;
+        reload_on_hangup(reload.clone(), certificates.clone())
+            .context("cannot listen for signals")?;
+        let reload = match certificates {
+            Some(wake) => reload.map(|reload| reload.with_certificates(wake)),
+            None => reload,
+        };
         tokio::spawn(tell_of_the_store(Arc::clone(&app)));
         if app.limiter().store().shared_secret().is_some() {
             tokio::spawn(tell_of_evictions(Arc::clone(&app)));
@@ -238,7 +244,17 @@ fn follow<S: Store + 'static>(
                 log::say(Level::Warn, "restart_needed", STORE_STAYS, &[("file", &name)]);
             }
         }
-        Reloaded::Unchanged => {}
+        Reloaded::FilesChanged => {
+            let message = format!("{name}: files that it names have changed, and are in use");
+            log::say(Level::Info, "files", &message, &[("file", &name)]);
+        }
+        Reloaded::FilesRefused(problems) => {
+            let (problems, stays) =
+                (problems.join("\n"), "refused; what was in it before stays in use");
+            let message = format!("{problems}\n{name}: a file that it names is {stays}");
+            log::say(Level::Warn, "files_refused", &message, &[("file", &name)]);
+        }
+        _ => {}
     }));
     request
 }

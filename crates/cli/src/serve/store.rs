@@ -1,9 +1,12 @@
 //! Where `serve` keeps its counters.
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
+use tidegate::config::Settings;
+use tidegate::config::gateway::SecretText;
 use tidegate::{MemoryStats, MemoryStore, Plan, RedisConfig, RedisStore, RedisUrlError};
 use tidegate_server::PerWorker;
 
+use super::flags::secret;
 use super::{Serve, size};
 use crate::shared_keys::templates_of;
 
@@ -26,6 +29,8 @@ impl Serve {
             }
             Some(url) => {
                 let config: RedisConfig = url.parse().map_err(|error| no_store(url, &error))?;
+                let config =
+                    self.with_password(config, settings.and_then(Settings::store_password))?;
                 let (secret, mut about) = (self.secret()?, config.to_string());
                 let builder =
                     RedisStore::builder(config).secret(secret.as_deref().unwrap_or_default());
@@ -45,6 +50,40 @@ impl Serve {
                 Ok((Chosen::Redis(Box::new(store)), about))
             }
         }
+    }
+
+    /// With the password of the command line, the environment or the file, if there is one. One that
+    /// cannot be read is found now rather than when Redis is asked.
+    fn with_password(
+        &self,
+        config: RedisConfig,
+        said: Option<&SecretText>,
+    ) -> anyhow::Result<RedisConfig> {
+        let file = match (&self.store_password_file, said) {
+            (Some(file), _) => Some(file.clone()),
+            (None, Some(SecretText::File(file))) => Some(file.clone()),
+            _ => None,
+        };
+        let variable = match said {
+            Some(SecretText::Env(name)) if self.store_password_file.is_none() => name,
+            _ => "TIDEGATE_STORE_PASSWORD",
+        };
+        let password = match said {
+            Some(SecretText::Text(text)) if file.is_none() => Some(text.clone()),
+            _ => secret(file.as_deref(), variable)?,
+        };
+        let is_missing = matches!(said, Some(SecretText::Env(_))) && password.is_none();
+        if is_missing {
+            bail!("store_password: ${variable} is not set: expected the password");
+        }
+        if password.is_some() && config.has_password() {
+            bail!("two passwords of the store: expected one, in its address or apart from it");
+        }
+        Ok(match (file, password) {
+            (Some(file), _) => config.password_file(file),
+            (None, Some(password)) => config.password(password),
+            (None, None) => config,
+        })
     }
 
     fn memory(&self) -> MemoryStore {

@@ -82,7 +82,8 @@ fn an_override_stays_while_redis_is_away_and_ends_all_the_same() {
 fn a_reload_is_answered_with_what_came_of_it() {
     let config = scratch("reload.yaml", FILE);
     let server = Server::start(&mut serve("memory", &config));
-    let nothing_new = r#"{"refused":0,"reloads":0}"#.to_owned();
+    let read = config.display();
+    let nothing_new = format!(r#"{{"changed":false,"read":["{read}"],"refused":0,"reloads":0}}"#);
     assert_eq!(server.admin("POST", "/reload", ""), (200, nothing_new));
     std::fs::write(&config, FILE.replace("2/hour", "3/hour")).unwrap();
     wait_until("the new limit", SOON, || server.limit("42") == Some(3));
@@ -91,7 +92,7 @@ fn a_reload_is_answered_with_what_came_of_it() {
         let (status, said) = server.admin("POST", "/reload", "");
         assert_eq!(status, 422, "{said}");
         assert!(said.contains("unknown unit \\\"our\\\""), "{said}");
-        assert!(said.contains("; the policies before it stay in effect"), "{said}");
+        assert!(said.contains("; what was in effect before it stays so"), "{said}");
     }
     assert_eq!(server.limit("42"), Some(3));
     std::fs::write(&config, FILE).unwrap();

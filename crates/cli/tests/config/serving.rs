@@ -107,6 +107,18 @@ fn a_good_change_takes_effect_a_bad_one_does_not_and_counts_stay() {
 }
 
 #[test]
+fn attack_15_a_reload_that_is_refused_shows_no_secret() {
+    let scratch = Scratch::new();
+    let file = scratch.write("limits.yaml", ONE);
+    let server = Server::start(&file);
+    std::fs::write(&file, format!("set: hunter2\n{ONE}")).unwrap();
+    server.logged(" 1 | set: ***");
+    server.logged("refused; the policies before it stay in effect");
+    let ready = server.get("GET /readyz HTTP/1.1\r\nconnection: close\r\n\r\n");
+    assert!(ready.contains("was refused: ") && !ready.contains("hunter2"), "{ready}");
+}
+
+#[test]
 fn a_swapped_link_is_noticed_as_kubernetes_does_it() {
     let scratch = Scratch::new();
     for (version, quota) in [("..v1", "1/day"), ("..v2", "7/day")] {

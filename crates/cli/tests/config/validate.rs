@@ -120,3 +120,21 @@ fn small_sliding_windows_get_a_hint() {
         assert!(said.contains("hint: policy \"sms\": 1/30s as a sliding-window"), "{said}");
     }
 }
+
+#[test]
+fn attack_15_no_command_shows_the_secret_on_a_line_with_a_mistake() {
+    let scratch = Scratch::new();
+    let file = scratch.write(
+        "bad.yaml",
+        "gateway:\n  upstreams: { a: http://h }\n  \
+         request_headers: { set: { x-internal-key: \"hunter2\" }, sett: 1 }\n\
+         policies: [{ name: a, key: [ip], limits: [5/minute] }]\n",
+    );
+    let mut serve = tidegate();
+    let served = serve.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&file).output();
+    for output in [run("validate", &file, &[]), run("explain", &file, &[]), served.unwrap()] {
+        let (said, shown) = (text(&output.stderr), text(&output.stdout));
+        assert!(said.contains("set: { x-internal-key: *** }, sett: *** }"), "{said}");
+        assert!(!said.contains("hunter2") && !shown.contains("hunter2"), "{said}{shown}");
+    }
+}

@@ -96,7 +96,7 @@ where
     let service = service_fn(move |request| {
         // Not when the answer is first polled: with HTTP/2 that is later, in a task of its own.
         let (session, busy) = (Arc::clone(&answering), answering.begin());
-        async move { Ok::<_, Infallible>(session.answer(request, busy).await) }
+        async move { Ok::<_, Infallible>(Session::answer(session, request, busy).await) }
     });
     let io = TokioIo::new(guard);
     let due = if is_h2 {

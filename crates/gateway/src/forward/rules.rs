@@ -1,7 +1,10 @@
 //! What a configuration changes in the fields of messages.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tidegate::config::gateway::HeaderRules;
+use tidegate::config::gateway::{HeaderRules, SecretText, is_field_value};
+use tidegate_server::NamedFiles;
+
+use crate::services::GatewayError;
 
 /// Rules, ready to be applied.
 #[derive(Debug, Default)]
@@ -13,13 +16,13 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// Those of all requests, and then those of a route: what it removes or sets is also what was
-    /// set or added before.
-    pub(crate) fn new(all: &[&HeaderRules]) -> Self {
+    /// set or added before. Values that are elsewhere are read.
+    pub(crate) fn new(all: &[&HeaderRules], files: &mut NamedFiles) -> Result<Self, GatewayError> {
         let mut rules = Self::default();
         for file in all {
             let name = |name: &String| HeaderName::try_from(name).ok();
             let remove: Vec<_> = file.remove.iter().filter_map(name).collect();
-            let set: Vec<_> = fields(&file.set).collect();
+            let set = fields(&file.set, files)?;
             let is_undone = |name: &HeaderName| {
                 remove.contains(name) || set.iter().any(|(other, _)| other == name)
             };
@@ -27,9 +30,9 @@ impl Rules {
             rules.add.retain(|(name, _)| !is_undone(name));
             rules.remove.extend(remove);
             rules.set.extend(set);
-            rules.add.extend(fields(&file.add));
+            rules.add.extend(fields(&file.add, files)?);
         }
-        rules
+        Ok(rules)
     }
 
     /// Whether a field of this name is not passed on.
@@ -63,10 +66,50 @@ impl Rules {
 }
 
 /// What a configuration allows is fit to be sent, so that nothing is lost here.
-fn fields(list: &[(String, String)]) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
-    list.iter().filter_map(|(name, value)| {
-        Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
-    })
+fn fields(
+    list: &[(String, SecretText)],
+    files: &mut NamedFiles,
+) -> Result<Vec<(HeaderName, HeaderValue)>, GatewayError> {
+    let mut fields = Vec::with_capacity(list.len());
+    for (name, value) in list {
+        let text = reveal(name, value, files)?;
+        if let (Ok(name), Ok(mut value)) = (HeaderName::try_from(name), HeaderValue::try_from(text))
+        {
+            value.set_sensitive(true);
+            fields.push((name, value));
+        }
+    }
+    Ok(fields)
+}
+
+/// The value of a field, wherever it is. What is wrong with it is said without showing it.
+fn reveal(name: &str, value: &SecretText, files: &mut NamedFiles) -> Result<String, GatewayError> {
+    let (found, place) = match value {
+        SecretText::Text(text) => return Ok(text.clone()),
+        SecretText::File(path) => {
+            let place = path.display().to_string();
+            let bytes = files.read(path);
+            let bytes = bytes.map_err(|error| wrong(name, &place, &error.to_string()))?;
+            let text = std::str::from_utf8(&bytes).map_err(|_| wrong(name, &place, "not text"))?;
+            (text.trim_end_matches(['\r', '\n']).to_owned(), place)
+        }
+        SecretText::Env(variable) => {
+            let place = format!("${variable}");
+            // Not the error's own words: they show a value that is no text.
+            let text = std::env::var_os(variable).ok_or_else(|| wrong(name, &place, "not set"))?;
+            (text.into_string().map_err(|_| wrong(name, &place, "not text"))?, place)
+        }
+        _ => return Err(wrong(name, "its value", "is of a kind that is not known")),
+    };
+    match found.as_str() {
+        "" => Err(wrong(name, &place, "empty: expected the value of the field")),
+        text if !is_field_value(text) => Err(wrong(name, &place, "no value of a field")),
+        _ => Ok(found),
+    }
+}
+
+fn wrong(name: &str, place: &str, why: &str) -> GatewayError {
+    GatewayError::new(format!("{place}: {why} (the value of {name})"))
 }
 
 #[cfg(test)]
@@ -75,14 +118,14 @@ mod tests {
 
     #[test]
     fn a_route_has_the_last_word() {
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let pair = |name: &str, value: &str| (name.to_owned(), SecretText::Text(value.to_owned()));
         let all = HeaderRules {
             remove: vec!["cookie".to_owned()],
             set: vec![pair("x-team", "all")],
             add: vec![pair("x-hop", "1")],
         };
         let route = HeaderRules { set: vec![pair("x-team", "route")], ..HeaderRules::default() };
-        let rules = Rules::new(&[&all, &route]);
+        let rules = Rules::new(&[&all, &route], &mut NamedFiles::default()).unwrap();
         let mut headers = HeaderMap::new();
         for (name, value) in [("cookie", "a"), ("x-team", "client"), ("x-hop", "0")] {
             headers.insert(name, value.parse().unwrap());
@@ -98,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_route_removes_and_replaces_what_the_gateway_adds() {
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let pair = |name: &str, value: &str| (name.to_owned(), SecretText::Text(value.to_owned()));
         let all = HeaderRules {
             remove: Vec::new(),
             set: vec![pair("x-key", "secret"), pair("x-both", "all")],
@@ -109,7 +152,7 @@ mod tests {
             set: vec![pair("x-set", "route")],
             add: vec![pair("x-both", "route")],
         };
-        let rules = Rules::new(&[&all, &route]);
+        let rules = Rules::new(&[&all, &route], &mut NamedFiles::default()).unwrap();
         let added: Vec<_> = rules.added().map(|(name, _)| name.as_str()).collect();
         assert_eq!(added, ["x-set", "x-both"]);
         let mut headers = HeaderMap::new();

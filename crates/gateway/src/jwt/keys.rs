@@ -2,7 +2,6 @@
 //! is never taken for a secret.
 
 use std::fmt;
-use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,6 +9,7 @@ use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use ring::{digest, hmac};
 use serde_json::Value;
 use tidegate::config::gateway::{Jwt, JwtAlgorithm};
+use tidegate_server::NamedFiles;
 use tokio_rustls::rustls::pki_types::SubjectPublicKeyInfoDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 
@@ -47,15 +47,21 @@ pub(crate) struct KeysError {
 }
 
 impl Keys {
-    pub(crate) fn read(about: &Jwt) -> Result<Self, KeysError> {
+    pub(crate) fn read(about: &Jwt, files: &mut NamedFiles) -> Result<Self, KeysError> {
         let wrong = |why: String| KeysError { file: about.keys.display().to_string(), why };
-        let bytes = read_bounded(&about.keys).map_err(|error| wrong(error.to_string()))?;
+        let bytes = files.read(&about.keys).map_err(|error| wrong(error.to_string()))?;
         let keys = Self::parse(&bytes, about).map_err(wrong)?;
         let is_usable = |algorithm: &JwtAlgorithm| keys.0.iter().any(|it| it.is_for(*algorithm));
-        match about.algorithms.iter().find(|algorithm| !is_usable(algorithm)) {
-            Some(algorithm) => Err(wrong(format!("no key for {}", algorithm.name()))),
-            None => Ok(keys),
+        if let Some(algorithm) = about.algorithms.iter().find(|algorithm| !is_usable(algorithm)) {
+            return Err(wrong(format!("no key for {}", algorithm.name())));
         }
+        let is_crowded = |algorithm: &JwtAlgorithm| keys.unnamed(*algorithm).count() > MAX_UNNAMED;
+        if let Some(algorithm) = about.algorithms.iter().find(|algorithm| is_crowded(algorithm)) {
+            let (count, name) = (keys.unnamed(*algorithm).count(), algorithm.name());
+            let expected = format!("expected a \"kid\" for each, or at most {MAX_UNNAMED}");
+            return Err(wrong(format!("{count} keys for {name} without a \"kid\": {expected}")));
+        }
+        Ok(keys)
     }
 
     fn parse(bytes: &[u8], about: &Jwt) -> Result<Self, String> {
@@ -97,7 +103,14 @@ impl Keys {
         if keys.is_empty() { Err("no key in it that we know".to_owned()) } else { Ok(Self(keys)) }
     }
 
-    /// Whether a key made this signature: the one that is named, if one is.
+    /// The keys for a kind of signature that no token can name.
+    fn unnamed(&self, algorithm: JwtAlgorithm) -> impl Iterator<Item = &Key> {
+        self.0.iter().filter(move |key| key.is_for(algorithm) && key.id.is_none())
+    }
+
+    /// Whether a key made this signature: the one that is named, if one is. A token that names none is
+    /// for a key without a name, or for the only one: trying all of them would cost whoever is flooded
+    /// with forged tokens a verification for each.
     pub(super) fn verify(
         &self,
         algorithm: JwtAlgorithm,
@@ -105,12 +118,14 @@ impl Keys {
         message: &[u8],
         signature: &[u8],
     ) -> bool {
+        let fit = || self.0.iter().filter(|key| key.is_for(algorithm));
+        let is_only = fit().nth(1).is_none();
         let is_meant = |key: &&Key| match (&key.id, id) {
             (Some(key), Some(id)) => key == id,
-            _ => true,
+            (Some(_), None) => is_only,
+            (None, _) => true,
         };
-        let mut keys = self.0.iter().filter(|key| key.is_for(algorithm)).filter(is_meant);
-        keys.any(|key| key.material.verify(message, signature))
+        fit().filter(is_meant).any(|key| key.material.verify(message, signature))
     }
 }
 
@@ -197,11 +212,5 @@ impl fmt::Debug for Material {
     }
 }
 
-fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read as _;
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(MAX_FILE).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-const MAX_FILE: u64 = 1 << 20;
+/// Keys that no token can name are all tried: one that is used, and one that will be.
+const MAX_UNNAMED: usize = 2;

@@ -3,6 +3,9 @@
 mod der;
 mod keys;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
@@ -10,6 +13,7 @@ use http::header::AUTHORIZATION;
 use serde_json::{Map, Value};
 use tidegate::Timestamp;
 use tidegate::config::gateway::{Jwt, JwtAlgorithm};
+use tidegate_server::NamedFiles;
 
 pub(crate) use keys::{Keys, KeysError};
 
@@ -18,6 +22,8 @@ pub(crate) use keys::{Keys, KeysError};
 pub(crate) struct Verifier {
     about: Jwt,
     keys: Keys,
+    /// How many signatures were verified, by this one and those before it.
+    verified: Arc<AtomicU64>,
 }
 
 /// What a verified token says.
@@ -39,6 +45,10 @@ pub(crate) enum Invalid {
     Signature,
     #[error("the token has expired")]
     Expired,
+    #[error("the token never expires: expected \"exp\"")]
+    Endless,
+    #[error("the token is too old: expected one that was issued lately")]
+    TooOld,
     #[error("the token is not valid yet")]
     TooEarly,
     #[error("the token is meant for somebody else")]
@@ -58,8 +68,13 @@ impl Claims {
 }
 
 impl Verifier {
-    pub(crate) fn new(about: &Jwt) -> Result<Self, KeysError> {
-        Ok(Self { keys: Keys::read(about)?, about: about.clone() })
+    pub(crate) fn new(about: &Jwt, files: &mut NamedFiles) -> Result<Self, KeysError> {
+        Ok(Self { keys: Keys::read(about, files)?, about: about.clone(), verified: Arc::default() })
+    }
+
+    /// The same, which goes on counting where another has begun.
+    pub(crate) fn counting(self, verified: &Arc<AtomicU64>) -> Self {
+        Self { verified: Arc::clone(verified), ..self }
     }
 
     /// What a request's token says; nothing, of a request without one that needs none.
@@ -90,6 +105,7 @@ impl Verifier {
         let kid = header.get("kid").and_then(Value::as_str);
         let signature = decode(signature)?;
         let signed = token.get(..head.len() + 1 + claims.len()).ok_or(Invalid::Malformed)?;
+        self.verified.fetch_add(1, Ordering::Relaxed);
         if !self.keys.verify(algorithm, kid, signed, &signature) {
             return Err(Invalid::Signature);
         }
@@ -111,10 +127,20 @@ impl Verifier {
 
     fn check(&self, claims: &Map<String, Value>, now: Timestamp) -> Result<(), Invalid> {
         let (now, leeway) = (now.as_micros() / 1_000_000, self.about.leeway.as_secs_ceil());
-        if let Some(end) = seconds(claims, "exp")?
-            && now >= end.saturating_add(leeway)
-        {
-            return Err(Invalid::Expired);
+        match seconds(claims, "exp")? {
+            Some(end) if now >= end.saturating_add(leeway) => return Err(Invalid::Expired),
+            None if self.about.requires_expiry => return Err(Invalid::Endless),
+            _ => {}
+        }
+        if let Some(max_age) = self.about.max_age {
+            let issued = seconds(claims, "iat")?.ok_or(Invalid::TooOld)?;
+            if now.saturating_add(leeway) < issued {
+                return Err(Invalid::TooEarly);
+            }
+            let latest = issued.saturating_add(max_age.as_secs_ceil()).saturating_add(leeway);
+            if now >= latest {
+                return Err(Invalid::TooOld);
+            }
         }
         if let Some(start) = seconds(claims, "nbf")?
             && now.saturating_add(leeway) < start

@@ -44,7 +44,7 @@ fn verifier(keys: &[u8], fields: &str) -> Result<Verifier, KeysError> {
         file.0.display()
     );
     let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
-    Verifier::new(plan.gateway().unwrap().jwt.as_ref().unwrap())
+    Verifier::new(plan.gateway().unwrap().jwt.as_ref().unwrap(), &mut NamedFiles::default())
 }
 
 fn hs256() -> Verifier {
@@ -55,7 +55,14 @@ fn unsigned(header: &Value, claims: &Value) -> String {
     format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()))
 }
 
+/// Valid for an hour, unless it says something else.
 fn signed(claims: &Value) -> String {
+    let mut claims = claims.clone();
+    claims.as_object_mut().unwrap().entry("exp").or_insert(json!(NOW + 3_600));
+    signed_as_is(&claims)
+}
+
+fn signed_as_is(claims: &Value) -> String {
     let message = unsigned(&json!({"alg": "HS256", "typ": "JWT"}), claims);
     with_hmac(message, SECRET)
 }
@@ -133,6 +140,57 @@ fn times_issuers_and_audiences_are_checked() {
 }
 
 #[test]
+fn attack_06_a_token_that_never_expires_is_refused_unless_told_otherwise() {
+    let endless = signed_as_is(&json!({"sub": "alice"}));
+    assert_eq!(subject(&hs256(), &endless), Err(Invalid::Endless));
+    let lenient = verifier(SECRET, "algorithms: HS256, require_exp: false").unwrap();
+    assert_eq!(subject(&lenient, &endless).unwrap(), "alice");
+}
+
+#[test]
+fn attack_06_a_token_is_refused_when_it_is_older_than_max_age() {
+    let strict = verifier(SECRET, "algorithms: HS256, max_age: 10m").unwrap();
+    let of = |claims: Value| subject(&strict, &signed(&claims)).err();
+    assert_eq!(of(json!({"iat": NOW})), None);
+    assert_eq!(of(json!({"iat": NOW - 629})), None, "within the leeway");
+    assert_eq!(of(json!({"iat": NOW - 630})), Some(Invalid::TooOld));
+    assert_eq!(of(json!({})), Some(Invalid::TooOld), "it does not say");
+    assert_eq!(of(json!({"iat": NOW + 31})), Some(Invalid::TooEarly));
+    assert_eq!(of(json!({"iat": "now"})), Some(Invalid::Malformed));
+}
+
+#[test]
+fn attack_20_a_token_without_kid_is_tried_with_few_keys_only() {
+    let secret = |number: u8| encode(&[number; 32]);
+    let jwk = |number: u8, kid: Option<&str>| match kid {
+        Some(kid) => json!({"kty": "oct", "k": secret(number), "kid": kid}),
+        None => json!({"kty": "oct", "k": secret(number)}),
+    };
+    let of = |keys: &[Value]| {
+        let jwks = json!({"keys": keys}).to_string();
+        verifier(jwks.as_bytes(), "algorithms: HS256")
+    };
+    let token = |number: u8, header: Value| {
+        let claims = json!({"sub": "alice", "exp": NOW + 1});
+        with_hmac(unsigned(&header, &claims), &[number; 32])
+    };
+    let plain = json!({"alg": "HS256"});
+    let two = of(&[jwk(1, Some("a")), jwk(2, Some("b"))]).unwrap();
+    assert_eq!(subject(&two, &token(1, plain.clone())), Err(Invalid::Signature));
+    assert_eq!(subject(&two, &token(1, json!({"alg": "HS256", "kid": "a"}))).unwrap(), "alice");
+    assert_eq!(
+        subject(&two, &token(1, json!({"alg": "HS256", "kid": "b"}))),
+        Err(Invalid::Signature)
+    );
+    let one = of(&[jwk(1, Some("a"))]).unwrap();
+    assert_eq!(subject(&one, &token(1, plain.clone())).unwrap(), "alice");
+    let unnamed = of(&[jwk(1, None), jwk(2, None)]).unwrap();
+    assert_eq!(subject(&unnamed, &token(2, plain)).unwrap(), "alice");
+    let three = of(&[jwk(1, None), jwk(2, None), jwk(3, None)]).unwrap_err().to_string();
+    assert!(three.contains("3 keys for HS256 without a \"kid\""), "{three}");
+}
+
+#[test]
 fn requests_without_a_token_pass_unless_one_is_required() {
     let now = Timestamp::from_secs(NOW);
     let mut headers = HeaderMap::new();
@@ -161,7 +219,8 @@ fn curves_are_verified_by_jwks_and_by_pem() {
     ]});
     let both = verifier(jwks.to_string().as_bytes(), "algorithms: [ES256, EdDSA]").unwrap();
     let sign = |alg: &str, kid: &str| {
-        let message = unsigned(&json!({"alg": alg, "kid": kid}), &json!({"sub": "alice"}));
+        let claims = json!({"sub": "alice", "exp": NOW + 1});
+        let message = unsigned(&json!({"alg": alg, "kid": kid}), &claims);
         let proof = match alg {
             "ES256" => p256.sign(&random, message.as_bytes()).unwrap().as_ref().to_vec(),
             _ => ed.sign(message.as_bytes()).as_ref().to_vec(),
@@ -188,7 +247,7 @@ fn curves_are_verified_by_jwks_and_by_pem() {
 fn rsa_is_verified_by_jwks_and_by_pem() {
     let token = include_str!("testdata/rs256.jwt").trim();
     for keys in [&include_bytes!("testdata/rs256.pem")[..], include_bytes!("testdata/rs256.jwks")] {
-        let verifier = verifier(keys, "algorithms: RS256").unwrap();
+        let verifier = verifier(keys, "algorithms: RS256, require_exp: false").unwrap();
         assert_eq!(subject(&verifier, token).unwrap(), "alice");
         let (message, _) = token.rsplit_once('.').unwrap();
         assert_eq!(subject(&verifier, &format!("{message}.AAAA")), Err(Invalid::Signature));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidegate::config::gateway::{Scheme, Upstream};
+use tidegate_server::NamedFiles;
 
 use super::counts::Counts;
 use super::endpoint::Endpoint;
@@ -16,15 +17,28 @@ pub(crate) struct Cluster {
     pub(crate) about: Upstream,
     pub(crate) endpoints: Vec<Arc<Endpoint>>,
     pub(crate) tls: Option<TlsConfig>,
+    /// What it is verified by was in these files.
+    ca: NamedFiles,
     pub(crate) counts: Arc<Counts>,
     next: AtomicUsize,
 }
 
 impl Cluster {
-    /// With what is known of the same addresses already.
-    pub(crate) fn new(about: &Upstream, before: Option<&Self>) -> Result<Self, TlsError> {
+    /// With what is known of the same addresses already. Where services are verified in another way,
+    /// nothing is: the connections to them were, too.
+    pub(crate) fn new(
+        about: &Upstream,
+        before: Option<&Self>,
+        files: &mut NamedFiles,
+    ) -> Result<Self, TlsError> {
+        let (is_secure, mut ca) = (is_secure(about), NamedFiles::default());
+        let read = || tls::client(about.ca.as_deref(), &mut ca);
+        let tls = is_secure.then(read).transpose();
+        files.extend(&ca);
+        let tls = tls?;
+        let trusted = before.filter(|it| !is_secure || it.ca == ca);
         let known = |address: &_| {
-            let known = before.into_iter().flat_map(|it| &it.endpoints);
+            let known = trusted.into_iter().flat_map(|it| &it.endpoints);
             known.clone().find(|it| it.address == *address).map(Arc::clone)
         };
         let endpoints = about.endpoints.iter().map(|address| {
@@ -35,11 +49,22 @@ impl Cluster {
         if before.is_some_and(|it| it.about.health != about.health) {
             endpoints.iter().for_each(|endpoint| endpoint.forget_health());
         }
-        let is_secure = about.endpoints.iter().any(|it| it.scheme == Scheme::Https);
-        let tls = is_secure.then(|| tls::client(about.ca.as_deref())).transpose()?;
         let counts = before.map(|it| Arc::clone(&it.counts)).unwrap_or_default();
         let next = AtomicUsize::new(0);
-        Ok(Self { about: about.clone(), endpoints, tls, counts, next })
+        Ok(Self { about: about.clone(), endpoints, tls, ca, counts, next })
+    }
+
+    /// The same one, if nothing about it is other than it was, the files that it names included.
+    pub(crate) fn same(
+        self: &Arc<Self>,
+        about: &Upstream,
+        files: &mut NamedFiles,
+    ) -> Option<Arc<Self>> {
+        if self.about != *about || self.ca.have_changed() {
+            return None;
+        }
+        files.extend(&self.ca);
+        Some(Arc::clone(self))
     }
 
     /// The address with the fewest requests under way, among those that do well; a tie goes in
@@ -88,6 +113,10 @@ impl Cluster {
     }
 }
 
+fn is_secure(about: &Upstream) -> bool {
+    about.endpoints.iter().any(|it| it.scheme == Scheme::Https)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,7 +124,11 @@ mod tests {
     use tidegate::config::Source;
 
     fn cluster(fields: &str) -> Cluster {
-        Cluster::new(&upstream(fields), None).unwrap()
+        made(&upstream(fields), None)
+    }
+
+    fn made(about: &Upstream, before: Option<&Cluster>) -> Cluster {
+        Cluster::new(about, before, &mut NamedFiles::default()).unwrap()
     }
 
     fn upstream(fields: &str) -> Upstream {
@@ -140,17 +173,17 @@ mod tests {
     fn who_is_asked_something_else_or_nothing_any_more_is_not_unwell() {
         for urls in ["http://h:1", "[http://h:1, http://h:2]"] {
             let fields = |rest: &str| upstream(&format!("{{ urls: {urls}, {rest} }}"));
-            let asked = Cluster::new(&fields("health: { path: /a }"), None).unwrap();
+            let asked = made(&fields("health: { path: /a }"), None);
             asked.endpoints.iter().for_each(|endpoint| endpoint.said(false));
             assert_eq!(port(&asked), None);
             let same = fields("health: { path: /a }, max_requests: 7");
-            assert_eq!(port(&Cluster::new(&same, Some(&asked)).unwrap()), None);
-            let unasked = Cluster::new(&fields("max_requests: 7"), Some(&asked)).unwrap();
+            assert_eq!(port(&made(&same, Some(&asked))), None);
+            let unasked = made(&fields("max_requests: 7"), Some(&asked));
             assert!(port(&unasked).is_some());
             // The one who asked before may hear an answer yet.
             unasked.endpoints.iter().for_each(|endpoint| endpoint.said(false));
             assert!(port(&unasked).is_some());
-            let other = Cluster::new(&fields("health: { path: /b }"), Some(&asked)).unwrap();
+            let other = made(&fields("health: { path: /b }"), Some(&asked));
             assert!(port(&other).is_some());
         }
     }

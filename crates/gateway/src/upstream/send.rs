@@ -16,12 +16,15 @@ use super::h2::{self, RequestBody, Unanswered};
 use super::{Failure, Lease, Pool};
 use crate::body::Body;
 use crate::forward::Forward;
+use crate::outliving::Departure;
 
 /// A request on its way to a service.
 pub(crate) struct Sending<'r> {
     pub(crate) pool: &'r Arc<Pool>,
     pub(crate) cluster: &'r Cluster,
     pub(crate) forward: Forward<'r>,
+    /// Told when the request leaves.
+    pub(crate) departure: &'r Departure,
 }
 
 /// What a service said.
@@ -122,6 +125,7 @@ impl Sending<'_> {
             Unsent::Begun(outgoing) => outgoing.with_head(head),
         };
         let exchange = Exchange::new(link, outgoing, method.clone(), self.idle());
+        self.departure.leave();
         let (status, headers, body, switched) = match exchange.run(self.response()).await {
             Outcome::Whole { status, headers, body, link } => {
                 lease.ended(link);
@@ -135,6 +139,9 @@ impl Sending<'_> {
                 (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty(), switched)
             }
             Outcome::Failed { failure, outgoing, was_used } => {
+                if !outgoing.has_begun() {
+                    self.departure.stay();
+                }
                 return h1_failed(failure, outgoing, was_used, method, lease);
             }
         };
@@ -160,6 +167,7 @@ impl Sending<'_> {
         let Some(request) = request else {
             return Attempt::Failed(Failure::Garbage("it cannot be asked for this host"));
         };
+        self.departure.leave();
         match h2::send(sender, request, self.response()).await {
             Ok(response) => {
                 let (parts, body) = response.into_parts();
@@ -170,6 +178,7 @@ impl Sending<'_> {
             Err(Unanswered { failure, request }) => {
                 match request.map(|request| request.into_body().body) {
                     Some(body) => {
+                        self.departure.stay();
                         self.pool.forget_shared(&endpoint);
                         Attempt::Again(failure, Unsent::Body(body))
                     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tidegate_server::NamedFiles;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -25,7 +26,7 @@ pub(crate) struct TlsError {
 }
 
 /// By the certificates of a file, or by the system's.
-pub(crate) fn client(ca: Option<&Path>) -> Result<TlsConfig, TlsError> {
+pub(crate) fn client(ca: Option<&Path>, files: &mut NamedFiles) -> Result<TlsConfig, TlsError> {
     let wrong = |path: Option<PathBuf>, why: String| TlsError {
         path: path.map_or_else(|| "TLS".to_owned(), |path| path.display().to_string()),
         why,
@@ -39,8 +40,8 @@ pub(crate) fn client(ca: Option<&Path>) -> Result<TlsConfig, TlsError> {
             let unreadable = |error: &dyn std::fmt::Display| {
                 wrong(Some(path.to_owned()), format!("no certificates in it: {error}"))
             };
-            let certificates = CertificateDer::pem_file_iter(path).map_err(|e| unreadable(&e))?;
-            for certificate in certificates {
+            let text = files.read(path).map_err(|error| unreadable(&error))?;
+            for certificate in CertificateDer::pem_slice_iter(&text) {
                 let certificate = certificate.map_err(|error| unreadable(&error))?;
                 roots.add(certificate).map_err(|error| unreadable(&error))?;
             }

@@ -108,6 +108,11 @@ pub(crate) fn timeout(text: &Spot<String>, report: &mut Report<'_>) -> Option<Sp
     bounded(text, "a span", Span::from_millis(1), Span::from_secs(3_600), report)
 }
 
+/// How old something may be.
+pub(crate) fn age(text: &Spot<String>, report: &mut Report<'_>) -> Option<Span> {
+    bounded(text, "a span", Span::from_secs(1), Span::from_secs(400 * 86_400), report)
+}
+
 fn bounded(
     text: &Spot<String>,
     what: &str,

@@ -27,7 +27,7 @@ use crate::{KeyHasher, Mode, Plan, PlannedPolicy};
 
 pub(crate) use choices::Defaults;
 pub(crate) use key::{OverrideContext, subject_of};
-pub(crate) use policy::compile_policy;
+pub(crate) use policy::{compile_policy, is_said_by_callers};
 pub(crate) use shared_keys::{limit_names, problem_of as shared_keys_of};
 
 /// A plan, if the report is clean in the end.
@@ -66,6 +66,10 @@ fn ours(
     let legacy_headers = file.http.legacy_headers.as_ref();
     let settings = Settings {
         store: file.store.as_ref().and_then(|store| choices::store(store, report)),
+        store_password: file
+            .store_password
+            .as_ref()
+            .and_then(|password| gateway::secret_place(password, report)),
         store_deadline: Some(compiler.defaults.store_deadline),
         key_format,
         trusted_proxies: choices::networks(&file.trusted_proxies, report),

@@ -35,7 +35,7 @@ pub(crate) fn compile_policy(
         Some(limits) => limit_set(limits, &context, report).unwrap_or(LimitSet::Unlimited),
         None => LimitSet::Unlimited,
     };
-    let policy = PlannedPolicy {
+    let mut policy = PlannedPolicy {
         name: name.to_owned(),
         mode,
         indexed: None,
@@ -63,7 +63,9 @@ pub(crate) fn compile_policy(
             .unwrap_or(compiler.defaults.precision),
         key_names,
         at_gateway: response::at_gateway(file, report),
+        uses_claims: false,
     };
+    policy.uses_claims = uses_claims(&policy, compiler);
     check_lease(file, &policy, report);
     policy
 }
@@ -119,17 +121,62 @@ fn tiers(
     file.tiers.iter().filter_map(tier).collect()
 }
 
+/// The least that a request costs. What callers say themselves would otherwise be nothing.
+fn least(name: &Spot<String>, min: Option<&Spot<String>>, report: &mut Report<'_>) -> Cost {
+    match min {
+        None if is_said_by_callers(&name.value) => Cost::ONE,
+        None => Cost::PEEK,
+        Some(text) => {
+            let units = whole(text, "a cost", report);
+            units.and_then(|units| Cost::new(units).ok()).unwrap_or(Cost::PEEK)
+        }
+    }
+}
+
+/// Whether an attribute is what a caller writes into a request, as it likes.
+pub(crate) fn is_said_by_callers(attribute: &str) -> bool {
+    ["query:", "header:", "cookie:"].iter().any(|prefix| attribute.starts_with(prefix))
+}
+
+/// Whether a policy needs to know what a token says.
+fn uses_claims(policy: &PlannedPolicy, compiler: &Compiler) -> bool {
+    let conditions =
+        policy.conditions.iter().chain(policy.tiers.iter().flat_map(|tier| &tier.when));
+    let mut asked = conditions.map(|it| compiler.known.name(it.attribute));
+    let mut key = policy.key.iter().map(|part| &*part.name);
+    let is_claim = |name: &str| name.starts_with("jwt:");
+    let costs = matches!(&policy.cost, CostSource::Attribute { name, .. } if is_claim(name));
+    costs || asked.any(is_claim) || key.any(is_claim)
+}
+
 /// What is taken before the request happens. A cost that the response determines is one until then.
 fn cost(file: Option<&CostFile>, compiler: &mut Compiler, report: &mut Report<'_>) -> CostSource {
     match file {
         None => CostSource::Fixed(Cost::ONE),
         Some(CostFile::Fixed(text)) => CostSource::Fixed(units(text, report)),
         Some(CostFile::From(fields)) => {
-            let Some(name) = &fields.attribute else { return CostSource::Fixed(Cost::ONE) };
-            let default = fields.default.as_ref().map_or(Cost::ONE, |text| units(text, report));
+            let Some(name) = &fields.attribute else {
+                if let Some(min) = &fields.min {
+                    report.add(&min.at, "\"min\" is for an attribute: expected none here");
+                }
+                return CostSource::Fixed(Cost::ONE);
+            };
+            let min = least(name, fields.min.as_ref(), report);
+            let default = fields.default.as_ref().map_or(Cost::ONE.max(min), |text| {
+                let default = units(text, report);
+                if default < min {
+                    let (said, least) = (default.get(), min.get());
+                    report.add(
+                        &text.at,
+                        format!("{said} is less than \"min\": expected at least {least}"),
+                    );
+                }
+                default
+            });
             match conditions::attribute(name, compiler, report) {
                 Some(attribute) => {
-                    CostSource::Attribute { attribute, name: name.value.as_str().into(), default }
+                    let name = name.value.as_str().into();
+                    CostSource::Attribute { attribute, name, default, min }
                 }
                 None => CostSource::Fixed(Cost::ONE),
             }

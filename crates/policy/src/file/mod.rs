@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 pub(crate) use gateway::UpstreamFields;
 pub(crate) use gateway::{
     AccessLogFile, ApiKeyFile, FieldFile, GatewayFile, HeaderRulesFile, HealthFile, JwtFile,
-    RouteFile, TimeoutsFile, UpstreamFile,
+    RouteFile, RuleFile, SecretFile, TimeoutsFile, UpstreamFile,
 };
 pub(crate) use limit::{LimitFields, LimitFile, LimitForm};
 pub(crate) use parts::{CostFields, CostFile, DeniedFile, KeyPart, KeyPartFields, PrecisionFile};
@@ -33,6 +33,9 @@ pub(crate) struct File {
     /// Where counters live: memory, redis://host:6379/0, rediss://, redis+sentinel://h1,h2/service
     /// or redis+cluster://h1,h2.
     pub(crate) store: Option<Spot<String>>,
+    /// The password of a Redis whose address has none: where it is found, or the password itself.
+    #[schemars(with = "Option<gateway::SecretShape>")]
+    pub(crate) store_password: Option<SecretFile>,
     /// A template for stored keys, for a Redis that is shared with another limiter: {entity},
     /// {limit}, {window_index}, {window_start} and {window_start_ms}.
     pub(crate) key_format: Option<Spot<String>>,
@@ -78,8 +81,16 @@ pub(crate) struct Defaults {
 }
 
 impl File {
-    pub(crate) const FIELDS: &'static [&'static str] =
-        &["store", "key_format", "trusted_proxies", "http", "defaults", "gateway", "policies"];
+    pub(crate) const FIELDS: &'static [&'static str] = &[
+        "store",
+        "store_password",
+        "key_format",
+        "trusted_proxies",
+        "http",
+        "defaults",
+        "gateway",
+        "policies",
+    ];
 
     /// Reads whatever can be read; the report lists the rest.
     pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Self {
@@ -96,6 +107,9 @@ impl File {
         Self {
             trusted_proxies: proxies.iter().filter_map(&mut network).collect(),
             store: fields.text("store", report),
+            store_password: fields
+                .get("store_password")
+                .and_then(|node| SecretFile::read(node, report)),
             key_format: fields.text("key_format", report),
             http: http.map(|node| Http::read(node, report)).unwrap_or_default(),
             defaults: defaults.map(|node| Defaults::read(node, report)).unwrap_or_default(),

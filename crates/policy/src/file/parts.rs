@@ -62,6 +62,10 @@ pub(crate) struct CostFields {
     /// The cost of a request without the attribute or header. Defaults to 1.
     #[schemars(with = "Option<u64>")]
     pub(crate) default: Option<Spot<String>>,
+    /// The least cost of a request, whatever the attribute says. Defaults to 1 for query:, header: and
+    /// cookie:, which callers choose themselves, otherwise to 0.
+    #[schemars(with = "Option<u64>")]
+    pub(crate) min: Option<Spot<String>>,
 }
 
 /// The response to denied callers.
@@ -154,13 +158,14 @@ impl CostFile {
             attribute: fields.text("attribute", report),
             response_header: fields.text("response_header", report),
             default: fields.text("default", report),
+            min: fields.text("min", report),
         }))
     }
 }
 
 impl CostFields {
     pub(crate) const FIELDS: &'static [&'static str] =
-        &["attribute", "response_header", "response_status", "default"];
+        &["attribute", "response_header", "response_status", "default", "min"];
 }
 
 impl DeniedFile {

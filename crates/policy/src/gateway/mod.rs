@@ -3,6 +3,7 @@
 //! This is for the code that moves bytes. Nothing here knows about sockets.
 
 mod response;
+mod secret;
 mod upstream;
 
 use std::path::PathBuf;
@@ -10,6 +11,8 @@ use std::path::PathBuf;
 use tidegate_core::Span;
 
 pub use response::{AfterCost, Denied, Statuses};
+pub(crate) use secret::MAX_VALUE;
+pub use secret::{SecretText, is_field_value};
 pub use upstream::{Endpoint, HealthCheck, Scheme, Timeouts, Upstream};
 
 use crate::Attributes;
@@ -74,15 +77,15 @@ pub struct Route {
 }
 
 /// Changes to the headers of a message: first removed, then set, then added. Names are in lower
-/// case, and both names and values are valid to send.
+/// case, and both names and values are valid to send, unless a value is found elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderRules {
     /// Names of headers to remove.
     pub remove: Vec<String>,
     /// Headers to set, replacing any of the same name.
-    pub set: Vec<(String, String)>,
+    pub set: Vec<(String, SecretText)>,
     /// Headers to add beside any of the same name.
-    pub add: Vec<(String, String)>,
+    pub add: Vec<(String, SecretText)>,
 }
 
 impl HeaderRules {
@@ -120,6 +123,10 @@ pub struct Jwt {
     pub audience: Option<String>,
     /// How far clocks may be apart.
     pub leeway: Span,
+    /// Whether a token that never expires is refused.
+    pub requires_expiry: bool,
+    /// How long ago a token may have been issued.
+    pub max_age: Option<Span>,
 }
 
 /// A way to sign a token.

@@ -68,3 +68,24 @@ fn a_cost_that_is_no_number_is_named_unless_nobody_is_limited_by_it() {
     assert_eq!(fault("limits: [100/s], mode: off", "x"), None);
     assert!(fault("limits: [100/s]", &"x".repeat(9_000)).unwrap().len() < 200);
 }
+
+#[test]
+fn attack_22_what_callers_choose_costs_at_least_one_unless_told_otherwise() {
+    let cost = |fields: &str, name: &str, value: Option<&str>| {
+        let plan = plan(&format!(
+            "policies: [{{ name: a, key: [], limits: [100/s], cost: {{ attribute: '{name}', {fields} }} }}]"
+        ));
+        let request: Vec<_> = value.map(|value| (name, value)).into_iter().collect();
+        plan.charges(&request, Cost::ONE).charges()[0].cost().get()
+    };
+    for name in ["query:limit", "header:x-limit", "cookie:limit"] {
+        assert_eq!(cost("default: 7", name, Some("0")), 1, "{name}");
+        assert_eq!(cost("default: 7", name, Some("5")), 5, "{name}");
+        assert_eq!(cost("default: 7", name, None), 7, "{name}");
+        assert_eq!(cost("min: 0", name, Some("0")), 0, "{name}");
+        assert_eq!(cost("min: 3", name, Some("2")), 3, "{name}");
+        assert_eq!(cost("min: 3", name, None), 3, "{name}");
+    }
+    assert_eq!(cost("default: 7", "tokens", Some("0")), 0);
+    assert_eq!(cost("min: 2", "tokens", Some("0")), 2);
+}

@@ -158,24 +158,30 @@ impl<S: Store + Board + 'static> Caller<S> {
         Ok(ok(&json!({ "policies": policies, "counters": owed.charges().len() })))
     }
 
-    /// Asks the task that follows the file; the outcome is in the log and in the status, too.
+    /// Asks the task that follows the file and those that it names; the outcome is in the log and in the
+    /// status, too.
     pub(super) async fn reload(&self, admin: &AdminConfig) -> Result<Response, Refusal> {
         let Some(reload) = admin.reload() else {
             let detail = "there is no file to reload: the server was started without --config";
             return Err(Refusal::new(StatusCode::CONFLICT, detail));
         };
         self.say("reload", &[]);
-        let is_done = reload.ask_and_wait().await;
-        if let Some(problem) = self.app.reload_problem().filter(|_| is_done) {
-            let detail = format!("{problem}; the policies before it stay in effect");
+        let answer = reload.ask_and_wait().await;
+        if let Some(problem) = self.app.reload_problem().filter(|_| answer.is_some()) {
+            let detail = format!("{problem}; what was in effect before it stays so");
             return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
         }
         let (reloads, refused) = self.app.reload_counts();
-        let mut response = ok(&json!({ "reloads": reloads, "refused": refused }));
-        if !is_done {
+        let Some(answer) = answer else {
+            let mut response = ok(&json!({ "reloads": reloads, "refused": refused }));
             *response.status_mut() = StatusCode::ACCEPTED;
-        }
-        Ok(response)
+            return Ok(response);
+        };
+        let read: Vec<_> = answer.read.iter().map(|path| path.display().to_string()).collect();
+        let changed = answer.has_changed;
+        let said =
+            json!({ "reloads": reloads, "refused": refused, "read": read, "changed": changed });
+        Ok(ok(&said))
     }
 
     /// Only the fingerprint of a key is logged, under which it appears in peeks too.

@@ -81,7 +81,7 @@ pub(super) fn config<S: Store>(app: &App<S>, admin: &AdminConfig) -> Response {
     let settings: Map<String, Value> = settings.collect();
     ok(&json!({
         "file": source.as_ref().map(Text::name),
-        "text": source.as_ref().map(|source| masked(source.text())),
+        "text": source.as_ref().map(|source| masked(&source.shown())),
         "settings": settings,
     }))
 }

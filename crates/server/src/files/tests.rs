@@ -30,7 +30,7 @@ impl Followed {
             }
         };
         let paths = vec![path.to_owned()];
-        let following = try_follow((), paths, Arc::clone(&asked), NEVER, look);
+        let following = try_follow((), move |()| paths.clone(), Arc::clone(&asked), NEVER, look);
         let task = tokio::spawn(following).abort_handle();
         let mut followed = Self { looks, asked, task };
         followed.look().await;

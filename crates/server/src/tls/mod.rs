@@ -114,7 +114,7 @@ impl Tls {
             }
             tls
         };
-        follow(self, paths, wake, look).await;
+        follow(self, move |_| paths.clone(), wake, look).await;
     }
 
     /// Whether only clients with a certificate are let in.

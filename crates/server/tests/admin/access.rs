@@ -71,3 +71,13 @@ async fn no_answer_has_a_secret() {
     assert!(config["text"].as_str().unwrap().contains("redis://limiter:***@127.0.0.1/0"));
     assert_eq!(config["settings"]["store"], "redis://limiter:***@127.0.0.1/0");
 }
+
+#[tokio::test]
+async fn attack_15_values_of_headers_are_not_shown_to_who_may_only_look() {
+    let desk = Desk::open(TOKENS).await;
+    let fields = format!("host: x\r\nauthorization: Bearer {}\r\n", token(Scope::Read));
+    let config = desk.send("GET", "/admin/v1/config", &fields, "").await.json();
+    let text = config["text"].as_str().unwrap();
+    assert!(text.contains("set: { x-internal-key: *** }, add: { x-other: *** }"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}

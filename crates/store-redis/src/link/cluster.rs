@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::backoff::Backoff;
-use super::dial::{dial_for_questions, within};
+use super::dial::{dial_for_questions, login_of, within};
 use super::failure::Failure;
 use super::node::{Node, Route};
 use super::slots::{Range, SlotMap, ranges};
@@ -165,8 +165,8 @@ impl Atlas {
     }
 
     async fn ask(&self, address: &Address) -> Result<Vec<Range>, Failure> {
-        let login = &self.config.target.login;
-        let mut wire = dial_for_questions(address, login, &self.config).await?;
+        let login = login_of(&self.config).await?;
+        let mut wire = dial_for_questions(address, &login, &self.config).await?;
         let answer = within(&self.config, address, async {
             wire.ask(redis::cmd("CLUSTER").arg("SLOTS")).await
         });

@@ -1,5 +1,8 @@
 //! Makes connections: connects, logs in and selects the database, all within one time limit.
 
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +33,7 @@ pub(super) async fn dial(
     config: &Arc<RedisConfig>,
 ) -> Result<(Live, Driver), Failure> {
     let wire = within(config, address, async {
-        let mut wire = log_in(address, &config.target.login, config).await?;
+        let mut wire = log_in(address, &login_of(config).await?, config).await?;
         select(&mut wire, config.target.database).await?;
         if role == Role::Primary {
             require_primary(&mut wire).await?;
@@ -64,6 +67,8 @@ pub(super) async fn within<T>(
     // Whatever happened, no caller's request was part of it.
     outcome.map_err(|failure| Failure::not_run(failure.kind, failure.at(address).message))
 }
+
+const MAX_PASSWORD: u64 = 64 << 10;
 
 async fn log_in(
     address: &Address,
@@ -111,6 +116,30 @@ async fn log_in_plainly(
             Err(Failure::not_run(StoreErrorKind::Overloaded, message))
         }
     }
+}
+
+/// How servers are logged in to, with the password of now.
+pub(super) async fn login_of(config: &Arc<RedisConfig>) -> Result<Login, Failure> {
+    let login = config.target.login.clone();
+    let Some(path) = config.password_file.clone() else { return Ok(login) };
+    let place = path.display().to_string();
+    let wrong = |why: &str| {
+        let message = format!("the password in {place}: {why}");
+        Failure::not_run(StoreErrorKind::Misconfigured, message)
+    };
+    // A file system may hang.
+    let read = tokio::task::spawn_blocking(move || read_password(&path)).await;
+    let text = read.map_err(|_| wrong("not read"))?.map_err(|error| wrong(&error.to_string()))?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(wrong("empty: expected a password")),
+        password => Ok(Login { password: Some(password.to_owned()), ..login }),
+    }
+}
+
+fn read_password(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_PASSWORD).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// The user, if any, and the password, if there is anything to log in with.

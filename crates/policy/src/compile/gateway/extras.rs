@@ -2,11 +2,11 @@
 
 use tidegate_core::Span;
 
-use super::field_name;
+use super::fields::{field_name, path};
 use crate::compile::choices;
 use crate::file::{AccessLogFile, ApiKeyFile, JwtFile};
 use crate::gateway::{AccessLog, Jwt, JwtAlgorithm, KeyPlace};
-use crate::problem::{Report, brief};
+use crate::problem::Report;
 use crate::yaml::Spot;
 
 pub(super) fn api_key(file: &ApiKeyFile, report: &mut Report<'_>) -> Option<KeyPlace> {
@@ -30,6 +30,7 @@ pub(super) fn jwt(file: &JwtFile, report: &mut Report<'_>) -> Option<Jwt> {
     };
     let algorithms = file.algorithms.iter().filter_map(&mut algorithm).collect();
     let leeway = file.leeway.as_ref().and_then(|text| choices::timeout(text, report));
+    let max_age = file.max_age.as_ref().and_then(|text| choices::age(text, report));
     Some(Jwt {
         keys: keys?.into(),
         algorithms,
@@ -37,6 +38,8 @@ pub(super) fn jwt(file: &JwtFile, report: &mut Report<'_>) -> Option<Jwt> {
         issuer: file.issuer.as_ref().map(|it| it.value.clone()),
         audience: file.audience.as_ref().map(|it| it.value.clone()),
         leeway: leeway.unwrap_or(Span::from_secs(30)),
+        requires_expiry: file.require_exp.as_ref().is_none_or(|it| it.value),
+        max_age,
     })
 }
 
@@ -57,12 +60,4 @@ pub(super) fn access_log(file: &AccessLogFile, report: &mut Report<'_>) -> Optio
         sample_permille: sample?,
         shows_keys,
     })
-}
-
-fn path(text: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
-    if text.value.is_empty() || text.value.len() > 4_096 {
-        report.add(&text.at, format!("{:?}: expected the path of a file", brief(&text.value)));
-        return None;
-    }
-    Some(text.value.clone())
 }

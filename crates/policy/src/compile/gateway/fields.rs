@@ -1,7 +1,7 @@
 //! Headers of messages, and names that appear in logs.
 
-use crate::file::{FieldFile, HeaderRulesFile};
-use crate::gateway::HeaderRules;
+use crate::file::{FieldFile, HeaderRulesFile, RuleFile, SecretFile};
+use crate::gateway::{HeaderRules, MAX_VALUE, SecretText, is_field_value};
 use crate::problem::{Report, brief};
 use crate::yaml::Spot;
 
@@ -9,9 +9,56 @@ pub(super) fn rules(file: Option<&HeaderRulesFile>, report: &mut Report<'_>) -> 
     let Some(file) = file else { return HeaderRules::default() };
     HeaderRules {
         remove: file.remove.iter().filter_map(|name| field_name(name, report)).collect(),
-        set: field_list(&file.set, report),
-        add: field_list(&file.add, report),
+        set: rule_list(&file.set, report),
+        add: rule_list(&file.add, report),
     }
+}
+
+fn rule_list(file: &[RuleFile], report: &mut Report<'_>) -> Vec<(String, SecretText)> {
+    if let Some(first) = file.get(MAX_FIELDS) {
+        report.add(&first.name.at, format!("too many fields: expected at most {MAX_FIELDS}"));
+    }
+    let mut field = |it: &RuleFile| {
+        let (name, value) = (field_name(&it.name, report), secret(&it.value, report));
+        Some((name?, value?))
+    };
+    file.iter().filter_map(&mut field).collect()
+}
+
+/// The value of a header, or where it is found.
+fn secret(value: &SecretFile, report: &mut Report<'_>) -> Option<SecretText> {
+    match value {
+        SecretFile::Text(text) => field_value(text, report).map(SecretText::Text),
+        place => secret_place(place, report),
+    }
+}
+
+/// A secret, or where it is found.
+pub(crate) fn secret_place(value: &SecretFile, report: &mut Report<'_>) -> Option<SecretText> {
+    match value {
+        SecretFile::Text(text) => Some(SecretText::Text(text.value.clone())),
+        SecretFile::File(file) => path(file, report).map(|it| SecretText::File(it.into())),
+        SecretFile::Env(name) => {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let is_name = (1..=MAX_LABEL).contains(&name.value.len());
+            if !is_name || !name.value.chars().all(is_part) {
+                let value = brief(&name.value);
+                let expected = "expected the name of a variable, such as API_KEY";
+                report.add(&name.at, format!("{value:?}: {expected}"));
+                return None;
+            }
+            Some(SecretText::Env(name.value.clone()))
+        }
+    }
+}
+
+/// The path of a file.
+pub(super) fn path(text: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
+    if text.value.is_empty() || text.value.len() > 4_096 {
+        report.add(&text.at, format!("{:?}: expected the path of a file", brief(&text.value)));
+        return None;
+    }
+    Some(text.value.clone())
 }
 
 pub(crate) fn field_list(file: &[FieldFile], report: &mut Report<'_>) -> Vec<(String, String)> {
@@ -42,8 +89,7 @@ pub(crate) fn field_name(name: &Spot<String>, report: &mut Report<'_>) -> Option
 }
 
 pub(crate) fn field_value(value: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
-    let is_fit = !value.value.contains(char::is_control) && value.value.len() <= MAX_VALUE;
-    if !is_fit || value.value.trim() != value.value {
+    if !is_field_value(&value.value) {
         let expected = format!("at most {MAX_VALUE} bytes without control characters");
         let shown = brief(&value.value);
         report.add(&value.at, format!("{shown:?} is no value of a field: expected {expected}"));
@@ -83,5 +129,4 @@ const OWN: &[&str] = &[
     "x-real-ip",
 ];
 const MAX_FIELDS: usize = 64;
-const MAX_VALUE: usize = 4 << 10;
 const MAX_LABEL: usize = 128;

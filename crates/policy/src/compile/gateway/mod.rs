@@ -13,7 +13,7 @@ use crate::gateway::{Gateway, Route, Upstream};
 use crate::problem::{Report, brief};
 use crate::yaml::Spot;
 
-pub(crate) use fields::{field_list, field_name, field_value};
+pub(crate) use fields::{field_list, field_name, field_value, secret_place};
 
 /// Compiles as much of a gateway with problems as can still be checked.
 pub(crate) fn compile(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 
+use super::secret::{SecretFile, SecretShape};
 use crate::file::OneOrMany;
 use crate::problem::Report;
 use crate::yaml::{Fields, Node, Spot, entries, one_or_many, text};
@@ -16,11 +17,18 @@ pub(crate) struct HeaderRulesFile {
     #[schemars(with = "Option<OneOrMany<String>>")]
     pub(crate) remove: Vec<Spot<String>>,
     /// Headers to set, replacing any of the same name.
-    #[schemars(with = "Option<BTreeMap<String, String>>")]
-    pub(crate) set: Vec<FieldFile>,
+    #[schemars(with = "Option<BTreeMap<String, SecretShape>>")]
+    pub(crate) set: Vec<RuleFile>,
     /// Headers to add beside any of the same name.
-    #[schemars(with = "Option<BTreeMap<String, String>>")]
-    pub(crate) add: Vec<FieldFile>,
+    #[schemars(with = "Option<BTreeMap<String, SecretShape>>")]
+    pub(crate) add: Vec<RuleFile>,
+}
+
+/// A header that is set or added.
+#[derive(Clone, Debug)]
+pub(crate) struct RuleFile {
+    pub(crate) name: Spot<String>,
+    pub(crate) value: SecretFile,
 }
 
 /// A header of a message.
@@ -59,6 +67,11 @@ pub(crate) struct JwtFile {
     pub(crate) audience: Option<Spot<String>>,
     /// How far clocks may be apart. Defaults to 30s.
     pub(crate) leeway: Option<Spot<String>>,
+    /// Whether a token without exp, which never expires, is refused. Defaults to true.
+    pub(crate) require_exp: Option<Spot<bool>>,
+    /// How long ago a token may have been issued (iat), such as 1h. Older ones, and those that do not
+    /// say, are refused. No bound if absent.
+    pub(crate) max_age: Option<Spot<String>>,
 }
 
 /// The signature algorithms.
@@ -109,15 +122,25 @@ impl HeaderRulesFile {
         let fields = Fields::of(node, "rules for fields", Self::FIELDS, report)?;
         let remove = fields.get("remove").map(one_or_many).unwrap_or_default();
         let remove = remove.iter().filter_map(|item| text(item, "a name", report)).collect();
-        let mut list = |name| fields.get(name).map(|it| field_list(it, report)).unwrap_or_default();
+        let mut list = |name| fields.get(name).map(|it| rule_list(it, report)).unwrap_or_default();
         Some(Self { remove, set: list("set"), add: list("add") })
     }
 }
 
+/// Names, and values that may be secret.
+fn rule_list(node: &Node, report: &mut Report<'_>) -> Vec<RuleFile> {
+    let entries = entries(node, FIELDS_BY_NAME, report).iter();
+    entries
+        .filter_map(|entry| {
+            let value = SecretFile::read(&entry.node, report)?;
+            Some(RuleFile { name: entry.name.clone(), value })
+        })
+        .collect()
+}
+
 /// Names and values.
 pub(crate) fn field_list(node: &Node, report: &mut Report<'_>) -> Vec<FieldFile> {
-    let expected = "fields by name, such as { x-team: blue }";
-    let entries = entries(node, expected, report).iter();
+    let entries = entries(node, FIELDS_BY_NAME, report).iter();
     entries
         .filter_map(|entry| {
             let value = text(&entry.node, "the value of a field", report)?;
@@ -125,6 +148,8 @@ pub(crate) fn field_list(node: &Node, report: &mut Report<'_>) -> Vec<FieldFile>
         })
         .collect()
 }
+
+const FIELDS_BY_NAME: &str = "fields by name, such as { x-team: blue }";
 
 impl ApiKeyFile {
     pub(crate) const FIELDS: &'static [&'static str] = &["header", "query", "cookie"];
@@ -144,8 +169,16 @@ impl ApiKeyFile {
 }
 
 impl JwtFile {
-    pub(crate) const FIELDS: &'static [&'static str] =
-        &["keys", "algorithms", "required", "issuer", "audience", "leeway"];
+    pub(crate) const FIELDS: &'static [&'static str] = &[
+        "keys",
+        "algorithms",
+        "required",
+        "issuer",
+        "audience",
+        "leeway",
+        "require_exp",
+        "max_age",
+    ];
 
     pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
         let fields = Fields::of(node, "jwt", Self::FIELDS, report)?;
@@ -160,6 +193,8 @@ impl JwtFile {
             issuer: fields.text("issuer", report),
             audience: fields.text("audience", report),
             leeway: fields.text("leeway", report),
+            require_exp: fields.truth("require_exp", report),
+            max_age: fields.text("max_age", report),
         })
     }
 }

@@ -1,13 +1,15 @@
 //! A gateway as the user wrote it.
 
 mod extras;
+mod secret;
 mod upstream;
 
 use schemars::JsonSchema;
 
 pub(crate) use extras::{
-    AccessLogFile, ApiKeyFile, FieldFile, HeaderRulesFile, JwtFile, field_list, headers,
+    AccessLogFile, ApiKeyFile, FieldFile, HeaderRulesFile, JwtFile, RuleFile, field_list, headers,
 };
+pub(crate) use secret::{SecretFile, SecretShape};
 #[cfg(test)]
 pub(crate) use upstream::UpstreamFields;
 pub(crate) use upstream::{HealthFile, TimeoutsFile, UpstreamFile};

@@ -197,6 +197,7 @@ impl Compiler<'_, '_> {
             precision: Precision::default(),
             key_names: KeyNames::default(),
             at_gateway: AtGateway::default(),
+            uses_claims: false,
         })
     }
 }

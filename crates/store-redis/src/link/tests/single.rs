@@ -129,6 +129,22 @@ async fn users_log_in_and_choose_their_database() {
 }
 
 #[tokio::test]
+async fn attack_15_a_password_comes_from_a_file_that_is_read_for_each_connection() {
+    let redis = Redis::builder().user("limiter on >first ~* +@all").start();
+    let scratch = tidegate_testkit::Scratch::new();
+    let file = scratch.write("password", "first\n");
+    let url = format!("redis://limiter@127.0.0.1:{}", redis.port());
+    let there = || link_of(config(&url).password_file(&file));
+    assert_eq!(count(&there(), "k").await.unwrap(), 1);
+    let mut connection = redis.connect().unwrap();
+    connection.call(&["ACL", "SETUSER", "limiter", ">second", "<first"]).unwrap().or_panic();
+    std::fs::write(&file, "second").unwrap();
+    assert_eq!(count(&there(), "k").await.unwrap(), 2);
+    std::fs::write(&file, "\n").unwrap();
+    assert_failed(count(&there(), "k").await, StoreErrorKind::Misconfigured, Outcome::NotRun);
+}
+
+#[tokio::test]
 async fn a_server_of_the_old_protocol_will_do() {
     let fake = FakeRedis::start(|command| match command[0].as_slice() {
         b"HELLO" => Some(b"-ERR unknown command 'HELLO'\r\n".to_vec()),

@@ -1,0 +1,35 @@
+//! Values that may be secret.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// A value that may be secret: as the configuration has it, or where it is found.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SecretText {
+    /// The value itself.
+    Text(String),
+    /// In a file, without the line break at its end.
+    File(PathBuf),
+    /// In a variable of the environment.
+    Env(String),
+}
+
+/// Shows where a value is found, and never the value.
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("Text(***)"),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Env(name) => f.debug_tuple("Env").field(name).finish(),
+        }
+    }
+}
+
+/// Whether a text can be the value of a header.
+pub fn is_field_value(text: &str) -> bool {
+    !text.contains(char::is_control) && text.len() <= MAX_VALUE && text.trim() == text
+}
+
+/// The longest value of a header, in bytes.
+pub(crate) const MAX_VALUE: usize = 4 << 10;
