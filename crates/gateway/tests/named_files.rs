@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,9 +16,8 @@ use ring::hmac;
 use serde_json::{Value, json};
 use support::echo::Echo;
 use support::{Front, fields, request, soon, with};
-use tidegate::ManualClock;
-use tidegate::MemoryStore;
 use tidegate::config::Source;
+use tidegate::{Clock as _, ManualClock, MemoryStore, SystemClock};
 use tidegate_server::{ReloadRequest, Reloaded, Reloader};
 use tidegate_testkit::Scratch;
 
@@ -28,7 +27,7 @@ const GENEROUS: &str = "[{ name: all, key: [ip], limits: [1000000/second] }]";
 
 /// A request of alice, whose token this secret has signed.
 fn of_alice(secret: &str) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let now = SystemClock::new().now().as_micros() / 1_000_000;
     let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let claims = json!({"sub": "alice", "exp": now + 3_600});
     let message = format!("{}.{}", encode(&json!({"alg": "HS256"})), encode(&claims));

@@ -4,20 +4,19 @@
 
 mod support;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use serde_json::{Value, json};
 use support::echo::Echo;
 use support::{Front, request, with};
+use tidegate::{Clock as _, SystemClock};
 
 const SECRET: &str = "a secret of at least thirty-two bytes, as it should be";
 
 /// Valid for an hour, unless it says something else.
 fn token(claims: &Value, secret: &str) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let now = SystemClock::new().now().as_micros() / 1_000_000;
     let mut claims = claims.clone();
     claims.as_object_mut().unwrap().entry("exp").or_insert(json!(now + 3_600));
     let claims = &claims;

@@ -6,8 +6,3 @@ fn the_schema_is_fresh() {
     let hint = "run `cargo run -p xtask -- schema`";
     assert!(checked_in == tidegate_policy::json_schema(), "{hint}");
 }
-
-#[test]
-fn write_it() {
-    std::fs::write("../../schema/policies.schema.json", tidegate_policy::json_schema()).unwrap();
-}
