@@ -39,6 +39,7 @@ mod limit_names;
 mod listener;
 pub mod log;
 mod metrics;
+mod overflows;
 mod per_worker;
 mod reload;
 mod rest;
