@@ -94,4 +94,13 @@ async fn what_overflowed_never_falls_when_policies_come_and_go() {
     assert_eq!(number("search").await, (2_300, others));
     search(&app, 3_000).await;
     assert_eq!(number("search").await, (2_301, others));
+    // A request that was under way when its policy went is of none, also when that comes back.
+    let old = app.limiter().plan();
+    let reload = |text: &str| app.reload(&Source::new("limits.yaml", text.to_owned()).unwrap());
+    reload(&without).unwrap();
+    let asked = [("path", "/search"), ("q", "late")];
+    let _ = app.settle(&old.charges(&asked, Cost::ONE)).await;
+    assert_eq!(overflowed(&app, "").await, others + 1);
+    reload(POLICIES).unwrap();
+    assert_eq!(number("search").await, (2_301, others + 1));
 }
