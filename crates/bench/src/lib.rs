@@ -7,6 +7,7 @@
 #![allow(clippy::float_arithmetic, reason = "statistics are not decisions")]
 
 mod contestant;
+mod far;
 mod gateway;
 mod grpc;
 mod http;
@@ -24,6 +25,8 @@ mod stopwatch;
 mod table;
 mod tower;
 mod workload;
+
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -69,6 +72,21 @@ enum Benchmark {
         /// Only workloads whose name contains this, such as "fixed-window, one key".
         #[arg(long, value_name = "TEXT", default_value = "")]
         only: String,
+    },
+    /// A Redis that is far away: how many decisions are not made in time. Starts its own servers.
+    Far {
+        /// Round trips in milliseconds.
+        #[arg(long, value_delimiter = ',', default_values_t = [3, 4, 5, 6, 8])]
+        round_trips: Vec<u64>,
+        /// How long a decision may take, in milliseconds.
+        #[arg(long, default_value_t = 10)]
+        deadline: u64,
+        /// Decisions a second.
+        #[arg(long, default_value_t = 5_000)]
+        rate: u32,
+        /// Seconds at each distance.
+        #[arg(long, default_value_t = 10)]
+        seconds: u32,
     },
     /// The Redis protocol, beside a server that only answers PING, and beside throttlecrab's if it
     /// is installed. Starts its own servers.
@@ -173,6 +191,11 @@ pub fn run(allocations: Allocations) -> anyhow::Result<()> {
         }
         Benchmark::Policy { rounds, requests } => policy::compare(rounds, requests, allocations),
         Benchmark::Redis { rounds, decisions, only } => redis::compare(rounds, decisions, &only),
+        Benchmark::Far { round_trips, deadline, rate, seconds } => {
+            let round_trips: Vec<_> = round_trips.into_iter().map(Duration::from_millis).collect();
+            let deadline = Duration::from_millis(deadline);
+            far::measure(&round_trips, &far::Setting { deadline, rate: rate.max(1), seconds })
+        }
         Benchmark::Resp { rounds, seconds, depth, only } => {
             resp::compare(rounds, seconds, depth, &only)
         }

@@ -153,7 +153,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nor_does_anybody_whose_patience_is_over() {
         let (door, served) = (Door::new("enforce"), Arc::default());
-        door.crowd(30, &served).await;
+        door.crowd(29, &served).await;
+        let impatient = tokio::spawn({
+            let door = Arc::clone(&door);
+            async move { door.ask().await }
+        });
         tokio::time::sleep(Duration::from_secs(9)).await;
         // Behind all of them, who leave after ten seconds.
         let late = tokio::spawn({
@@ -163,6 +167,9 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(late.await.unwrap());
         assert_eq!(served.load(Ordering::SeqCst), 11);
+        // It was not decided about: then it would be told when the next turn is.
+        let denied = impatient.await.unwrap();
+        assert_eq!((denied.is_allowed(), denied.retry_after()), (false, Some(Span::from_secs(10))));
     }
 
     #[tokio::test(start_paused = true)]

@@ -32,7 +32,7 @@ async fn a_stopping_gateway_finishes_what_it_has_begun() {
 #[tokio::test]
 async fn slow_and_silent_clients_are_cut_off() {
     let echo = Echo::start().await;
-    let short = Duration::from_millis(300);
+    let short = Duration::from_secs(1);
     let config = Config { header_timeout: short, idle_timeout: short, ..Config::default() };
     let text = format!("gateway: {{ upstreams: {{ up: http://{} }} }}\n{GENEROUS}", echo.address);
     let front = Front::with(&text, config).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use http::HeaderMap;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tidegate::config::{PlannedPolicy, Problems, Source};
 use tidegate::{MemoryStore, Plan, PlanLimiter, Span, Store, Timestamp, Usage};
 
@@ -14,6 +14,7 @@ use crate::amendments::Making;
 use crate::followers::Followers;
 use crate::logins::FailedLogins;
 use crate::metrics::{self, ListenerKind, MetricSource, Metrics, RefusalReason};
+use crate::overflows::Overflows;
 use crate::room::Room;
 use crate::top::KeyMarks;
 use crate::trace::{Span as TraceSpan, TraceParent, Tracer};
@@ -32,6 +33,7 @@ pub struct App<S = MemoryStore> {
     /// Whose turn it is to look at the board: what was seen first is obeyed first.
     turn: tokio::sync::Mutex<()>,
     usage: Mutex<(Timestamp, Usage)>,
+    overflows: Mutex<Overflows>,
     shows_keys: bool,
     draining: AtomicBool,
     reloads: Reloads,
@@ -71,6 +73,7 @@ impl<S: Store> App<S> {
             making: Mutex::new(Making::of(source)),
             turn: tokio::sync::Mutex::default(),
             usage: Mutex::default(),
+            overflows: Mutex::default(),
             shows_keys: false,
             draining: AtomicBool::new(false),
             reloads: Reloads::default(),
@@ -181,6 +184,7 @@ impl<S: Store> App<S> {
     pub(crate) fn decide_by(&self, plan: Plan) {
         let plan = plan.showing_keys(self.shows_keys);
         self.metrics.register(&plan);
+        self.overflows.lock().turn(&self.limiter.plan(), &plan, self.limiter.store());
         self.limiter.replace(plan);
     }
 
@@ -212,13 +216,11 @@ impl<S: Store> App<S> {
         usage
     }
 
-    /// Charges of a policy's new keys that had to share counters, since the store has no room for
-    /// them; `None` if the store cannot tell.
-    pub(crate) fn overflowed_of(&self, policy: &PlannedPolicy) -> Option<u64> {
-        let mut rules: Vec<_> = policy.all_rules().collect();
-        rules.sort_unstable_by_key(|rule| rule.id);
-        rules.dedup_by_key(|rule| rule.id);
-        rules.into_iter().map(|rule| self.limiter.store().overflowed_of(rule)).sum()
+    /// How often new keys have had to share counters, by policy: as it is now.
+    pub(crate) fn overflows(&self) -> MutexGuard<'_, Overflows> {
+        let mut overflows = self.overflows.lock();
+        overflows.look(&self.limiter.plan(), self.limiter.store());
+        overflows
     }
 
     /// The policies whose new keys have had to share counters.
@@ -226,9 +228,9 @@ impl<S: Store> App<S> {
         if self.usage().await.overflowed.unwrap_or(0) == 0 {
             return Vec::new();
         }
-        let plan = self.limiter.plan();
-        let has = |policy: &&PlannedPolicy| self.overflowed_of(policy).is_some_and(|it| it > 0);
-        plan.policies().iter().filter(has).map(|policy| policy.name().to_owned()).collect()
+        let (plan, overflows) = (self.limiter.plan(), self.overflows());
+        let names = plan.policies().iter().map(PlannedPolicy::name);
+        names.filter(|name| overflows.of(name) > Some(0)).map(str::to_owned).collect()
     }
 
     /// Takes note of a reload that took effect, or of why it did not.

@@ -41,6 +41,7 @@ pub mod log;
 mod logins;
 mod metrics;
 mod named_files;
+mod overflows;
 mod per_worker;
 mod reload;
 mod rest;

@@ -13,7 +13,7 @@ use tidegate_testkit::peer;
 
 const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_secs(1);
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;

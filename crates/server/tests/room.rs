@@ -67,3 +67,40 @@ async fn limits_that_come_with_requests_leave_room_for_logins() {
     assert_eq!(app.overflowing().await, [""; 0]);
     assert_eq!((overflowed(&app, "login").await, overflowed(&app, "").await), (0, 2_300));
 }
+
+#[tokio::test]
+async fn what_overflowed_never_falls_when_policies_come_and_go() {
+    let app = app();
+    for made_up in 0..3_000 {
+        search(&app, made_up).await;
+    }
+    let number = async |policy| (overflowed(&app, policy).await, overflowed(&app, "").await);
+    assert_eq!(number("search").await, (2_300, 0));
+    // What came with requests is of no policy.
+    let limit = "5/day burst 5".parse().unwrap();
+    for number in 0..200_u32 {
+        let asked = app.limiter().plan().ad_hoc("cl.throttle", limit, &*number.to_string());
+        let _ = app.settle_ad_hoc(&asked, Cost::ONE).await;
+    }
+    let others = overflowed(&app, "").await;
+    assert!(others > 0);
+    let without = POLICIES.lines().filter(|line| !line.contains("search"));
+    let without = without.collect::<Vec<_>>().join("\n");
+    for text in [&*without, POLICIES, &*without, POLICIES] {
+        app.reload(&Source::new("limits.yaml", text.to_owned()).unwrap()).unwrap();
+        assert_eq!(overflowed(&app, "").await, others);
+        assert_eq!(overflowed(&app, "login").await, 0);
+    }
+    assert_eq!(number("search").await, (2_300, others));
+    search(&app, 3_000).await;
+    assert_eq!(number("search").await, (2_301, others));
+    // A request that was under way when its policy went is of none, also when that comes back.
+    let old = app.limiter().plan();
+    let reload = |text: &str| app.reload(&Source::new("limits.yaml", text.to_owned()).unwrap());
+    reload(&without).unwrap();
+    let asked = [("path", "/search"), ("q", "late")];
+    let _ = app.settle(&old.charges(&asked, Cost::ONE)).await;
+    assert_eq!(overflowed(&app, "").await, others + 1);
+    reload(POLICIES).unwrap();
+    assert_eq!(number("search").await, (2_301, others + 1));
+}

@@ -86,3 +86,63 @@ async fn both_stores_say_the_same_beside_a_limit_that_never_fits() {
         }
     }
 }
+
+/// What a look finds.
+async fn left<S: Store>(limiter: &PlanLimiter<S>) -> u64 {
+    let plan = limiter.plan();
+    limiter.peek(&plan.charges(&[USER], Cost::PEEK)).await.remaining().unwrap()
+}
+
+/// Of twenty, eight are used; then the limit is four for one request that is denied, and twenty again.
+async fn left_after_a_limit_came_and_went<S: Store>(algorithm: &str, store: S) -> u64 {
+    let limited = |units: u32| {
+        format!(
+            "
+  - {{ name: a, key: [user], limits: [{units}/day], algorithm: {algorithm} }}"
+        )
+    };
+    let limiter = by(&limited(20), store);
+    let reload = |units| {
+        let text = format!("defaults: {{ store_deadline: 2s }}\npolicies:\n{}", limited(units));
+        limiter.reload(&Text::new("limits.yaml", text).unwrap()).unwrap();
+    };
+    assert!(limiter.check(&[USER], Cost::new(8).unwrap()).await.is_allowed());
+    reload(4);
+    assert!(!limiter.check(&[USER], Cost::ONE).await.is_allowed());
+    reload(20);
+    left(&limiter).await
+}
+
+#[tokio::test]
+async fn a_limit_that_is_lowered_and_raised_again_forgets_no_use() {
+    let redis = Redis::start();
+    for algorithm in ALGORITHMS {
+        // A day may begin in between; but four are not given back.
+        let is_kept = |left: u64| left == 12 || left == 20;
+        let left = left_after_a_limit_came_and_went(algorithm, MemoryStore::new()).await;
+        assert!(is_kept(left), "{algorithm}: {left}");
+        let left = left_after_a_limit_came_and_went(algorithm, in_redis(&redis)).await;
+        assert!(is_kept(left), "{algorithm} in Redis: {left}");
+    }
+}
+
+/// What a denial that counts tells, and what a look finds after it.
+async fn told_by_a_denial_that_counts<S: Store>(store: S) -> (u64, u64) {
+    let limiter = by(
+        "
+  - { name: a, key: [user], limits: [3/400d], algorithm: fixed-window, count_denied: true }",
+        store,
+    );
+    let two = Cost::new(2).unwrap();
+    assert!(limiter.check(&[USER], two).await.is_allowed());
+    let denied = limiter.check(&[USER], two).await;
+    assert!(!denied.is_allowed());
+    (denied.remaining().unwrap(), left(&limiter).await)
+}
+
+#[tokio::test]
+async fn a_denial_that_counts_says_what_is_left_after_it() {
+    let redis = Redis::start();
+    assert_eq!(told_by_a_denial_that_counts(MemoryStore::new()).await, (0, 0));
+    assert_eq!(told_by_a_denial_that_counts(in_redis(&redis)).await, (0, 0));
+}

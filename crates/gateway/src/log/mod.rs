@@ -7,7 +7,6 @@ mod target;
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -38,7 +37,8 @@ impl AccessLog {
         let losses = Arc::new(Losses::new(about.file.as_deref(), lost));
         let wrong = |why| LogError { file: losses.name().to_owned(), why };
         Ok(Self {
-            writer: start(about.file.as_deref(), &losses).map_err(wrong)?,
+            writer: start(Target::new(about.file.as_deref(), Arc::clone(&losses)))
+                .map_err(wrong)?,
             losses,
             about: about.clone(),
             clock: SystemClock::new(),
@@ -85,20 +85,14 @@ pub(crate) struct LogError {
     why: io::Error,
 }
 
-/// Opens a file, or standard output, on the thread that writes to it: that may take for ever, if it
-/// is a pipe that nobody reads, say. Whatever does not work out soon may work out later.
-fn start(file: Option<&Path>, losses: &Arc<Losses>) -> io::Result<LineWriter> {
+/// Opens a target on the thread that writes to it: that may take for ever, if it is a pipe that nobody
+/// reads, say. Whatever does not work out soon may work out later, also if it fails meanwhile.
+fn start(mut target: Target) -> io::Result<LineWriter> {
     let (told, opened) = sync_channel(1);
-    let (file, losses) = (file.map(Path::to_owned), Arc::clone(losses));
-    let open = move || match Target::open(file.as_deref(), losses) {
-        Ok(mut target) => {
-            let _ = told.try_send(Ok(()));
-            Some(move |lines: &[u8]| target.write(lines))
-        }
-        Err(error) => {
-            let _ = told.try_send(Err(error));
-            None
-        }
+    let open = move || {
+        // Whoever is told of an error drops the writer, which ends this thread.
+        let _ = told.try_send(target.open());
+        Some(move |lines: &[u8]| target.write(lines))
     };
     let writer = LineWriter::start("access-log", MAX_WAITING, open)?;
     match opened.recv_timeout(PATIENCE) {
@@ -110,3 +104,60 @@ fn start(file: Option<&Path>, losses: &Arc<Losses>) -> io::Result<LineWriter> {
 /// In bytes.
 const MAX_WAITING: usize = 16 << 20;
 const PATIENCE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Write};
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    /// Hands on what is written.
+    struct Told(Sender<Vec<u8>>);
+
+    impl Write for Told {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.send(bytes.to_vec()).map_err(|_| ErrorKind::BrokenPipe)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is opened by the answers of a channel, and what is written to it.
+    fn target() -> (Target, Sender<io::Result<()>>, std::sync::mpsc::Receiver<Vec<u8>>) {
+        let ((answer, answers), (told, written)) = (channel::<io::Result<()>>(), channel());
+        let opener = move || -> io::Result<target::Out> {
+            answers.recv().unwrap_or_else(|_| Err(ErrorKind::NotFound.into()))?;
+            Ok(Box::new(Told(told.clone())))
+        };
+        let losses = Arc::new(Losses::new(None, Arc::default()));
+        (Target::opened_by(opener, losses), answer, written)
+    }
+
+    #[test]
+    fn a_log_whose_open_fails_late_is_opened_again() {
+        let (target, answer, written) = target();
+        // Nobody is told in time whether it can be opened.
+        let writer = start(target).unwrap();
+        answer.send(Err(ErrorKind::StaleNetworkFileHandle.into())).unwrap();
+        answer.send(Err(ErrorKind::StaleNetworkFileHandle.into())).unwrap();
+        answer.send(Ok(())).unwrap();
+        let line = loop {
+            assert!(writer.send(b"{}\n".to_vec()), "its thread has ended");
+            if let Ok(line) = written.recv_timeout(Duration::from_millis(5)) {
+                break line;
+            }
+        };
+        assert!(line.starts_with(b"{}\n"));
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_opened_is_refused() {
+        let (target, answer, _) = target();
+        answer.send(Err(ErrorKind::PermissionDenied.into())).unwrap();
+        assert_eq!(start(target).unwrap_err().kind(), ErrorKind::PermissionDenied);
+    }
+}

@@ -7,32 +7,61 @@ use std::sync::Arc;
 
 use super::losses::Losses;
 
+/// Something that lines are written to.
+pub(super) type Out = Box<dyn Write + Send>;
+
 /// A file, or standard output.
 pub(super) struct Target {
+    /// Where a file is that may be moved away.
     path: Option<PathBuf>,
-    out: Box<dyn Write + Send>,
+    opener: Box<dyn FnMut() -> io::Result<Out> + Send>,
+    /// Nothing while it cannot be opened.
+    out: Option<Out>,
     /// Whether the last line was written in part.
     is_torn: bool,
     losses: Arc<Losses>,
 }
 
 impl Target {
-    /// This may take for ever, for a pipe that nobody reads.
-    pub(super) fn open(path: Option<&Path>, losses: Arc<Losses>) -> io::Result<Self> {
-        let out: Box<dyn Write + Send> = match path {
-            None => Box::new(io::stdout()),
-            Some(path) => Box::new(open(path)?),
+    /// A file, or standard output where there is none.
+    pub(super) fn new(path: Option<&Path>, losses: Arc<Losses>) -> Self {
+        let file = path.map(Path::to_owned);
+        let opener = move || -> io::Result<Out> {
+            match &file {
+                None => Ok(Box::new(io::stdout())),
+                Some(path) => Ok(Box::new(open(path)?)),
+            }
         };
-        Ok(Self { path: path.map(Path::to_owned), out, is_torn: false, losses })
+        Self { path: path.map(Path::to_owned), ..Self::opened_by(opener, losses) }
     }
 
-    /// Writes whole lines. A disk that is full loses lines, and nothing else.
+    /// What this opens.
+    pub(super) fn opened_by(
+        opener: impl FnMut() -> io::Result<Out> + Send + 'static,
+        losses: Arc<Losses>,
+    ) -> Self {
+        Self { path: None, opener: Box::new(opener), out: None, is_torn: false, losses }
+    }
+
+    /// This may take for ever, for a pipe that nobody reads.
+    pub(super) fn open(&mut self) -> io::Result<()> {
+        self.out = Some((self.opener)()?);
+        self.is_torn = false;
+        Ok(())
+    }
+
+    /// Writes whole lines. A disk that is full loses lines, and so does a file that cannot be opened;
+    /// nothing else is lost.
     pub(super) fn write(&mut self, lines: &[u8]) {
-        self.follow();
-        if self.is_torn && self.out.write_all(b"\n").is_ok() {
+        let opened = self.follow();
+        let Some(out) = &mut self.out else {
+            let why = opened.err().unwrap_or_else(|| ErrorKind::NotFound.into());
+            return self.losses.add(count(lines), &why);
+        };
+        if self.is_torn && out.write_all(b"\n").is_ok() {
             self.is_torn = false;
         }
-        let (written, ended) = write_all(&mut self.out, lines);
+        let (written, ended) = write_all(out, lines);
         let (done, left) = lines.split_at(written);
         if let Some(last) = done.last() {
             self.is_torn = *last != b'\n';
@@ -43,14 +72,11 @@ impl Target {
         }
     }
 
-    /// A file that was moved away, by whoever keeps logs small, is begun anew.
-    fn follow(&mut self) {
-        let Some(path) = &self.path else { return };
-        if !path.exists()
-            && let Ok(file) = open(path)
-        {
-            (self.out, self.is_torn) = (Box::new(file), false);
-        }
+    /// A file that was moved away, by whoever keeps logs small, is begun anew. One that could not be
+    /// opened is tried again.
+    fn follow(&mut self) -> io::Result<()> {
+        let is_gone = self.path.as_ref().is_some_and(|path| !path.exists());
+        if self.out.is_none() || is_gone { self.open() } else { Ok(()) }
     }
 }
 
@@ -109,7 +135,8 @@ mod tests {
     fn a_full_disk_loses_whole_lines_and_each_is_counted() {
         let (disk, count) = (Disk::default(), Arc::new(AtomicU64::new(0)));
         let losses = Arc::new(Losses::new(None, Arc::clone(&count)));
-        let mut target = Target { path: None, out: Box::new(disk.clone()), is_torn: false, losses };
+        let on_it = disk.clone();
+        let mut target = Target::opened_by(move || Ok(Box::new(on_it.clone())), losses);
         disk.0.lock().0 = 5;
         target.write(b"aa\nbbbb\ncc\n");
         assert_eq!(count.load(Ordering::Relaxed), 2);

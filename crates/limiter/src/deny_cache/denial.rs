@@ -22,7 +22,8 @@ pub(super) struct Denial {
 }
 
 impl Denial {
-    /// Of what the store said; `None` where nothing of it is known to last.
+    /// Of what the store said; `None` where nothing of it is known to last, or where the wait may have
+    /// grown while the answer was on its way: somebody has taken something meanwhile.
     pub(super) fn new(
         charges: &[Charge<'_>],
         verdicts: &Verdicts,
@@ -41,6 +42,11 @@ impl Denial {
             .map(|(at, (charge, verdict))| (wait(verdict), at, charge.rule().limit))
             .max_by_key(|(wait, ..)| *wait)?;
         let waits = charges.iter().zip(verdicts).filter(|(_, said)| said.retry_after.is_some());
+        let mut counters = waits.map(|(charge, _)| charge.counter());
+        let watched = counters.clone().filter_map(|it| leftovers.watch(it, asked.at)).collect();
+        if counters.any(|counter| leftovers.was_taken_after(counter, asked.at)) {
+            return None;
+        }
         Some(Self {
             asked,
             until: asked.at + wait.min(at_most),
@@ -48,9 +54,7 @@ impl Denial {
             limit,
             costs: charges.iter().map(Charge::cost).collect(),
             verdicts: verdicts.clone(),
-            watched: waits
-                .filter_map(|(charge, _)| leftovers.watch(charge.counter(), asked.at))
-                .collect(),
+            watched,
         })
     }
 

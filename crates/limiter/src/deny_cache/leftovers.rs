@@ -9,11 +9,13 @@ use tidegate_core::{Fingerprint, Timestamp};
 /// Watches the counters of remembered denials, until one of them lets a request pass. Each has one place.
 /// Where somebody else is watched there, a denial is remembered without: for as long as it is believed,
 /// the wait that it tells may be too short.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Leftovers {
     /// Made when the first denial comes.
     watched: OnceLock<Box<[AtomicU64]>>,
     number: AtomicU64,
+    /// When something was last taken, apart for each of many groups of counters.
+    taken_at: Box<[AtomicU64]>,
 }
 
 /// A counter that is watched, since a certain time: most of its fingerprint, when that began, and a
@@ -26,6 +28,8 @@ pub(super) struct Watch {
 
 /// As many as denials are remembered: a power of two.
 const PLACES: usize = 1 << 17;
+/// A power of two. Few enough that all of them stay in a cache of the processor.
+const GROUPS: usize = 1 << 13;
 /// Of a mark: for the number, for the time in quarters of a second, and for both.
 const NUMBER_BITS: u32 = 16;
 const TIME_BITS: u32 = 8;
@@ -37,6 +41,16 @@ const BELIEVED: u64 = 5;
 const NOBODY: u64 = 0;
 
 impl Leftovers {
+    pub(super) fn new() -> Self {
+        let taken_at = (0..GROUPS).map(|_| AtomicU64::new(0)).collect();
+        Self { watched: OnceLock::new(), number: AtomicU64::new(0), taken_at }
+    }
+
+    /// Whether something was taken from a counter like this after that time.
+    pub(super) fn was_taken_after(&self, counter: Fingerprint, time: Timestamp) -> bool {
+        self.group(counter).load(Ordering::SeqCst) > time.as_micros()
+    }
+
     /// From now on, or for as long as it has been watched already. `None` where another counter is.
     pub(super) fn watch(&self, counter: Fingerprint, now: Timestamp) -> Option<Watch> {
         let places =
@@ -52,7 +66,7 @@ impl Leftovers {
         let number = self.number.fetch_add(1, Ordering::Relaxed) % (1 << NUMBER_BITS);
         let low = ((time % (1 << TIME_BITS)) << NUMBER_BITS) | number;
         let mark = ((counter.low() >> LOW_BITS) << LOW_BITS) | low;
-        place.store(mark, Ordering::Release);
+        place.store(mark, Ordering::SeqCst);
         Some(Watch { counter, mark })
     }
 
@@ -61,13 +75,21 @@ impl Leftovers {
         self.place(watch.counter).is_some_and(|it| it.load(Ordering::Acquire) == watch.mark)
     }
 
-    /// Something was taken. Nearly always nobody watches, and nothing is written.
-    pub(super) fn take(&self, counter: Fingerprint) {
+    /// Something was taken, as was heard at this time. Nearly always nobody watches.
+    ///
+    /// Whoever takes leaves the time before it looks who watches, and whoever begins to watch does so
+    /// before it looks at the time: at least one of them sees the other.
+    pub(super) fn take(&self, counter: Fingerprint, heard: Timestamp) {
+        self.group(counter).fetch_max(heard.as_micros(), Ordering::SeqCst);
         if let Some(place) = self.place(counter)
-            && belongs_to(place.load(Ordering::Acquire), counter)
+            && belongs_to(place.load(Ordering::SeqCst), counter)
         {
             place.store(NOBODY, Ordering::Release);
         }
+    }
+
+    fn group(&self, counter: Fingerprint) -> &AtomicU64 {
+        &self.taken_at[counter.low() as usize % GROUPS]
     }
 
     fn place(&self, counter: Fingerprint) -> Option<&AtomicU64> {

@@ -60,7 +60,7 @@ impl DenyCache {
 impl<C: Clock> DenyCache<C> {
     pub(crate) fn with_clock(clock: C) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { clock, refunds: Refunds::new(), leftovers: Leftovers::default(), shards }
+        Self { clock, refunds: Refunds::new(), leftovers: Leftovers::new(), shards }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -92,11 +92,11 @@ impl<C: Clock> DenyCache<C> {
         }
     }
 
-    /// Takes note of a request that the store let pass.
-    pub(crate) fn admitted(&self, charges: &[Charge<'_>], verdicts: &Verdicts) {
+    /// Takes note of a request that the store let pass, as was heard at this time.
+    pub(crate) fn admitted(&self, charges: &[Charge<'_>], verdicts: &Verdicts, heard: Timestamp) {
         let each = charges.iter().zip(verdicts);
         let paid = each.filter(|(charge, said)| said.allowed && !charge.cost().is_peek());
-        paid.for_each(|(charge, _)| self.leftovers.take(charge.counter()));
+        paid.for_each(|(charge, _)| self.leftovers.take(charge.counter(), heard));
     }
 
     /// Something was given back to this charge's counter, or it was forgotten.

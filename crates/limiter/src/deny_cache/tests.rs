@@ -39,7 +39,7 @@ impl Fixture {
         let mut verdicts = Verdicts::new();
         let passes = self.store.settle_now(charges, &mut verdicts);
         if passes {
-            self.cache.admitted(charges, &verdicts);
+            self.cache.admitted(charges, &verdicts, self.clock.now());
         } else {
             self.cache.remember(charges, &verdicts, now);
         }
@@ -209,6 +209,37 @@ fn a_denial_from_before_a_refund_is_not_believed_after_it() {
     fixture.cache.forget(&charges[0]);
     fixture.cache.remember(&charges, &verdicts, asked);
     assert_eq!(fixture.cache.recall(&charges, fixture.cache.moment(&charges)), None);
+}
+
+#[test]
+fn a_denial_that_crosses_an_admission_is_not_repeated() {
+    for kind in AlgorithmKind::ALL {
+        let (mut fixture, rule) = (Fixture::new(), rule(*kind, "10/minute"));
+        let (dear, cheap) = ([charge(&rule, 8)], [charge(&rule, 1)]);
+        assert!(fixture.check(&[charge(&rule, 5)]).0);
+        fixture.clock.advance(Span::from_millis(1));
+        let (mut denied, mut admitted) = (Verdicts::new(), Verdicts::new());
+        let asked = fixture.cache.moment(&dear);
+        assert!(!fixture.store.settle_now(&dear, &mut denied));
+        // The denial is on its way here while others take some of what it left.
+        for _ in 0..4 {
+            admitted.clear();
+            assert!(fixture.store.settle_now(&cheap, &mut admitted));
+        }
+        fixture.clock.advance(Span::from_millis(1));
+        fixture.cache.admitted(&cheap, &admitted, fixture.clock.now());
+        fixture.cache.remember(&dear, &denied, asked);
+        let (passes, told) = fixture.check(&dear);
+        assert!(!passes);
+        fixture.clock.advance(wait(&told).unwrap());
+        assert!(fixture.check(&dear).0, "{kind} after {:?}", wait(&told));
+        // Others' admissions have nothing to do with it.
+        assert!(!fixture.check(&dear).0);
+        let before = fixture.asked;
+        let other = [Charge::new(Fingerprint::new(8, 10), Cost::ONE, &rule)];
+        assert!(fixture.check(&other).0 && !fixture.check(&dear).0);
+        assert_eq!(fixture.asked, before + 1, "{kind}");
+    }
 }
 
 #[test]

@@ -132,12 +132,13 @@ impl<S: Store> Gate<S> {
         } else {
             self.ask_into(charges, terms.deadline, &mut decision).await
         };
-        let took = denials.now().since(now.at);
+        let heard = denials.now();
+        let took = heard.since(now.at);
         if let Err(error) = asked {
             return self.failed(&error, took, charges, mode);
         }
         self.vitals.answered(took);
-        self.learn(denials, charges, &decision, now);
+        self.learn(denials, charges, &decision, now, heard);
         if terms.leased.is_some() {
             return self.told(charges, terms, decision, now.at);
         }
@@ -233,9 +234,10 @@ impl<S: Store> Gate<S> {
         charges: &[Charge<'_>],
         decision: &Decision,
         asked: Moment,
+        heard: Timestamp,
     ) {
         if decision.is_allowed() {
-            denials.admitted(charges, decision.all_verdicts());
+            denials.admitted(charges, decision.all_verdicts(), heard);
         } else {
             let asked = self.passed_by(denials, charges, decision, asked);
             denials.remember(charges, decision.all_verdicts(), asked);

@@ -18,6 +18,7 @@ use crate::App;
 use crate::amendments::Posted;
 use crate::limit_names::limit_names;
 use crate::metrics::{Outcome, Process};
+use crate::overflows::Overflows;
 use crate::transport::http::Response;
 use crate::transport::http::problem::{Refusal, json as respond};
 
@@ -33,7 +34,7 @@ pub(super) fn policies<S: Store>(app: &App<S>) -> Response {
 pub(super) fn policy<S: Store>(app: &App<S>, name: &str) -> Result<Response, Refusal> {
     let plan = app.limiter().plan();
     let policy = subject::policy(&plan, name)?;
-    Ok(ok(&policy_status(app, policy)))
+    Ok(ok(&policy_status(app, &app.overflows(), policy)))
 }
 
 /// What a request would find, and the name that the key has elsewhere.
@@ -138,7 +139,9 @@ fn busiest_policies<S: Store>(app: &App<S>, most: usize) -> (Vec<PolicyStatus>, 
         plan.policies().iter().map(|policy| (asked(app, policy.name()), policy)).collect();
     // Stable: policies that nobody asks stay in the order of the file.
     all.sort_by_key(|(asked, _)| std::cmp::Reverse(*asked));
-    let shown = all.iter().take(most).map(|(_, policy)| policy_status(app, policy)).collect();
+    let overflows = app.overflows();
+    let status = |policy| policy_status(app, &overflows, policy);
+    let shown = all.iter().take(most).map(|(_, policy)| status(policy)).collect();
     (shown, all.len().saturating_sub(most))
 }
 
@@ -147,7 +150,11 @@ fn asked<S: Store>(app: &App<S>, policy: &str) -> u64 {
     counters.map_or(0, |it| Outcome::ALL.iter().map(|outcome| it.total(*outcome)).sum())
 }
 
-fn policy_status<S: Store>(app: &App<S>, policy: &PlannedPolicy) -> PolicyStatus {
+fn policy_status<S: Store>(
+    app: &App<S>,
+    overflows: &Overflows,
+    policy: &PlannedPolicy,
+) -> PolicyStatus {
     let counters = app.metrics().policy(policy.name());
     let total = |outcome| counters.as_ref().map_or(0, |counters| counters.total(outcome));
     PolicyStatus {
@@ -163,7 +170,7 @@ fn policy_status<S: Store>(app: &App<S>, policy: &PlannedPolicy) -> PolicyStatus
         peeked: total(Outcome::Peeked),
         fallback: counters.as_ref().map_or(0, |counters| counters.by_source(Source::Fallback)),
         early_returns: counters.as_ref().map_or(0, |counters| counters.early()),
-        overflowed: app.overflowed_of(policy),
+        overflowed: overflows.of(policy.name()),
     }
 }
 

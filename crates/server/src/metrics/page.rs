@@ -173,7 +173,7 @@ fn store<S: Store>(app: &App<S>, usage: &Usage, text: &mut Text) {
     );
 }
 
-/// By policy. What is left came with requests, or is of policies that are gone.
+/// By policy. What is left came with requests.
 fn overflowed<S: Store>(app: &App<S>, all: u64, text: &mut Text) {
     let mut family = text.family(
         "tidegate_overflowed_total",
@@ -181,13 +181,11 @@ fn overflowed<S: Store>(app: &App<S>, all: u64, text: &mut Text) {
         "Charges of new keys that shared a counter because there was no room for them, by policy; \
          of none, if their limit came with the request.",
     );
-    let mut rest = all;
+    let mut overflows = app.overflows();
     for policy in app.limiter().plan().policies() {
-        let count = app.overflowed_of(policy).unwrap_or(0);
-        rest = rest.saturating_sub(count);
-        family.sample(&[("policy", policy.name())], count);
+        family.sample(&[("policy", policy.name())], overflows.of(policy.name()).unwrap_or(0));
     }
-    family.sample(&[("policy", "")], rest);
+    family.sample(&[("policy", "")], overflows.others(all));
 }
 
 fn configuration<S: Store>(app: &App<S>, text: &mut Text) {

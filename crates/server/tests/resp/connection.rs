@@ -8,7 +8,7 @@ use tidegate_server::Config;
 
 use crate::support::{Server, call};
 
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_secs(1);
 
 #[test]
 fn half_a_command_is_not_waited_for_as_long_as_silence() {

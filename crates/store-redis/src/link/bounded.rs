@@ -1,6 +1,7 @@
 //! Calls that end in time. Whoever stops waiting says so, or a connection that hangs is never
 //! replaced.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_store::StoreErrorKind;
@@ -33,15 +34,20 @@ impl Link {
     ) -> Result<Duration, Failure> {
         let connected = async {
             let node = self.node(slot).await?;
-            let live = self.live(&node, lane).await?;
-            Ok((node, live))
+            self.live(&node, lane).await
         };
         let late = |_| Err(no_answer(patience));
-        let (node, live) = timeout(patience, connected).await.unwrap_or_else(late)?;
-        let began = Instant::now();
-        let answer = timeout(patience, self.run(slot, lane, call)).await;
+        let _ = timeout(patience, connected).await.unwrap_or_else(late)?;
+        let (began, mut over) = (Instant::now(), None);
+        // A node that is alive may send the call on to one that is not.
+        let run = self.run_over(slot, lane, call, |now_over| {
+            over = now_over.map(|(node, live)| (Arc::clone(node), Arc::clone(live)));
+        });
+        let answer = timeout(patience, run).await;
         answer.unwrap_or_else(|_| {
-            node.lane(lane).report(&live, Fault::Silent);
+            if let Some((node, live)) = over {
+                node.lane(lane).report(&live, Fault::Silent);
+            }
             self.doubt();
             Err(no_answer(patience))
         })?;

@@ -109,10 +109,24 @@ impl Link {
     /// Runs a script on the node that serves `slot`, which is irrelevant if there is only one node.
     /// Calls on one `lane` go over one connection, in order.
     pub(crate) async fn run(&self, slot: u16, lane: usize, call: &Call) -> Result<Reply, Failure> {
+        self.run_over(slot, lane, call, |_| {}).await
+    }
+
+    /// The same, and tells over which connection before the call is sent, each time that it is; or
+    /// that there is none yet.
+    async fn run_over(
+        &self,
+        slot: u16,
+        lane: usize,
+        call: &Call,
+        mut tell: impl FnMut(Option<(&Arc<Node>, &Arc<Live>)>),
+    ) -> Result<Reply, Failure> {
         let mut course =
             Course { node: self.node(slot).await?, ask: false, turns: 0, retried: false };
         loop {
+            tell(None);
             let live = self.live(&course.node, lane).await?;
+            tell(Some((&course.node, &live)));
             match live.run(call, course.ask).await {
                 Ok(reply) => return Ok(reply),
                 Err(Trouble::Refused(refusal)) => {

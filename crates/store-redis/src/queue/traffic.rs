@@ -209,7 +209,11 @@ impl Traffic {
     /// for a turn and then for the answer keeps the deadline, as long as the round trip does.
     fn pace(&self, deadline: Duration) -> Duration {
         let pace = (self.usual / CALLS_AT_ONCE).max(MOMENT);
-        deadline.checked_sub(self.usual).map_or(pace, |left| pace.min(left / 4))
+        match deadline.checked_sub(self.usual).map(|left| left / 4) {
+            Some(left) if left < TICK => Duration::ZERO,
+            Some(left) => pace.min(left),
+            None => pace,
+        }
     }
 
     /// Records a call that was answered, and returns what it had put in flight. If its flight has
@@ -244,5 +248,7 @@ impl Traffic {
     }
 }
 
+/// By so much a timer may be late. Where there is less to spare, nobody waits for one.
+const TICK: Duration = Duration::from_millis(1);
 /// About as many calls are under way on a connection at a time, if the deadline allows.
 const CALLS_AT_ONCE: u32 = 16;

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::support::{Counter, patient_store, store_within};
 
-const BACK: Duration = Duration::from_secs(3);
+const BACK: Duration = Duration::from_secs(20);
 
 /// Different subjects have different slots: one place after the other is asked, and gets back what
 /// it gave if another denies.

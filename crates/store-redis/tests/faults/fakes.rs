@@ -23,7 +23,7 @@ fn marked(mut items: Vec<Reply>, command: &[Vec<u8>]) -> Vec<u8> {
     Reply::Array(Some(items)).to_bytes()
 }
 
-const BACK: Duration = Duration::from_secs(3);
+const BACK: Duration = Duration::from_secs(20);
 
 /// A server that answers scripts with these, one after the other, and well from then on.
 fn fake(answers: Vec<Vec<u8>>) -> FakeRedis {

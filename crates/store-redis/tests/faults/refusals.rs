@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{Counter, assert_kind, patient_store, store_within};
 
-const BACK: Duration = Duration::from_secs(3);
+const BACK: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_demoted_primary_is_read_only_and_welcome_again_once_promoted() {

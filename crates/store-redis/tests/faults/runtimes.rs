@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 
 use crate::support::{Counter, store_within};
 
-const BACK: Duration = Duration::from_secs(3);
+const BACK: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_runtime_that_ends_during_a_call_leaves_the_next_one_a_store_that_works() {

@@ -1,13 +1,17 @@
 //! Nodes that share the slots, and hand them over.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidegate_store::StoreErrorKind;
-use tidegate_testkit::{Cluster, Redis, slot_of};
+use tidegate_testkit::{Cluster, FakeRedis, Redis, Reply, slot_of};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
 use super::*;
+use crate::link::Nodes;
+use crate::link::live::Fault;
+use crate::url::Address;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_key_goes_to_its_node_and_follows_its_slot() {
@@ -84,4 +88,44 @@ async fn the_wrong_kind_of_url_is_a_misconfiguration() {
     assert_failed(result, StoreErrorKind::Misconfigured, Outcome::NotRun);
     let nowhere = link("redis+cluster://127.0.0.1:1");
     assert_failed(count(&nowhere, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
+}
+
+/// A node that says on which port all slots are served, and answers scripts so.
+fn node(
+    port: &Arc<OnceLock<u16>>,
+    script: impl Fn() -> Vec<u8> + Send + Sync + 'static,
+) -> FakeRedis {
+    let port = Arc::clone(port);
+    FakeRedis::start(move |command| match command[0].to_ascii_uppercase().as_slice() {
+        b"CLUSTER" => {
+            let port = i64::from(*port.wait());
+            let node = vec![Reply::bulk("127.0.0.1"), Reply::Integer(port), Reply::bulk("id")];
+            let range = vec![Reply::Integer(0), Reply::Integer(16_383), Reply::Array(Some(node))];
+            Some(Reply::Array(Some(vec![Reply::Array(Some(range))])).to_bytes())
+        }
+        word if word.starts_with(b"EVAL") => Some(script()),
+        _ => None,
+    })
+}
+
+#[tokio::test]
+async fn a_probe_that_is_sent_on_blames_who_is_silent() {
+    let port = Arc::default();
+    let silent = node(&port, Vec::new);
+    let to = silent.address();
+    let alive = node(&port, move || format!("-MOVED 42 {to}\r\n").into_bytes());
+    let _ = port.set(alive.port());
+    let link = link(&alive.url().replace("redis://", "redis+cluster://"));
+    let Nodes::Many(nodes) = &link.nodes else { panic!("a Cluster") };
+    let first = link.node(42).await.unwrap();
+    let address = Address::Tcp { host: to.ip().to_string(), port: to.port() };
+    let second = nodes.node_at(address).unwrap();
+    let [is_alive, is_silent] =
+        [first.lane(0).live().await.unwrap(), second.lane(0).live().await.unwrap()];
+    let mut call = Call::new(&COUNT, &["k"]);
+    call.number(1);
+    let answer = link.probe(42, 0, &call, Duration::from_millis(200)).await;
+    assert_failed(answer, StoreErrorKind::Timeout, Outcome::Unknown);
+    assert!(is_alive.fault().is_none(), "it has answered");
+    assert!(matches!(is_silent.fault(), Some(Fault::Silent)));
 }

@@ -49,6 +49,20 @@ async fn everybody_is_answered_in_time_however_far_below_the_deadline_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_timer_where_there_is_no_millisecond_to_spare() {
+    // A timer may be a millisecond late.
+    for (distance, leaves_at_once) in [(4, false), (7, true), (8, true)] {
+        let (queue, tower) = queue_to(millis(distance));
+        queue.ask(ask(0)).await.unwrap();
+        let _under_way = (ask_all(&queue, 1..2).await, ask_all(&queue, 2..3).await);
+        tower.departures();
+        advance(Duration::from_micros(100)).await;
+        let _later = ask_all(&queue, 3..4).await;
+        assert_eq!(tower.departures().len(), usize::from(leaves_at_once), "{distance} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn requests_to_one_counter_are_answered_in_order() {
     let (queue, _tower) = queue_to(millis(6));
     let order = Arc::new(Mutex::new(Vec::new()));

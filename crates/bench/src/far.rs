@@ -1,0 +1,172 @@
+//! A Redis that is far away: how many decisions are not made in time, by the round trip.
+//!
+//! Beside them, pings over the same wire, one at a time: those that are late are late because of the wire
+//! or the machine, and not because of us.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tidegate::config::Source as Text;
+use tidegate::{Cost, PlanLimiter, RedisConfig, RedisStore, Source};
+use tidegate_testkit::{Connection, Mode, Proxy, Redis};
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+
+use crate::stopwatch::Stopwatch;
+use crate::table;
+
+/// How much is asked, and how long an answer may take.
+pub(crate) struct Setting {
+    pub(crate) deadline: Duration,
+    pub(crate) rate: u32,
+    pub(crate) seconds: u32,
+}
+
+/// Measures at each of these round trips.
+pub(crate) fn measure(round_trips: &[Duration], setting: &Setting) -> anyhow::Result<()> {
+    let (redis, mut rows) = (Redis::start(), Vec::new());
+    for round_trip in round_trips {
+        let proxy = Proxy::start(redis.address());
+        proxy.set_mode(Mode::Delay(*round_trip));
+        let (mut told, pings) = at_a_distance(&proxy, setting)?;
+        rows.push(row(*round_trip, &mut told, &pings, setting.deadline));
+    }
+    let header = [
+        "round trip",
+        "decisions",
+        "by the fallback",
+        "median",
+        "99 %",
+        "99.9 %",
+        "pings",
+        "late pings",
+    ];
+    let title =
+        format!("Far Redis: {} decisions a second, within {:?}", setting.rate, setting.deadline);
+    table::print(&title, &header.map(str::to_owned), &rows);
+    Ok(())
+}
+
+/// What callers were told.
+#[derive(Default)]
+struct Told {
+    millis: Vec<f64>,
+    by_fallback: usize,
+}
+
+fn at_a_distance(proxy: &Proxy, setting: &Setting) -> anyhow::Result<(Told, Vec<f64>)> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let pinging = scope.spawn(|| ping(proxy, &is_over));
+        let workers: Vec<_> =
+            (0..WORKERS).map(|number| scope.spawn(move || work(proxy, setting, number))).collect();
+        let mut all = Told::default();
+        let mut failed = None;
+        for worker in workers {
+            match worker.join().map_err(|_| anyhow::anyhow!("a worker panicked")) {
+                Ok(Ok(told)) => {
+                    all.millis.extend(told.millis);
+                    all.by_fallback += told.by_fallback;
+                }
+                Ok(Err(error)) | Err(error) => failed = Some(error),
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let pings = pinging.join().map_err(|_| anyhow::anyhow!("the pinger panicked"))??;
+        failed.map_or(Ok((all, pings)), Err)
+    })
+}
+
+/// How long each ping took, in milliseconds.
+fn ping(proxy: &Proxy, is_over: &AtomicBool) -> anyhow::Result<Vec<f64>> {
+    let mut client = Connection::open(proxy.address(), Duration::from_secs(5))?;
+    let mut pings = Vec::new();
+    while !is_over.load(Ordering::Relaxed) {
+        let watch = Stopwatch::start();
+        client.call(&["PING"])?;
+        pings.push(watch.nanos() / 1e6);
+    }
+    Ok(pings)
+}
+
+/// A thread with connections of its own, as a server has.
+fn work(proxy: &Proxy, setting: &Setting, number: u32) -> anyhow::Result<Told> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let config: RedisConfig = proxy.url().parse()?;
+        let store = RedisStore::builder(config).secret("bench").build();
+        let text = format!(
+            "defaults: {{ store_deadline: {}ms }}\n\
+             policies: [{{ name: far, key: [user], limits: [1000000/hour] }}]",
+            setting.deadline.as_millis()
+        );
+        let limiter = Arc::new(PlanLimiter::load(&Text::new("bench", text)?, store)?);
+        // Connections are made, and it is known how far it is.
+        for _ in 0..50 {
+            let _ = limiter.check(&[("user", "first")], Cost::ONE).await;
+        }
+        let pause = Duration::from_secs(1) * CALLERS * WORKERS / setting.rate;
+        let (begin, mut callers) = (now(), JoinSet::new());
+        for caller in 0..CALLERS {
+            let limiter = Arc::clone(&limiter);
+            let start = begin + pause * (caller * WORKERS + number) / (CALLERS * WORKERS);
+            let end = begin + Duration::from_secs(1) * setting.seconds;
+            callers.spawn(async move {
+                let (mut told, mut turn) = (Told::default(), start);
+                while turn < end {
+                    sleep_until(turn.into()).await;
+                    // Who is late leaves turns out, rather than to catch up at once.
+                    turn = (turn + pause).max(now());
+                    let user = format!("{number}-{caller}-{}", told.millis.len() % KEYS);
+                    let watch = Stopwatch::start();
+                    let decision = limiter.check(&[("user", &*user)], Cost::ONE).await;
+                    told.millis.push(watch.nanos() / 1e6);
+                    told.by_fallback += usize::from(decision.source() == Source::Fallback);
+                }
+                told
+            });
+        }
+        let mut all = Told::default();
+        while let Some(told) = callers.join_next().await {
+            let told = told.context("a caller")?;
+            all.millis.extend(told.millis);
+            all.by_fallback += told.by_fallback;
+        }
+        Ok(all)
+    })
+}
+
+fn row(round_trip: Duration, told: &mut Told, pings: &[f64], deadline: Duration) -> Vec<String> {
+    told.millis.sort_unstable_by(f64::total_cmp);
+    let count = told.millis.len().max(1);
+    let at = |part: f64| told.millis.get((count as f64 * part) as usize).copied().unwrap_or(0.0);
+    let millis = |part| format!("{:.2} ms", at(part));
+    let share =
+        |part: usize, all: usize| format!("{:.3} %", 100.0 * part as f64 / all.max(1) as f64);
+    let late = pings.iter().filter(|millis| **millis > deadline.as_secs_f64() * 1e3).count();
+    vec![
+        format!("{round_trip:?}"),
+        told.millis.len().to_string(),
+        share(told.by_fallback, count),
+        millis(0.5),
+        millis(0.99),
+        millis(0.999),
+        pings.len().to_string(),
+        share(late, pings.len()),
+    ]
+}
+
+#[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// As many as a server has on the machine that this is for.
+const WORKERS: u32 = 2;
+/// Of each worker.
+const CALLERS: u32 = 32;
+/// Of each caller.
+const KEYS: usize = 100;
