@@ -13,6 +13,9 @@ mod attributes;
 mod body;
 mod connection;
 mod forward;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod jwt;
 mod line;

@@ -25,6 +25,9 @@ mod client_ip;
 mod cookie;
 mod denial;
 mod fields;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod host;
 mod legacy;
 mod query;

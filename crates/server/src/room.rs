@@ -101,7 +101,7 @@ impl Seat {
     }
 
     /// In a room of its own.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn alone(closing: Closing) -> Self {
         let room = Arc::new(Room::new(1));
         let seat = room.free().expect("a seat");

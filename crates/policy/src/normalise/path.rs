@@ -56,6 +56,11 @@ fn normalised(path: &[u8]) -> SmallVec<[u8; 128]> {
                 decoded.extend([b'%', hex_digit(value >> 4), hex_digit(value & 15)]);
                 tail
             }
+            // Not an escape, but what follows may make it one: `%%341` is not `%41`.
+            (b'%', None) => {
+                decoded.extend_from_slice(b"%25");
+                tail
+            }
             _ => {
                 decoded.push(*byte);
                 tail
@@ -140,9 +145,10 @@ mod tests {
             ("/..", "/"),
             ("?x", "/"),
             ("/a%2fb", "/a%2Fb"),
-            ("/a%2", "/a%2"),
-            ("/100%", "/100%"),
-            ("/%zz", "/%zz"),
+            ("/a%2", "/a%252"),
+            ("/100%", "/100%25"),
+            ("/%zz", "/%25zz"),
+            ("/%%341", "/%2541"),
             ("/.well-known/x", "/.well-known/x"),
             ("/a/.../b", "/a/.../b"),
             ("/Login", "/Login"),

@@ -11,6 +11,8 @@
 
 mod chunks;
 mod frames;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod head;
 
 use tokio::io::ReadBuf;

@@ -9,6 +9,8 @@ mod answer;
 mod ask;
 mod body;
 mod connection;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod heard;
 pub(crate) mod message;
 mod others;
