@@ -3,24 +3,25 @@
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderValue};
+use tidegate::config::RequestRules;
 use tidegate::config::gateway::{Gateway, KeyPlace};
 use tidegate::{Attributes, Plan};
-use tidegate_http::{cookie_values, query_values};
+use tidegate_http::{RequestFault, only_cookie, only_parameter, only_text};
 
 use crate::asked::Asked;
 use crate::jwt::Claims;
-use crate::problem::Refusal;
 
 /// The attributes that a plan asks for and that are not simply there.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     /// Names of attributes, and where their values are.
     values: Vec<(String, Place)>,
+    rules: RequestRules,
 }
 
 #[derive(Debug)]
 enum Place {
-    Header(String),
+    Header(String, RequestRules),
     Query(String),
     Cookie(String),
     Claim(String),
@@ -30,54 +31,52 @@ impl Wanted {
     pub(crate) fn by(plan: &Plan, gateway: &Gateway) -> Self {
         let values = plan.attributes();
         let values = values.filter_map(|it| Some((it.to_owned(), Place::of(it, gateway)?)));
-        Self { values: values.collect() }
+        Self { values: values.collect(), rules: gateway.requests }
     }
 
-    /// Looks them up. One that is there twice is refused: we might count by the one, and the service
-    /// go by the other.
+    /// Looks them up. One that can be read in two ways is refused: we might count by the one, and the
+    /// service go by the other.
     pub(crate) fn find(
         &self,
         headers: &HeaderMap,
         query: Option<&str>,
         claims: Option<&Claims>,
-    ) -> Result<Found, Refusal> {
+    ) -> Result<Found, RequestFault> {
         let mut found = Found::default();
         for (name, place) in &self.values {
             let value = match place {
-                Place::Header(field) => {
-                    let fields = headers.get_all(field).iter();
-                    only(fields.map(|it| Cow::Borrowed(it.as_bytes())))
-                }
+                Place::Header(field, rules) => only_text(headers, field, rules)?,
                 Place::Query(part) => {
-                    only(query_values(query.unwrap_or_default().as_bytes(), part))
+                    only_parameter(query.unwrap_or_default().as_bytes(), part, &self.rules)?
                 }
-                Place::Cookie(cookie) => only(cookie_values(headers, cookie).map(Cow::Borrowed)),
-                Place::Claim(claim) => Ok(claims.and_then(|it| it.get(claim))),
+                Place::Cookie(cookie) => only_cookie(headers, cookie, &self.rules)?,
+                Place::Claim(claim) => claims.and_then(|it| it.get(claim)).map(Cow::Owned),
             };
-            let twice = |Twice| Refusal::bad(format!("{name} is there twice: expected it once"));
-            if let Some(value) = value.map_err(twice)? {
-                found.0.push((name.clone(), value));
+            if let Some(value) = value {
+                found.0.push((name.clone(), value.into_owned()));
             }
         }
         Ok(found)
     }
 }
 
-/// There is more than one.
-struct Twice;
-
-/// The one value, if there is any. The same twice is refused as well: a service may join the two, and go
-/// by what is neither.
-fn only<'r>(mut values: impl Iterator<Item = Cow<'r, [u8]>>) -> Result<Option<Vec<u8>>, Twice> {
-    let first = values.next().map(Cow::into_owned);
-    if values.next().is_some() { Err(Twice) } else { Ok(first) }
+/// The rules for one field. Its other spelling matters only if it has an underscore itself: fields that
+/// have one and that nobody has named are not forwarded.
+pub(crate) fn rules_for_field(name: &str, rules: &RequestRules) -> RequestRules {
+    if name.contains('_') { *rules } else { rules.keep_underscores() }
 }
 
 impl Place {
+    fn field(name: &str, gateway: &Gateway) -> Self {
+        let name = name.to_ascii_lowercase();
+        let rules = rules_for_field(&name, &gateway.requests);
+        Self::Header(name, rules)
+    }
+
     fn of(attribute: &str, gateway: &Gateway) -> Option<Self> {
         if attribute == "api_key" {
             return match &gateway.api_key {
-                KeyPlace::Header(name) => Some(Self::Header(name.clone())),
+                KeyPlace::Header(name) => Some(Self::field(name, gateway)),
                 KeyPlace::Query(name) => Some(Self::Query(name.clone())),
                 KeyPlace::Cookie(name) => Some(Self::Cookie(name.clone())),
                 _ => None,
@@ -86,7 +85,7 @@ impl Place {
         let (kind, name) = attribute.split_once(':')?;
         let name = name.to_owned();
         match kind {
-            "header" => Some(Self::Header(name.to_ascii_lowercase())),
+            "header" => Some(Self::field(&name, gateway)),
             "query" => Some(Self::Query(name)),
             "cookie" => Some(Self::Cookie(name)),
             "jwt" => Some(Self::Claim(name)),
@@ -121,7 +120,7 @@ impl Attributes for Known<'_> {
         match name {
             "ip" => self.client.map(str::as_bytes),
             "method" => Some(self.method.as_bytes()),
-            "host" => self.asked.host.as_deref().map(str::as_bytes),
+            "host" => Some(self.asked.host.name().as_bytes()),
             "path" => Some(self.asked.path.as_bytes()),
             "route" => self.route.map(str::as_bytes),
             name => {
@@ -143,9 +142,12 @@ impl Attributes for Routed<'_> {
     fn attribute(&self, name: &str) -> Option<&[u8]> {
         match name {
             "method" => Some(self.method.as_bytes()),
-            "host" => self.asked.host.as_deref().map(str::as_bytes),
+            "host" => Some(self.asked.host.name().as_bytes()),
             "path" => Some(self.asked.path.as_bytes()),
-            name => self.headers.get(name.strip_prefix("header:")?).map(HeaderValue::as_bytes),
+            name => {
+                let value = self.headers.get(name.strip_prefix("header:")?);
+                value.map(|value| HeaderValue::as_bytes(value).trim_ascii())
+            }
         }
     }
 }
@@ -155,7 +157,11 @@ mod tests {
     use super::*;
     use tidegate::config::Source;
 
-    fn find(key: &str, fields: &[(&str, &str)], query: &str) -> Result<Option<String>, Refusal> {
+    fn find(
+        key: &str,
+        fields: &[(&str, &str)],
+        query: &str,
+    ) -> Result<Option<String>, RequestFault> {
         let text = format!(
             "gateway: {{ upstreams: {{ a: http://h }}, jwt: {{ keys: k, algorithms: HS256 }} }}\n\
              policies: [{{ name: p, key: ['{key}'], limits: [1/s] }}]"
@@ -179,7 +185,6 @@ mod tests {
             ("query:user", &[], "u%73er=1", Some("1")),
             ("query:user", &[], "user", Some("")),
             ("query:user", &[], "users=1", None),
-            ("query:user", &[], "user=%zz%", Some("%zz%")),
             ("cookie:sid", &[("cookie", "a=b; sid=1=2;c=d")], "", Some("1=2")),
             ("cookie:sid", &[("cookie", "xsid=1; sid2=2")], "", None),
             // However a service trims, nobody is without a name here who has one there.

@@ -9,8 +9,10 @@
     reason = "a property panics, and compares roughly"
 )]
 
+use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request};
+use tidegate::config::{PathParameters, RequestRules};
 
 use crate::asked::Asked;
 use crate::{jwt, upstream};
@@ -25,24 +27,29 @@ pub fn jwt(bytes: &[u8]) {
     jwt::fuzz::token(bytes);
 }
 
-/// What is forwarded is what was counted: the path of the target that a service gets has, in normal form, the
-/// path that policies saw, and whoever reads the forwarded request sees no other.
+/// What is forwarded is what was counted: the path of the target that a service gets is, in normal form, the path
+/// that policies saw, and whoever reads the forwarded request by the same rules sees the same.
 ///
 /// The first line is a method and a target, and each further line a field.
 pub fn asked(bytes: &[u8]) {
     let Some(parts) = parts(bytes) else { return };
-    for keeps_slashes in [false, true] {
-        let Ok(asked) = Asked::read(&parts, keeps_slashes) else { continue };
+    let strict = RequestRules::default();
+    for rules in [
+        strict,
+        strict.keep_encoded_slashes().path_parameters(PathParameters::Keep),
+        strict.path_parameters(PathParameters::Strip),
+    ] {
+        let Ok(asked) = Asked::read(&parts, &rules) else { continue };
         let (path, target) = (&*asked.path, &*asked.target);
         let normal = |text: &str| tidegate::path_in_normal_form(text.as_bytes()).into_owned();
         assert_eq!(normal(path), path.as_bytes(), "the path has a normal form that is another");
         assert_eq!(normal(target), path.as_bytes(), "{target} is forwarded, and {path} counted");
-        assert!(asked.host.as_deref().is_none_or(|host| host == host.to_ascii_lowercase()));
         let mut forwarded = parts.clone();
         forwarded.uri = target.parse().expect("a target that was read");
-        let again =
-            Asked::read(&forwarded, keeps_slashes).expect("what is forwarded is not refused");
+        forwarded.headers.insert(HOST, asked.host.text().parse().expect("a host that was read"));
+        let again = Asked::read(&forwarded, &rules).expect("what is forwarded is not refused");
         assert_eq!((&*again.path, &*again.target), (path, target));
+        assert_eq!(again.host, asked.host);
     }
 }
 

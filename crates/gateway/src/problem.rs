@@ -4,7 +4,7 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tidegate::Plan;
 use tidegate::config::gateway::Denied;
-use tidegate_http::{Answer, PROBLEM_JSON, denial, describe, describe_legacy, json};
+use tidegate_http::{Answer, PROBLEM_JSON, RequestFault, denial, describe, describe_legacy, json};
 use tidegate_wire::{Problem, Refused};
 
 use crate::body::Body;
@@ -21,10 +21,6 @@ impl Refusal {
     /// It makes no sense, or could be understood in two ways.
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, detail: detail.into() }
-    }
-
-    pub(crate) fn method(detail: impl Into<String>) -> Self {
-        Self { status: StatusCode::METHOD_NOT_ALLOWED, detail: detail.into() }
     }
 
     /// Nobody knows who asks.
@@ -44,6 +40,12 @@ impl Refusal {
             failure => format!("{upstream}: {failure}"),
         };
         Self { status: failure.status(), detail }
+    }
+}
+
+impl From<RequestFault> for Refusal {
+    fn from(fault: RequestFault) -> Self {
+        Self { status: fault.status(), detail: fault.to_string() }
     }
 }
 

@@ -1,32 +1,31 @@
 //! The fields that routes look at.
 
 use http::{HeaderMap, HeaderName};
+use tidegate::config::RequestRules;
 use tidegate::config::gateway::Gateway;
+use tidegate_http::{RequestFault, only_field};
 
-use crate::problem::Refusal;
+use crate::attributes::rules_for_field;
 
 /// Their names.
 #[derive(Debug)]
-pub(crate) struct RoutedBy(Vec<HeaderName>);
+pub(crate) struct RoutedBy {
+    names: Vec<(HeaderName, RequestRules)>,
+}
 
 impl RoutedBy {
     pub(crate) fn of(gateway: &Gateway) -> Self {
         let fields = gateway.attributes().filter_map(|it| it.strip_prefix("header:"));
-        Self(fields.filter_map(|name| HeaderName::try_from(name).ok()).collect())
+        let names = fields.filter_map(|name| {
+            let rules = rules_for_field(name, &gateway.requests);
+            Some((HeaderName::try_from(name).ok()?, rules))
+        });
+        Self { names: names.collect() }
     }
 
-    /// Refuses a field with two values: we might go by the one, and the service by the other.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let is_ambiguous = |name: &&HeaderName| {
-            let mut values = headers.get_all(*name).iter();
-            values.next().is_some_and(|first| values.any(|other| other != first))
-        };
-        match self.0.iter().find(is_ambiguous) {
-            Some(name) => {
-                let detail = format!("header:{name} is there with two values: expected one");
-                Err(Refusal::bad(detail))
-            }
-            None => Ok(()),
-        }
+    /// Refuses a field that is there twice: we might go by the one, and the service by the other.
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), RequestFault> {
+        let mut fields = self.names.iter();
+        fields.try_for_each(|(name, rules)| only_field(headers, name.as_str(), rules).map(drop))
     }
 }

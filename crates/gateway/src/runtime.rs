@@ -6,6 +6,7 @@ use tidegate::Plan;
 use tidegate_http::ClientIp;
 
 use crate::attributes::Wanted;
+use crate::forward::FieldFilter;
 use crate::routed_by::RoutedBy;
 use crate::services::Services;
 
@@ -16,6 +17,8 @@ pub(crate) struct Runtime {
     pub(crate) plan: Arc<Plan>,
     pub(crate) services: Arc<Services>,
     pub(crate) routed_by: RoutedBy,
+    /// Which fields of requests go on.
+    pub(crate) filter: FieldFilter,
     pub(crate) trust: ClientIp,
     pub(crate) wanted: Wanted,
 }
@@ -28,6 +31,7 @@ impl Runtime {
         };
         let wanted = Wanted::by(&plan, &services.gateway);
         let routed_by = RoutedBy::of(&services.gateway);
-        Self { trust, wanted, routed_by, plan, services }
+        let filter = FieldFilter::by(&plan, &services.gateway);
+        Self { trust, wanted, routed_by, filter, plan, services }
     }
 }

@@ -18,7 +18,7 @@ use crate::asked::Asked;
 use crate::attributes::{Known, Routed};
 use crate::body::Body;
 use crate::connection::{Busy, Peer, Progress, Switch};
-use crate::forward::{self, Forward};
+use crate::forward::{self, Forward, Trailers};
 use crate::log::{About, AccessLog, Record};
 use crate::problem::{self, Refusal};
 use crate::runtime::Runtime;
@@ -121,15 +121,15 @@ impl<S: Store> Session<S> {
         let upgrade = may_switch.then(|| hyper::upgrade::on(&mut request));
         let (parts, body) = request.into_parts();
         let client = self.client(runtime, &parts);
-        let asked = match Asked::read(&parts, runtime.services.gateway.keeps_encoded_slashes) {
+        let asked = match Asked::read(&parts, &runtime.services.gateway.requests) {
             Ok(asked) => asked,
-            Err(refusal) => return refusal.into(),
+            Err(fault) => return Refusal::from(fault).into(),
         };
         if let Some(record) = &mut record {
             record.about(&About {
                 ip: client.as_deref(),
                 method: parts.method.as_str(),
-                host: asked.host.as_deref(),
+                host: Some(asked.host.name()),
                 path: &asked.path,
                 user_agent: parts.headers.get(USER_AGENT).and_then(|it| it.to_str().ok()),
             });
@@ -217,7 +217,10 @@ impl<S: Store> Session<S> {
         let forward = Forward {
             parts,
             target: &asked.target,
-            host: asked.authority,
+            host: Some(asked.host.text()),
+            filter: &runtime.filter,
+            length: body.as_ref().map_or(asked.length.map(|_| 0), |_| asked.length),
+            trailers: Trailers::of(parts, &runtime.filter, &way.requests),
             rules: &way.requests,
             client,
             peer: self.peer.ip,

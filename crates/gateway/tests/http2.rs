@@ -18,6 +18,7 @@ use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
 use support::echo::Echo;
+use support::recorder::Recorder;
 use support::{Front, GENEROUS, soon};
 use tokio::net::TcpStream;
 
@@ -183,4 +184,67 @@ async fn one_host_is_expected_in_http2_too() {
     let response = send(&mut sender, get("http://a/").header("host", "b"), vec![]).await;
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     assert_eq!(echo.requests(), 0);
+}
+
+#[tokio::test]
+async fn attack_18_a_length_is_checked_and_written_anew() {
+    let service = Recorder::start().await;
+    let front = Front::to(service.address).await;
+    for (lengths, is_fit) in [
+        (&["5"][..], true),
+        (&["0005"], true),
+        (&["5", "5"], false),
+        (&["5", "0005"], false),
+        (&[""], false),
+    ] {
+        let mut sender = connect(front.address).await;
+        let mut request = Request::post("http://a/");
+        for length in lengths {
+            request = request.header("content-length", *length);
+        }
+        sender.ready().await.unwrap();
+        let body = Parts(vec![Frame::data(Bytes::from("hello"))].into());
+        let answer = soon(sender.send_request(request.body(body).unwrap())).await;
+        assert_eq!(answer.is_ok_and(|it| it.status() == 200), is_fit, "{lengths:?}");
+        let heard = String::from_utf8(service.take()).unwrap();
+        let expected = usize::from(is_fit);
+        assert_eq!(heard.matches("content-length").count(), expected, "{lengths:?} {heard}");
+        assert_eq!(heard.matches("content-length: 5\r\n").count(), expected, "{lengths:?} {heard}");
+    }
+}
+
+#[tokio::test]
+async fn attack_19_trailers_of_requests_are_dropped_unless_they_are_of_grpc() {
+    let echo = Echo::h2().await;
+    let front = Front::start(&h2c(echo.address, GENEROUS)).await;
+    for (kind, names) in [("text/plain", &[][..]), ("application/grpc", &["grpc-status"])] {
+        let mut trailers = HeaderMap::new();
+        for name in ["x-api-key", "cookie", "grpc-status"] {
+            trailers.insert(name, "0".parse().unwrap());
+        }
+        let parts = vec![Frame::data(Bytes::from("hi")), Frame::trailers(trailers)];
+        let mut sender = connect(front.address).await;
+        let request = Request::post("http://a/echo").header("content-type", kind);
+        let response = send(&mut sender, request, parts).await;
+        let body = response.collect().await.unwrap();
+        let seen: Vec<_> =
+            body.trailers().into_iter().flatten().map(|(it, _)| it.as_str()).collect();
+        assert_eq!(seen, names, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn attack_04_spaces_around_a_value_make_no_other_caller() {
+    let echo = Echo::start().await;
+    let front = Front::start(&format!(
+        "gateway: {{ upstreams: {{ up: http://{} }} }}\n\
+         policies: [{{ name: p, key: [api_key], limits: [1/minute] }}]",
+        echo.address
+    ))
+    .await;
+    let mut sender = connect(front.address).await;
+    for (value, status) in [("bob", 200), (" bob", 429), ("bob\t ", 429)] {
+        let request = get("http://a/").header("x-api-key", value);
+        assert_eq!(send(&mut sender, request, vec![]).await.status(), status, "{value:?}");
+    }
 }

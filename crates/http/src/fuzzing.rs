@@ -7,7 +7,10 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::{ClientIp, HttpRequest, cookie_values, host_name, query_values};
+use tidegate_limiter::config::{PathParameters, RequestRules};
+use tidegate_limiter::path_in_normal_form;
+
+use crate::{ClientIp, Host, HttpRequest, RequestPath, only_bearer, only_cookie, only_parameter};
 
 /// The first line is a target, the second a host, and each further line a field.
 pub fn request(bytes: &[u8]) {
@@ -30,51 +33,76 @@ pub fn request(bytes: &[u8]) {
     clients(&mut headers);
 }
 
-/// One host has one name, which is its own.
+/// A host that is read has one name, which is its own.
 fn hosts(host: &[u8]) {
-    let name = host_name(host);
-    assert!(!name.iter().any(u8::is_ascii_uppercase));
-    assert_eq!(host_name(&host.to_ascii_uppercase()), name, "letter case makes another host");
+    let Ok(read) = Host::read(host) else { return };
+    assert_eq!(read.name(), read.name().to_ascii_lowercase());
+    assert!(read.text().starts_with(read.name()));
+    let upper = host.to_ascii_uppercase();
+    for again in [&upper[..], read.text().as_bytes()] {
+        assert_eq!(Host::read(again).as_ref(), Ok(&read), "another spelling is another host");
+    }
 }
 
-/// An attribute has one value, or is refused.
+/// An attribute has one value, or is refused, and a path is in normal form.
 fn attributes(target: &[u8], host: &[u8], headers: &HeaderMap) {
-    let request = HttpRequest {
-        method: Some(b"GET"),
-        scheme: Some(b"http"),
-        host: Some(host),
-        target: Some(target),
-        client: None,
-        headers,
-    };
-    for name in NAMES {
-        let first = request.attribute(name);
-        match request.only(name) {
-            Ok(only) => assert_eq!(only, first, "{name}"),
-            Err(refused) => assert_eq!(refused.attribute(), *name),
+    for rules in [RequestRules::default(), lenient()] {
+        let request = HttpRequest {
+            method: Some(b"GET"),
+            scheme: Some(b"http"),
+            host: Some(host),
+            target: Some(target),
+            client: None,
+            headers,
+            rules,
+        };
+        for name in NAMES {
+            if let Ok(only) = request.only(name) {
+                assert_eq!(only, request.attribute(name), "{name}");
+            }
+        }
+        if let Ok(Some(path)) = request.only("path") {
+            assert_eq!(path_in_normal_form(&path), path);
+            let again = RequestPath::read(&path, &rules);
+            assert_eq!(again.as_ref().map(RequestPath::counted), Ok(&*path));
+        }
+        if let Ok(Some(token)) = only_bearer(headers, &rules) {
+            assert!(token.iter().all(u8::is_ascii_graphic), "{}", token.escape_ascii());
         }
     }
-    let path = request.attribute("path").unwrap_or_default();
-    assert!(!path.iter().any(|byte| matches!(byte, b'?' | b'#')), "a path with a query");
 }
 
-/// A parameter that is added is found, and hides no other.
+/// A parameter that is added is the only one, or the request is refused. It is never overlooked.
 fn parameters(target: &[u8]) {
     let query = target.splitn(2, |byte| *byte == b'?').nth(1).unwrap_or_default();
-    let before: Vec<_> = query_values(query, "user").collect();
     let more = [query, b"&%75ser=b%6Fb"].concat();
-    let after: Vec<_> = query_values(&more, "user").collect();
-    assert_eq!(after.len(), before.len() + 1);
-    assert_eq!(after.last().map(|value| &**value), Some(&b"bob"[..]));
+    for rules in [RequestRules::default(), lenient()] {
+        let before = only_parameter(query, "user", &rules);
+        let after = only_parameter(&more, "user", &rules);
+        let is_refused = after.is_err();
+        assert!(is_refused || matches!(before, Ok(None)), "{before:?}");
+        assert!(is_refused || after.is_ok_and(|it| it.as_deref() == Some(b"bob")));
+    }
 }
 
-/// A cookie that is added is found, and hides no other.
+/// The same for a cookie.
 fn cookies(headers: &HeaderMap) {
-    let before = cookie_values(headers, "sid").count();
     let mut more = headers.clone();
     more.append(http::header::COOKIE, HeaderValue::from_static("sid=abc"));
-    assert_eq!(cookie_values(&more, "sid").count(), before + 1);
-    assert_eq!(cookie_values(&more, "sid").last(), Some(&b"abc"[..]));
+    for rules in [RequestRules::default(), lenient()] {
+        let before = only_cookie(headers, "sid", &rules);
+        let after = only_cookie(&more, "sid", &rules);
+        let is_refused = after.is_err();
+        assert!(is_refused || matches!(before, Ok(None)), "{before:?}");
+        assert!(is_refused || after.is_ok_and(|it| it.as_deref() == Some(b"abc")));
+    }
+}
+
+/// Everything is allowed that may be.
+fn lenient() -> RequestRules {
+    let rules =
+        RequestRules::default().path_parameters(PathParameters::Keep).keep_encoded_slashes();
+    rules.keep_underscores().keep_override_fields().keep_odd_cookies().keep_odd_queries()
 }
 
 /// Whatever a client says about its way here, the address that a trusted proxy adds counts.

@@ -4,7 +4,7 @@
 //! fields, [`body`] makes it the JSON of `/v1/check`, and [`denial`] is the whole answer to a request
 //! that may not happen. [`HttpRequest`] has the attributes of a request, by the names that policies use,
 //! and [`ClientIp`] says whose it is when proxies stand in between. Whoever finds attributes in another
-//! way reads [cookies](cookie_values), [queries](query_values) and [hosts](host_name) as it does.
+//! way reads [cookies](only_cookie), [queries](only_parameter) and [hosts](Host) as it does.
 //!
 //! ```
 //! use tidegate::Limiter;
@@ -19,31 +19,27 @@
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 
-mod ambiguous;
 mod answer;
 mod client_ip;
-mod cookie;
 mod denial;
 mod fields;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod host;
 mod legacy;
-mod query;
 mod request;
 mod stencil;
 
-pub use ambiguous::Ambiguous;
 pub use answer::{Answer, Said};
 pub use client_ip::ClientIp;
-pub use cookie::cookie_values;
 pub use denial::{allowance, body, denial, json, plain_denial, write_denial};
 pub use fields::{Fields, describe, each_field};
-pub use host::host_name;
 pub use legacy::describe_legacy;
-pub use query::{query_value, query_values};
-pub use request::HttpRequest;
+pub use request::{
+    Host, HttpRequest, RequestFault, RequestPath, all_cookies, bearer, content_length,
+    cookie_values, is_same_variable, only_bearer, only_cookie, only_field, only_parameter,
+    only_text, query_value, query_values, read_method, refuse_other_spelling,
+};
 pub use stencil::Stencil;
 
 /// The media type of answers.

@@ -66,8 +66,9 @@ pub mod config {
     pub use tidegate_core::{KeyTemplate, KeyTemplateError};
     pub use tidegate_policy::{
         Amended, Amendment, Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed,
-        Domain, Explained, LegacyHeaders, Mode, Outcome, Place, PlannedPolicy, Precision, Problem,
-        Problems, Settings, SingleLimit, Source, gateway, import, json_schema,
+        Domain, Explained, LegacyHeaders, Mode, Outcome, PathCase, PathParameters, Place,
+        PlannedPolicy, Precision, Problem, Problems, RequestRules, Settings, SingleLimit, Source,
+        gateway, import, json_schema,
     };
 }
 

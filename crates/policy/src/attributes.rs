@@ -7,6 +7,7 @@ use std::hash::{BuildHasher, Hash};
 use smallvec::SmallVec;
 
 use crate::normalise::{Address, Normal, normal_path};
+use crate::settings::PathCase;
 
 /// What is known about a request: values by name. A value may be any bytes; an empty one is not
 /// missing.
@@ -60,9 +61,20 @@ pub(crate) struct Known {
     numbers: HashMap<Box<str>, usize>,
     path: Option<usize>,
     address: Option<usize>,
+    path_case: PathCase,
 }
 
 impl Known {
+    /// None yet.
+    pub(crate) fn new(path_case: PathCase) -> Self {
+        Self { path_case, ..Self::default() }
+    }
+
+    /// Whether letter case matters in paths.
+    pub(crate) const fn path_case(&self) -> PathCase {
+        self.path_case
+    }
+
     /// The number of an attribute, whether new or not.
     pub(crate) fn number(&mut self, name: &str) -> usize {
         if let Some(number) = self.numbers.get(name) {
@@ -95,7 +107,8 @@ impl Known {
     pub(crate) fn resolve<'a>(&self, request: &'a (impl Attributes + ?Sized)) -> Resolved<'a> {
         let values: SmallVec<_> = self.names.iter().map(|name| request.attribute(name)).collect();
         let raw = |number: usize| values.get(number).copied().flatten();
-        let path = self.path.and_then(|number| Some((number, normal_path(raw(number)?))));
+        let path = |number| Some((number, normal_path(raw(number)?, self.path_case)));
+        let path = self.path.and_then(path);
         let address = self.address.and_then(|number| Some((number, Address::read(raw(number)?)?)));
         Resolved { values, path, address }
     }

@@ -56,6 +56,7 @@ mod tests {
             ("ApiKey", ApiKeyFile::FIELDS),
             ("Jwt", JwtFile::FIELDS),
             ("AccessLog", AccessLogFile::FIELDS),
+            ("Requests", file::RequestsFile::FIELDS),
         ] {
             assert_eq!(fields(&definitions[name]), sorted(read), "{name}");
         }

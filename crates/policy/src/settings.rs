@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use tidegate_core::{KeyTemplate, Span};
 
 use crate::normalise::Network;
+use crate::requests::RequestRules;
 
 /// Whether a policy is enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -70,6 +71,17 @@ pub enum LegacyHeaders {
     EpochSeconds,
 }
 
+/// Whether letter case matters in paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PathCase {
+    /// `/Login` is another path than `/login`.
+    #[default]
+    Exact,
+    /// They are the same, as Express and ASP.NET have it: ASCII letters match in either case.
+    Ignore,
+}
+
 /// What a configuration says besides its policies.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -78,6 +90,7 @@ pub struct Settings {
     pub(crate) key_format: Option<KeyTemplate>,
     pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) legacy_headers: Option<LegacyHeaders>,
+    pub(crate) requests: RequestRules,
     pub(crate) is_rlaas: bool,
 }
 
@@ -108,6 +121,11 @@ impl Settings {
     /// Whether responses carry `X-RateLimit-*` too, and in which unit.
     pub const fn legacy_headers(&self) -> Option<LegacyHeaders> {
         self.legacy_headers
+    }
+
+    /// How requests are read that proxies and programs ask about (`http.requests`).
+    pub const fn requests(&self) -> RequestRules {
+        self.requests
     }
 
     /// Whether this was an RLaaS file, whose users also expect `GET /check?userId=`.
@@ -148,6 +166,7 @@ macro_rules! names {
 
 names! {
     Mode { Enforce "enforce", Shadow "shadow", Off "off" }
+    PathCase { Exact "exact", Ignore "ignore" }
     OnStoreError { Local "local", Open "open", Closed "closed" }
     LegacyHeaders { Seconds "seconds", Milliseconds "milliseconds", EpochSeconds "epoch-seconds" }
 }

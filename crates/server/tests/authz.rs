@@ -170,3 +170,82 @@ async fn older_fields_come_in_the_unit_that_was_asked_for() {
         assert_eq!(reply.header("x-ratelimit-reset"), Some(reset));
     }
 }
+
+/// What is answered to a request that a proxy describes so.
+async fn asked(policies: &str, fields: &[&str]) -> Vec<u16> {
+    let (_server, mut client) = client(policies).await;
+    let mut statuses = Vec::new();
+    for fields in fields {
+        statuses.push(client.ask("GET", "/v1/authz", fields).await.status);
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn attack_02_a_method_in_lower_case_is_refused_where_a_policy_uses_methods() {
+    let post = "x-forwarded-method: POST\r\nx-forwarded-uri: /login\r\n";
+    let lower = "x-forwarded-method: post\r\nx-forwarded-uri: /login\r\n";
+    assert_eq!(asked(POLICIES, &[post, post, lower]).await, [200, 429, 400]);
+    let others = "policies: [{ name: a, key: [ip], limits: [5/minute] }]";
+    assert_eq!(asked(others, &[lower]).await, [200]);
+}
+
+#[tokio::test]
+async fn attack_03_another_spelling_of_a_path_is_counted_alike_or_refused() {
+    let policies = "policies: [{ name: a, key: [path], limits: [1/minute] }]";
+    let uri = |path: &str| format!("x-original-uri: {path}\r\n");
+    let paths = ["/users/@me", "/users/%40me", "/a%2flogin", "/a%5cb", "/login;x", "/x/..;/login"];
+    let fields = paths.map(uri);
+    let fields: Vec<_> = fields.iter().map(String::as_str).collect();
+    assert_eq!(asked(policies, &fields).await, [200, 429, 400, 400, 400, 400]);
+    let lenient = format!(
+        "http: {{ requests: {{ encoded_slashes: keep, path_parameters: ignore }} }}\n\
+         path_case: ignore\n{policies}"
+    );
+    let fields = ["/a%2flogin", "/login;x", "/LOGIN", "/x/.;/login"].map(uri);
+    let fields: Vec<_> = fields.iter().map(String::as_str).collect();
+    assert_eq!(asked(&lenient, &fields).await, [200, 200, 429, 400]);
+}
+
+#[tokio::test]
+async fn attack_04_a_field_of_a_policy_in_its_other_spelling_is_refused() {
+    let (_server, mut client) = client(POLICIES).await;
+    let reply = client.ask("GET", "/v1/authz", "x_api_key: bob\r\n").await;
+    assert!(reply.problem(400).contains("x_api_key"), "{reply:?}");
+    assert_eq!(client.ask("GET", "/v1/authz", "x_other: bob\r\n").await.status, 200);
+}
+
+#[tokio::test]
+async fn attack_05_a_tab_behind_bearer_hides_no_token() {
+    let fields = [
+        "authorization: Bearer tok\r\n",
+        "authorization: Bearer\ttok\r\n",
+        "x-api-key: tok\r\n",
+        "authorization: bearer\ttok\r\n",
+        "authorization: Bearer a b\r\n",
+        "authorization: Bearer\r\n",
+    ];
+    assert_eq!(asked(POLICIES, &fields).await, [200, 200, 200, 429, 401, 401]);
+}
+
+#[tokio::test]
+async fn attack_10_a_strange_host_is_refused_where_a_policy_uses_hosts() {
+    let host = |host: &str| format!("x-forwarded-uri: /\r\nx-forwarded-host: {host}\r\n");
+    let fields =
+        ["one.example.com", "one.example.com..", "one.example.com:80:80", "[one.example.com]"];
+    let fields = fields.map(host);
+    let fields: Vec<_> = fields.iter().map(String::as_str).collect();
+    assert_eq!(asked(POLICIES, &fields).await, [200, 400, 400, 400]);
+}
+
+#[tokio::test]
+async fn attack_17_and_22_odd_cookies_and_queries_are_refused_where_a_policy_uses_them() {
+    let fields = [
+        "cookie: shop=\"abc\"\r\n",
+        "cookie: a=1 shop=abc\r\n",
+        "x-forwarded-uri: /?a=1;user=bob\r\n",
+        "x-forwarded-uri: /?user[]=bob\r\n",
+        "x-forwarded-uri: /?user=bob\r\n",
+    ];
+    assert_eq!(asked(POLICIES, &fields).await, [400, 400, 400, 400, 200]);
+}

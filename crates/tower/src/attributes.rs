@@ -5,8 +5,9 @@ use std::net::IpAddr;
 
 use http::HeaderValue;
 use http::header::HOST;
-use tidegate_http::{Ambiguous, ClientIp, HttpRequest};
+use tidegate_http::{ClientIp, Host, HttpRequest, RequestFault};
 use tidegate_limiter::Plan;
+use tidegate_limiter::config::RequestRules;
 
 use crate::RequestHead;
 use crate::config::Config;
@@ -16,21 +17,24 @@ use crate::key::Look;
 pub(crate) type Attribute = (Box<str>, Vec<u8>);
 
 /// Those that the plan asks for and the request has. What the program has named comes from the
-/// program only, whatever a client says. One that is there twice is refused: we might count by the
-/// one, and a handler go by the other.
+/// program only, whatever a client says. One that can be read in two ways is refused: we might count by
+/// the one, and a handler go by the other.
 pub(crate) fn attributes(
     plan: &Plan,
     head: &RequestHead<'_>,
     config: &Config,
-) -> Result<Vec<Attribute>, Ambiguous> {
-    let request = as_policies_see_it(plan, head, config);
-    let look = config.look(head);
-    let value = |name: &str| -> Result<Option<Vec<u8>>, Ambiguous> {
+) -> Result<Vec<Attribute>, RequestFault> {
+    let rules = config.requests.unwrap_or(plan.settings().requests());
+    let request = as_policies_see_it(plan, head, config, rules);
+    let look = Look { rules, ..config.look(head) };
+    let value = |name: &str| -> Result<Option<Vec<u8>>, RequestFault> {
         Ok(match config.attributes.iter().find(|(other, _)| &**other == name) {
             Some((_, key)) => key.value_of(look)?,
             None if name == "route" => head.route().map(|route| route.as_bytes().to_vec()),
             // A layer that only watches refuses nobody.
             None if config.is_shadow => request.attribute(name).map(Cow::into_owned),
+            // A service has a name of its own for requests without a host.
+            None if name == "host" => Some(host(head)?),
             None => request.only(name)?.map(Cow::into_owned),
         })
     };
@@ -45,6 +49,7 @@ fn as_policies_see_it<'a>(
     plan: &Plan,
     head: &'a RequestHead<'a>,
     config: &Config,
+    rules: RequestRules,
 ) -> HttpRequest<'a> {
     let (uri, headers) = (head.uri(), head.headers());
     let is_named = || config.attributes.iter().any(|(name, _)| &**name == "ip");
@@ -58,7 +63,13 @@ fn as_policies_see_it<'a>(
         target: uri.path_and_query().map(|target| target.as_str().as_bytes()),
         client: wants_client.then(|| client(plan, config.look(head), config)),
         headers,
+        rules,
     }
+}
+
+fn host(head: &RequestHead<'_>) -> Result<Vec<u8>, RequestFault> {
+    let host = Host::of(head.uri(), head.headers())?.ok_or(RequestFault::NoHost)?;
+    Ok(host.name().as_bytes().to_vec())
 }
 
 /// Never nobody: a policy by address would not be about a request without one.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate_http::{Ambiguous, Answer, Fields, Stencil};
+use tidegate_http::{Answer, Fields, RequestFault, Stencil};
 use tidegate_limiter::config::LegacyHeaders;
 use tidegate_limiter::{
     Cost, Decision, Fingerprint, Key, Limiter, Owed, Plan, PlanLimiter, Source, Store,
@@ -45,7 +45,7 @@ pub(crate) enum Glance {
     /// The decision takes a while.
     Open(Question),
     /// It could be understood in two ways.
-    Refused(Ambiguous),
+    Refused(RequestFault),
 }
 
 /// Who asks, and for how much.
@@ -142,7 +142,11 @@ impl<S: Store> Keyed<S> {
     }
 
     #[inline(always)]
-    fn caller(&self, head: &RequestHead<'_>, config: &Config) -> Result<Option<Caller>, Ambiguous> {
+    fn caller(
+        &self,
+        head: &RequestHead<'_>,
+        config: &Config,
+    ) -> Result<Option<Caller>, RequestFault> {
         let look = config.look(head);
         let Some(print) = config.key.print(look, self.limiter.policy())? else { return Ok(None) };
         let name = match self.limiter.store().names_keys() {
@@ -164,7 +168,7 @@ impl<S: Store + 'static> Backend for Keyed<S> {
         let key = match self.caller(head, config) {
             Ok(Some(key)) => key,
             Ok(None) => return Glance::Passes,
-            Err(ambiguous) => return Glance::Refused(ambiguous),
+            Err(fault) => return Glance::Refused(fault),
         };
         let cost = config.cost_of(head);
         let is_decided = self.limiter.try_check_into(&key, cost, &mut place.decision);
@@ -212,7 +216,7 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
         let plan = self.plan();
         let attributes = match attributes(&plan, head, config) {
             Ok(attributes) => attributes,
-            Err(ambiguous) => return Glance::Refused(ambiguous),
+            Err(fault) => return Glance::Refused(fault),
         };
         let subject = Subject::Attributes(plan, attributes);
         let question = Question::new(subject, config.cost_of(head), config);

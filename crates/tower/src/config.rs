@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use tidegate_http::Fields;
+use tidegate_limiter::config::RequestRules;
 use tidegate_limiter::{Cost, Decision, MAX_COUNT, Source};
 
 use crate::backend::{Backend, Told};
@@ -30,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) count_if: Option<CountIf>,
     pub(crate) on_denied: Option<OnDenied>,
     pub(crate) observe: Option<Observe>,
+    /// How requests are read, if it was said here; otherwise as the plan says.
+    pub(crate) requests: Option<RequestRules>,
     pub(crate) is_shadow: bool,
     pub(crate) has_fields: bool,
     /// Whether a request carries the decision about it.
@@ -48,6 +51,7 @@ impl Config {
             count_if: None,
             on_denied: None,
             observe: None,
+            requests: None,
             is_shadow: false,
             has_fields: true,
             has_decision: true,
@@ -71,7 +75,8 @@ impl Config {
 
     pub(crate) fn look<'a>(&'a self, head: &'a RequestHead<'a>) -> Look<'a> {
         let (warnings, is_strict) = (&self.warnings, !self.is_shadow);
-        Look { head, warnings, is_strict, form: Form::Parts }
+        let rules = self.requests.unwrap_or_default();
+        Look { head, warnings, is_strict, rules, form: Form::Parts }
     }
 
     /// A request that is not limited carries a decision too: that there was none to make.

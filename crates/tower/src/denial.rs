@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
-use tidegate_http::Ambiguous;
+use tidegate_http::RequestFault;
 use tidegate_limiter::Decision;
 
 use crate::{RequestHead, grpc};
@@ -49,11 +49,11 @@ impl<'a> Denial<'a> {
 
 /// The answer to a request that could be understood in two ways: 400, or `INVALID_ARGUMENT` for a gRPC
 /// call.
-pub(crate) fn refusal(head: RequestHead<'_>, ambiguous: &Ambiguous) -> Response<Bytes> {
+pub(crate) fn refusal(head: RequestHead<'_>, fault: &RequestFault) -> Response<Bytes> {
     if head.is_grpc() {
-        grpc::refusal(ambiguous, head.headers().get(CONTENT_TYPE))
+        grpc::refusal(fault, head.headers().get(CONTENT_TYPE))
     } else {
-        ambiguous.refusal()
+        fault.refusal()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response};
-use tidegate_http::Ambiguous;
+use tidegate_http::RequestFault;
 use tidegate_limiter::Decision;
 
 /// The denial of a call. `kind` is the call's content type, which its answer shares.
@@ -22,8 +22,8 @@ pub(crate) fn denial(decision: &Decision, kind: Option<&HeaderValue>) -> Respons
 }
 
 /// The answer to a call that says something twice.
-pub(crate) fn refusal(ambiguous: &Ambiguous, kind: Option<&HeaderValue>) -> Response<Bytes> {
-    trailers(INVALID_ARGUMENT, &ambiguous.to_string(), kind)
+pub(crate) fn refusal(fault: &RequestFault, kind: Option<&HeaderValue>) -> Response<Bytes> {
+    trailers(INVALID_ARGUMENT, &fault.to_string(), kind)
 }
 
 fn trailers(code: u16, message: &str, kind: Option<&HeaderValue>) -> Response<Bytes> {

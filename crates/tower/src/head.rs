@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use tidegate_http::HttpRequest;
+use tidegate_limiter::config::RequestRules;
 
 /// A request without its body: what keys, costs and conditions may look at.
 #[derive(Clone, Copy, Debug)]
@@ -74,15 +75,10 @@ impl<'a> RequestHead<'a> {
     }
 
     /// For what only the fields tell.
-    pub(crate) const fn as_request(&self) -> HttpRequest<'a> {
+    pub(crate) const fn as_request(&self, rules: RequestRules) -> HttpRequest<'a> {
         let headers = self.headers;
         let (method, scheme, host, target, client) = (None, None, None, None, None);
-        HttpRequest { method, scheme, host, target, client, headers }
-    }
-
-    /// The tokens of `Authorization: Bearer`.
-    pub(crate) fn bearers(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.as_request().bearers()
+        HttpRequest { method, scheme, host, target, client, headers, rules }
     }
 
     /// The template of the route, where axum says it.

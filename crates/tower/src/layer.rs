@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate_limiter::config::{Problems, Source};
+use tidegate_limiter::config::{Problems, RequestRules, Source};
 use tidegate_limiter::{BuildError, Decision, LimitSpec, Limiter, MemoryStore, PlanLimiter};
 use tower_layer::Layer;
 
@@ -109,6 +109,21 @@ impl RateLimitLayer {
     /// ```
     pub fn attribute(self, name: &str, value: Key) -> Self {
         self.with(|config| config.attributes.push((name.into(), value)))
+    }
+
+    /// How requests are read. By default as the policy file says in `http.requests`, and otherwise
+    /// everything is refused that services are known to read in two ways.
+    ///
+    /// ```
+    /// use tidegate::config::{PathParameters, RequestRules};
+    /// use tidegate::tower::RateLimitLayer;
+    ///
+    /// let rules = RequestRules::default().path_parameters(PathParameters::Keep);
+    /// let layer = RateLimitLayer::new("100/minute")?.requests(rules);
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub fn requests(self, rules: RequestRules) -> Self {
+        self.with(|config| config.requests = Some(rules))
     }
 
     /// What a request costs. Defaults to one unit. Zero is a peek. A cost greater than a limit ever

@@ -70,8 +70,8 @@ where
             Glance::Decided => self.answer(decided, request),
             Glance::Open(question) => self.ask(question, request),
             // Nothing was decided, so there is nothing to observe.
-            Glance::Refused(ambiguous) => {
-                ResponseFuture::denied(Box::new(denial::refusal(head, &ambiguous)))
+            Glance::Refused(fault) => {
+                ResponseFuture::denied(Box::new(denial::refusal(head, &fault)))
             }
         }
     }

@@ -98,7 +98,7 @@ async fn what_is_there_twice_is_refused_and_a_shadow_goes_by_the_first() {
     let requests =
         || [twice("x-user", ["r1", "k"]), twice("x-user", ["k", "k"]), twice("x-user", ["k", "k"])];
     let by = Key::header("x-user");
-    assert_eq!(statuses(&once(by.clone()), requests()).await, [400, 200, 429]);
+    assert_eq!(statuses(&once(by.clone()), requests()).await, [400; 3], "even if they are equal");
     let both = |token: &str| {
         with(get_from("::1"), &[("x-api-key", "k"), ("authorization", &format!("Bearer {token}"))])
     };

@@ -11,7 +11,7 @@ use axum::body::{Body, HttpBody};
 use axum::http::{Request, StatusCode};
 use axum::routing::get;
 use support::{from, get_from, statuses};
-use tidegate::config::Source;
+use tidegate::config::{PathParameters, RequestRules, Source};
 use tidegate::{Cost, MemoryStore, PlanLimiter, Reason};
 use tidegate_tower::{Key, RateLimitLayer};
 use tower::ServiceExt;
@@ -245,4 +245,66 @@ async fn a_plan_can_be_replaced_and_only_failures_counted() {
     let more = Source::new("test", "policies: [{ name: a, key: [], limits: [2/day] }]").unwrap();
     limiter.reload(&more).unwrap();
     assert_eq!(statuses(&app, [fails(), fails()]).await, [401, 429]);
+}
+
+/// The statuses of requests for `/` with these fields, in front of a plan.
+async fn asked<const N: usize>(text: &str, fields: [(&'static str, &str); N]) -> [u16; N] {
+    let app = app(RateLimitLayer::limiter(planned(text)));
+    let request = |(name, value): (&'static str, &str)| {
+        let mut request = get_from("::1");
+        request.headers_mut().insert("host", "a".parse().unwrap());
+        request.headers_mut().insert(name, value.parse().unwrap());
+        request
+    };
+    statuses(&app, fields.map(request)).await
+}
+
+#[tokio::test]
+async fn attack_02_and_03_spellings_of_methods_and_paths_are_refused_or_counted_alike() {
+    let text = "policies: [{ name: a, match: { method: GET }, key: [path], limits: [1/day] }]";
+    let limited = |rules: Option<RequestRules>| {
+        let layer = RateLimitLayer::limiter(planned(text));
+        let layer = match rules {
+            Some(rules) => layer.requests(rules),
+            None => layer,
+        };
+        Router::new().fallback(|| async { "any" }).layer(layer)
+    };
+    let request = |method: &str, path: &str| {
+        Request::builder().method(method).uri(path).body(Body::empty()).unwrap()
+    };
+    let requests = || {
+        [("GET", "/@me"), ("GET", "/%40me"), ("get", "/x"), ("GET", "/a%2Fb"), ("GET", "/a;b")]
+            .map(|(method, path)| request(method, path))
+    };
+    assert_eq!(statuses(&limited(None), requests()).await, [200, 429, 400, 400, 400]);
+    let rules = RequestRules::default().keep_encoded_slashes();
+    let rules = rules.path_parameters(PathParameters::Keep);
+    assert_eq!(statuses(&limited(Some(rules)), requests()).await, [200, 429, 400, 200, 200]);
+}
+
+#[tokio::test]
+async fn attack_04_05_and_10_fields_tokens_and_hosts_are_read_as_everywhere() {
+    let by_key = "policies: [{ name: a, key: [api_key], limits: [1/day] }]";
+    let fields = [
+        ("authorization", "Bearer tok"),
+        ("authorization", "Bearer\ttok"),
+        ("authorization", "Bearer a b"),
+        ("x_api_key", "tok"),
+    ];
+    assert_eq!(asked(by_key, fields).await, [200, 429, 401, 400]);
+    let by_host = "policies: [{ name: a, key: [host], limits: [1/day] }]";
+    let hosts = [("host", "a.example"), ("host", "A.example.:80"), ("host", "a..example")];
+    assert_eq!(asked(by_host, hosts).await, [200, 429, 400]);
+    let app = app(RateLimitLayer::limiter(planned(by_host)));
+    assert_eq!(statuses(&app, [get_from("::1")]).await, [400], "no host at all");
+}
+
+#[tokio::test]
+async fn attack_17_odd_cookies_are_refused() {
+    let text = "policies: [{ name: a, key: ['cookie:sid'], limits: [1/day] }]";
+    let fields = [("cookie", "sid=abc"), ("cookie", "sid=%61bc"), ("cookie", "sid=\"abc\"")];
+    assert_eq!(asked(text, fields).await, [200, 429, 400]);
+    let lenient = format!("http: {{ requests: {{ odd_cookies: keep }} }}\n{text}");
+    assert_eq!(asked(&lenient, fields).await, [200, 200, 200]);
 }

@@ -2,6 +2,7 @@
 
 use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
+use tidegate_http::RequestFault;
 
 /// Whether a list of tokens, such as `Connection`, has this one.
 pub(crate) fn named(headers: &HeaderMap, list: HeaderName, token: &str) -> bool {
@@ -14,8 +15,8 @@ pub(super) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|token| !token.is_empty())
 }
 
-/// The fields that `Connection` names: they go no further either.
-#[derive(Debug, Default)]
+/// The fields that a response's `Connection` names: they go no further either.
+#[derive(Debug)]
 pub(crate) struct Named(SmallVec<[HeaderName; 2]>);
 
 impl Named {
@@ -23,10 +24,6 @@ impl Named {
         let values = headers.get_all(CONNECTION).iter().flat_map(tokens);
         let names = values.filter(|token| !KEPT.iter().any(|it| token.eq_ignore_ascii_case(it)));
         Self(names.filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok()).collect())
-    }
-
-    pub(crate) fn contains(&self, name: &HeaderName) -> bool {
-        self.0.contains(name)
     }
 }
 
@@ -42,45 +39,88 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     }
 }
 
+/// Refuses a request whose `Connection` names anything but what concerns a connection. A client that
+/// names another field wants it lost on the way to the service, behind what was counted.
+pub(crate) fn check_connection(headers: &HeaderMap) -> Result<(), RequestFault> {
+    for value in headers.get_all(CONNECTION) {
+        for token in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            let is_fit = |fit: &&str| token.eq_ignore_ascii_case(fit.as_bytes());
+            if !token.is_empty() && !MAY_BE_NAMED.iter().any(|fit| is_fit(fit)) {
+                let token = String::from_utf8_lossy(token).into_owned();
+                return Err(RequestFault::Connection(token));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Whether a field of a request is not passed on as it is.
-pub(crate) fn is_own(name: &HeaderName) -> bool {
-    let name = name.as_str();
+pub(crate) fn is_own(name: &str) -> bool {
     match name {
-        "host" | "expect" | "x-real-ip" | "x-forwarded-for" | "x-forwarded-host"
-        | "x-forwarded-proto" | "forwarded" => true,
+        "host" | "expect" | "content-length" | "x-real-ip" | "x-forwarded-for"
+        | "x-forwarded-host" | "x-forwarded-proto" | "forwarded" => true,
+        // Trailers of requests end here, and so does what announces them.
+        "trailer" | "http2-settings" => true,
         // Scripts find it among their variables, as the address of a proxy for their own requests.
         "proxy" | "proxy-authorization" => true,
-        // To many services an underscore is a hyphen: what we write is not to be forged that way.
-        _ if name.contains('_') => OWN.contains(&name.replace('_', "-").as_str()),
         _ => OF_A_CONNECTION.contains(&name),
     }
 }
 
-/// Whether a field may come behind a body: nothing that frames or routes the message.
-pub(crate) fn may_trail(name: &HeaderName) -> bool {
-    let is_framing = matches!(
-        name.as_str(),
-        "content-length" | "content-encoding" | "content-type" | "authorization" | "trailer"
-    );
-    !is_framing && !is_own(name)
+/// Whether some services take the field for another path, method or client than the request's own.
+pub(crate) fn is_override(name: &str) -> bool {
+    matches!(
+        name,
+        "x-original-url"
+            | "x-original-uri"
+            | "x-original-method"
+            | "x-original-host"
+            | "x-original-forwarded-for"
+            | "x-rewrite-url"
+            | "x-http-method-override"
+            | "x-http-method"
+            | "x-method-override"
+            | "x-forwarded-prefix"
+            | "x-forwarded-path"
+            | "x-forwarded-uri"
+            | "x-forwarded-method"
+            | "x-forwarded-scheme"
+            | "x-forwarded-server"
+            | "x-forwarded-client-ip"
+            | "x-envoy-original-path"
+            | "x-envoy-original-method"
+            | "x-envoy-external-address"
+            | "x-host"
+            | "x-client-ip"
+            | "x-cluster-client-ip"
+            | "x-originating-ip"
+            | "x-remote-ip"
+            | "x-remote-addr"
+            | "x-appengine-user-ip"
+            | "client-ip"
+            | "true-client-ip"
+            | "cf-connecting-ip"
+            | "cf-connecting-ipv6"
+            | "fastly-client-ip"
+    )
 }
 
 const OF_A_CONNECTION: &[&str] =
     &["connection", "proxy-connection", "keep-alive", "te", "transfer-encoding", "upgrade"];
 
-const OWN: &[&str] = &[
-    "connection",
-    "content-length",
-    "forwarded",
-    "host",
+/// What a request's `Connection` may name.
+const MAY_BE_NAMED: &[&str] = &[
+    "close",
+    "keep-alive",
+    "upgrade",
+    "te",
+    "http2-settings",
+    "trailer",
     "transfer-encoding",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
+    "proxy-connection",
 ];
 
-/// A client that names these in `Connection` wants them lost on the way: what a service relies on.
+/// A service that names these in `Connection` does not want them lost on the way.
 const KEPT: &[&str] = &["authorization", "content-length", "content-type", "cookie", "host"];
 
 #[cfg(test)]
@@ -100,22 +140,76 @@ mod tests {
     }
 
     #[test]
-    fn a_client_cannot_have_credentials_dropped() {
+    fn what_a_message_needs_goes_with_no_connection() {
         let mut headers = HeaderMap::new();
-        headers.insert(CONNECTION, "Authorization, x-one, cookie".parse().unwrap());
-        let named = Named::of(&headers);
-        assert!(named.contains(&HeaderName::from_static("x-one")));
-        assert!(!named.contains(&http::header::AUTHORIZATION));
-        assert!(!named.contains(&http::header::COOKIE));
+        headers.append(CONNECTION, "Content-Type, content-length, x-one".parse().unwrap());
+        for name in ["content-type", "content-length", "x-one"] {
+            headers.insert(name, "1".parse().unwrap());
+        }
+        strip(&mut headers);
+        assert_eq!(headers.len(), 2);
+        assert!(!headers.contains_key("x-one"));
     }
 
     #[test]
-    fn nobody_forges_what_we_write() {
-        for name in ["x-forwarded-for", "x_forwarded_for", "x-forwarded_proto", "content_length"] {
-            assert!(is_own(&HeaderName::from_static(name)), "{name}");
+    fn a_token_is_found_in_any_case_in_any_of_the_fields() {
+        let mut headers = HeaderMap::new();
+        assert!(!named(&headers, CONNECTION, "close"));
+        headers.append(CONNECTION, "keep-alive".parse().unwrap());
+        headers.append(CONNECTION, " x , Close".parse().unwrap());
+        assert!(named(&headers, CONNECTION, "close"));
+        assert!(!named(&headers, CONNECTION, "clos"));
+    }
+
+    #[test]
+    fn what_is_written_here_is_not_passed_on() {
+        for name in [
+            "host",
+            "content-length",
+            "transfer-encoding",
+            "te",
+            "upgrade",
+            "connection",
+            "keep-alive",
+            "proxy-connection",
+            "trailer",
+            "http2-settings",
+            "proxy",
+            "proxy-authorization",
+            "forwarded",
+            "x-forwarded-for",
+            "x-real-ip",
+            "expect",
+        ] {
+            assert!(is_own(name), "{name}");
         }
-        for name in ["x-api-key", "x_api_key", "content-length", "te-x"] {
-            assert!(!is_own(&HeaderName::from_static(name)), "{name}");
+        for name in ["x-api-key", "authorization", "cookie", "te-x", "content-type"] {
+            assert!(!is_own(name) && !is_override(name), "{name}");
+        }
+        for name in ["x-original-url", "x-rewrite-url", "x-http-method-override", "true-client-ip"]
+        {
+            assert!(is_override(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn attack_08_a_client_cannot_have_fields_dropped() {
+        for (value, is_fit) in [
+            ("close", true),
+            ("Keep-Alive, Upgrade, HTTP2-Settings", true),
+            ("TE,,", true),
+            ("x-api-key", false),
+            ("close, X-Api-Key", false),
+            ("authorization", false),
+            ("cookie", false),
+            ("host", false),
+            ("x-anything", false),
+            ("\u{e4}", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.append(CONNECTION, "close".parse().unwrap());
+            headers.append(CONNECTION, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+            assert_eq!(check_connection(&headers).is_ok(), is_fit, "{value}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A request as a service gets to see it: written anew, never copied.
 
+mod filter;
 pub(crate) mod hop;
 mod rules;
 
@@ -7,11 +8,13 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use bytes::{BufMut, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, TE, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, TE, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use tidegate_http::all_cookies;
 use tidegate_server::trace::TraceParent;
 
+pub(crate) use filter::{FieldFilter, Trailers};
 pub(crate) use rules::Rules;
 
 use crate::upstream::Framing;
@@ -38,6 +41,10 @@ pub(crate) struct Forward<'r> {
     /// What the request is a part of here, if it is traced.
     pub(crate) trace: Option<TraceParent>,
     pub(crate) framing: Framing,
+    pub(crate) filter: &'r FieldFilter,
+    /// The length of the body, if the client has told it.
+    pub(crate) length: Option<u64>,
+    pub(crate) trailers: Trailers,
 }
 
 impl Forward<'_> {
@@ -67,6 +74,8 @@ impl Forward<'_> {
         }
         if self.framing == Framing::Chunked {
             out.put_slice(b"transfer-encoding: chunked\r\n");
+        } else if let Some(length) = self.length {
+            let _ = write!(out, "content-length: {length}\r\n");
         }
         out.put_slice(b"\r\n");
         out
@@ -86,6 +95,9 @@ impl Forward<'_> {
                 headers.append(name, value);
             }
         });
+        if let Some(length) = self.length.filter(|_| self.framing == Framing::Sized) {
+            headers.insert(CONTENT_LENGTH, length.into());
+        }
         if self.wants_trailers() {
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
@@ -110,19 +122,17 @@ impl Forward<'_> {
     /// Every field but those that belong to a connection.
     fn each_field(&self, mut field: impl FnMut(&str, &[u8])) {
         let headers = &self.parts.headers;
-        let named = match headers.contains_key(CONNECTION) {
-            true => hop::Named::of(headers),
-            false => hop::Named::default(),
-        };
         for (name, value) in headers {
-            let is_length = *name == CONTENT_LENGTH && self.framing == Framing::Chunked;
             let is_replaced = self.trace.is_some() && name.as_str() == TraceParent::FIELD;
-            if is_length || is_replaced {
+            if is_replaced || *name == COOKIE {
                 continue;
             }
-            if !hop::is_own(name) && !named.contains(name) && !self.rules.drops(name) {
-                field(name.as_str(), value.as_bytes());
+            if self.filter.passes(name) && !self.rules.drops(name) {
+                field(name.as_str(), value.as_bytes().trim_ascii());
             }
+        }
+        if let Some(cookies) = all_cookies(headers).filter(|_| !self.rules.drops(&COOKIE)) {
+            field(COOKIE.as_str(), &cookies);
         }
         self.each_of_the_way(&mut field);
         if let Some(trace) = self.trace {

@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate::config::gateway::HeaderRules;
+use tidegate_http::is_same_variable;
 
 /// Rules, ready to be applied.
 #[derive(Debug, Default)]
@@ -32,9 +33,11 @@ impl Rules {
         rules
     }
 
-    /// Whether a field of this name is not passed on.
+    /// Whether a field of this name is not passed on, also in its other spelling: some services take
+    /// underscores for hyphens.
     pub(crate) fn drops(&self, name: &HeaderName) -> bool {
-        self.remove.contains(name) || self.set.iter().any(|(other, _)| other == name)
+        let is_it = |other: &HeaderName| is_same_variable(other.as_str(), name.as_str());
+        self.remove.iter().any(is_it) || self.set.iter().any(|(other, _)| is_it(other))
     }
 
     /// The fields that come in addition. Of several that set one name, the last.

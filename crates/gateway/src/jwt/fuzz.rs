@@ -3,6 +3,7 @@
 use std::cell::LazyCell;
 
 use http::HeaderValue;
+use http::header::AUTHORIZATION;
 use ring::hmac;
 use tidegate::Plan;
 use tidegate::config::Source;

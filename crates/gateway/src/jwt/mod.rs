@@ -8,10 +8,11 @@ mod keys;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
 use serde_json::{Map, Value};
 use tidegate::Timestamp;
+use tidegate::config::RequestRules;
 use tidegate::config::gateway::{Jwt, JwtAlgorithm};
+use tidegate_http::{RequestFault, only_bearer};
 
 pub(crate) use keys::{Keys, KeysError};
 
@@ -47,6 +48,16 @@ pub(crate) enum Invalid {
     Elsewhere,
 }
 
+impl Invalid {
+    /// Why a request has no token that could be verified.
+    const fn of(fault: &RequestFault) -> Self {
+        match fault {
+            RequestFault::Twice(_) => Self::Twice,
+            _ => Self::Malformed,
+        }
+    }
+}
+
 impl Claims {
     /// A claim that is one value.
     pub(crate) fn get(&self, name: &str) -> Option<Vec<u8>> {
@@ -70,13 +81,11 @@ impl Verifier {
         headers: &HeaderMap,
         now: Timestamp,
     ) -> Result<Option<Claims>, Invalid> {
-        let mut fields = headers.get_all(AUTHORIZATION).iter();
-        let token = fields.next().and_then(|value| bearer(value.as_bytes()));
-        match (token, fields.next()) {
-            (_, Some(_)) => Err(Invalid::Twice),
-            (None, None) if self.about.required => Err(Invalid::Missing),
-            (None, None) => Ok(None),
-            (Some(token), None) => self.verify(token, now).map(Some),
+        let token = only_bearer(headers, &RequestRules::default());
+        match token.map_err(|fault| Invalid::of(&fault))? {
+            None if self.about.required => Err(Invalid::Missing),
+            None => Ok(None),
+            Some(token) => self.verify(token, now).map(Some),
         }
     }
 
@@ -135,12 +144,6 @@ impl Verifier {
     }
 }
 
-/// The token of `Bearer ...`. Other schemes are for others.
-fn bearer(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = value.split_at_checked(BEARER.len())?;
-    scheme.eq_ignore_ascii_case(BEARER).then(|| token.trim_ascii())
-}
-
 fn decode(text: &[u8]) -> Result<Vec<u8>, Invalid> {
     URL_SAFE_NO_PAD.decode(text).map_err(|_| Invalid::Malformed)
 }
@@ -166,7 +169,6 @@ fn seconds(claims: &Map<String, Value>, name: &str) -> Result<Option<u64>, Inval
     }
 }
 
-const BEARER: &[u8] = b"bearer ";
 /// Beyond this a number has no whole seconds any more.
 const LATEST: f64 = 9_007_199_254_740_992.0;
 

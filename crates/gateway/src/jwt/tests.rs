@@ -1,6 +1,7 @@
 //! Tokens that are believed, and those that are not.
 
 use super::*;
+use http::header::AUTHORIZATION;
 use ring::hmac;
 use ring::rand::SystemRandom;
 use ring::signature::{

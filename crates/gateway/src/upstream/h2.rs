@@ -12,6 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 use super::Failure;
 use super::wire::Wire;
+use crate::forward::Trailers;
 use crate::movement::Movement;
 
 /// Where requests of one connection are handed in.
@@ -23,17 +24,19 @@ pub(crate) struct RequestBody {
     pub(crate) body: Option<Incoming>,
     /// When something of it has last come.
     movement: Arc<Movement>,
+    /// Which fields may come behind it.
+    trailers: Trailers,
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Option<Incoming>) -> Self {
-        Self { body, movement: Arc::new(Movement::new()) }
+    pub(crate) fn new(body: Option<Incoming>, trailers: Trailers) -> Self {
+        Self { body, movement: Arc::new(Movement::new()), trailers }
     }
 }
 
 impl Default for RequestBody {
     fn default() -> Self {
-        Self::new(None)
+        Self::new(None, Trailers::default())
     }
 }
 
@@ -48,7 +51,7 @@ impl Body for RequestBody {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(cx));
         self.movement.moved();
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map(|frame| self.trailers.filter(frame))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -14,7 +14,7 @@ use super::connect::connect;
 use super::endpoint::Endpoint;
 use super::h1::{Exchange, Framing, Link, Outcome, Outgoing};
 use super::h2::{self, RequestBody};
-use crate::forward::{Forward, Rules};
+use crate::forward::{FieldFilter, Forward, Rules, Trailers};
 
 /// Asks every address of a service, for ever.
 pub(crate) async fn watch(cluster: Arc<Cluster>) {
@@ -34,7 +34,7 @@ async fn look(cluster: &Cluster, endpoint: &Endpoint, check: &HealthCheck) {
 async fn ask(cluster: &Cluster, endpoint: &Endpoint, path: &str) -> Result<StatusCode, Failure> {
     let (wire, is_h2) = connect(cluster, endpoint).await?;
     let (parts, ()) = Request::new(()).into_parts();
-    let rules = Rules::default();
+    let (rules, filter) = (Rules::default(), FieldFilter::default());
     let forward = Forward {
         parts: &parts,
         target: path,
@@ -48,6 +48,9 @@ async fn ask(cluster: &Cluster, endpoint: &Endpoint, path: &str) -> Result<Statu
         preserves_host: false,
         trace: None,
         framing: Framing::Sized,
+        filter: &filter,
+        length: None,
+        trailers: Trailers::Dropped,
     };
     if is_h2 {
         let sender = h2::handshake(wire, LONG).await?;
@@ -56,7 +59,8 @@ async fn ask(cluster: &Cluster, endpoint: &Endpoint, path: &str) -> Result<Statu
         let response = h2::send(sender, request, LONG).await.map_err(|it| it.failure)?;
         return Ok(response.status());
     }
-    let outgoing = Outgoing::new(forward.encode(&endpoint.authority), None, Framing::Sized);
+    let head = forward.encode(&endpoint.authority);
+    let outgoing = Outgoing::new(head, None, Framing::Sized, Trailers::Dropped);
     match Exchange::new(Link::new(wire), outgoing, Method::GET, LONG).run(LONG).await {
         Outcome::Whole { status, .. } | Outcome::Streamed { status, .. } => Ok(status),
         Outcome::Switched { .. } => Err(Failure::Garbage("it switches protocols unasked")),

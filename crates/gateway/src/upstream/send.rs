@@ -118,7 +118,9 @@ impl Sending<'_> {
         let (endpoint, method) = (Arc::clone(&lease.endpoint), &self.forward.parts.method);
         let head = self.forward.encode(&endpoint.authority);
         let outgoing = match unsent {
-            Unsent::Body(body) => Outgoing::new(head, body, self.forward.framing),
+            Unsent::Body(body) => {
+                Outgoing::new(head, body, self.forward.framing, self.forward.trailers)
+            }
             Unsent::Begun(outgoing) => outgoing.with_head(head),
         };
         let exchange = Exchange::new(link, outgoing, method.clone(), self.idle());
@@ -156,7 +158,10 @@ impl Sending<'_> {
             Unsent::Begun(outgoing) => outgoing.into_body(),
         };
         let is_secure = endpoint.address.scheme == Scheme::Https;
-        let request = self.forward.request(&endpoint.authority, is_secure, RequestBody::new(body));
+        let request = {
+            let body = RequestBody::new(body, self.forward.trailers);
+            self.forward.request(&endpoint.authority, is_secure, body)
+        };
         let Some(request) = request else {
             return Attempt::Failed(Failure::Garbage("it cannot be asked for this host"));
         };

@@ -22,7 +22,7 @@ fn condition(
     report: &mut Report<'_>,
 ) -> Option<Condition> {
     let attribute = attribute(&file.attribute, compiler, report)?;
-    let form = Form::of(&file.attribute.value);
+    let form = Form::of(&file.attribute.value, compiler.known.path_case());
     let mut condition = Condition { attribute, ..Condition::default() };
     if file.patterns.is_empty() {
         report.add(&file.attribute.at, "no pattern: expected at least one");

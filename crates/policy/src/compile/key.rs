@@ -11,6 +11,7 @@ use crate::file;
 use crate::normalise::{DEFAULT_PREFIX, Form, Routes};
 use crate::planned::LimitSet;
 use crate::problem::{Report, brief};
+use crate::settings::PathCase;
 use crate::subject::{KeyPart, Values};
 use crate::suggest::nearest;
 use crate::yaml::Spot;
@@ -35,8 +36,8 @@ pub(super) fn key(
             break;
         }
         let form = match fields {
-            Some(fields) => form(fields, report),
-            None => Some(Form::of(&name.value)),
+            Some(fields) => form(fields, compiler.known.path_case(), report),
+            None => Some(Form::of(&name.value, compiler.known.path_case())),
         };
         let default = fields.and_then(|fields| fields.default.as_ref());
         let default = default.map(|default| default.value.as_bytes().into());
@@ -48,16 +49,16 @@ pub(super) fn key(
     key
 }
 
-fn form(file: &file::KeyPartFields, report: &mut Report<'_>) -> Option<Form> {
+fn form(file: &file::KeyPartFields, case: PathCase, report: &mut Report<'_>) -> Option<Form> {
     let named = match &file.form {
-        None if !file.routes.is_empty() => Form::Route(Routes::default()),
-        None => Form::of(&file.attribute.value),
+        None if !file.routes.is_empty() => Form::Route(Routes::new(case)),
+        None => Form::of(&file.attribute.value, case),
         Some(name) => match name.value.as_str() {
             "text" => Form::Text,
             "lower" => Form::Lower,
             "ip" => Form::Ip { prefix: DEFAULT_PREFIX },
-            "path" => Form::Path,
-            "route" => Form::Route(Routes::default()),
+            "path" => Form::Path(case),
+            "route" => Form::Route(Routes::new(case)),
             other => {
                 report.unknown(&name.at, "form", other, &["text", "lower", "ip", "path", "route"]);
                 return None;
@@ -70,7 +71,7 @@ fn form(file: &file::KeyPartFields, report: &mut Report<'_>) -> Option<Form> {
             report.add(&text.at, "a prefix is of addresses: expected it with as: ip");
             None
         }
-        (Form::Route(_), None) => routes(file, report).map(Form::Route),
+        (Form::Route(_), None) => routes(file, case, report).map(Form::Route),
         (_, None) if !file.routes.is_empty() => {
             report.add(&file.attribute.at, "routes are expected with as: route");
             None
@@ -88,13 +89,13 @@ fn prefix(text: &Spot<String>, report: &mut Report<'_>) -> Option<u8> {
     bits
 }
 
-fn routes(file: &file::KeyPartFields, report: &mut Report<'_>) -> Option<Routes> {
+fn routes(file: &file::KeyPartFields, case: PathCase, report: &mut Report<'_>) -> Option<Routes> {
     if file.routes.is_empty() || file.routes.len() > MAX_ROUTES {
         let expected = format!("a list of 1 to {MAX_ROUTES} templates, such as /users/{{id}}");
         report.add(&file.attribute.at, format!("as: route without routes: expected {expected}"));
         return None;
     }
-    let mut routes = Routes::default();
+    let mut routes = Routes::new(case);
     for template in &file.routes {
         if let Err(problem) = routes.push(&template.value) {
             report.add(&template.at, format!("{:?}: {problem}", brief(&template.value)));

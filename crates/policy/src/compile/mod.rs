@@ -7,6 +7,7 @@ mod key;
 mod key_format;
 mod limits;
 mod policy;
+mod requests;
 mod response;
 mod shared_keys;
 
@@ -21,7 +22,7 @@ use crate::foreign::{self, Format};
 use crate::matcher::Index;
 use crate::plan::by_name;
 use crate::problem::Report;
-use crate::settings::Settings;
+use crate::settings::{PathCase, Settings};
 use crate::yaml::{self, Spot};
 use crate::{KeyHasher, Mode, Plan, PlannedPolicy};
 
@@ -57,10 +58,13 @@ fn ours(
     report: &mut Report<'_>,
 ) -> Option<Plan> {
     let key_format = file.key_format.as_ref().and_then(|text| key_format::read(text, report));
+    let path_case = file.path_case.as_ref();
+    let path_case = path_case
+        .and_then(|name| choices::choose(name, "choice", PathCase::ALL, PathCase::name, report));
     let mut compiler = Compiler {
         key_format: key_format.clone(),
         defaults: Defaults::compile(&file.defaults, report),
-        known: Known::default(),
+        known: Known::new(path_case.unwrap_or_default()),
         hasher,
     };
     let legacy_headers = file.http.legacy_headers.as_ref();
@@ -70,6 +74,7 @@ fn ours(
         key_format,
         trusted_proxies: choices::networks(&file.trusted_proxies, report),
         legacy_headers: legacy_headers.and_then(|unit| choices::legacy_headers(unit, report)),
+        requests: requests::of_questions(file.http.requests.as_ref(), report),
         is_rlaas: false,
     };
     if file.policies.is_empty() && report.is_clean() {

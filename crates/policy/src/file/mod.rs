@@ -8,6 +8,7 @@ mod gateway;
 mod limit;
 mod parts;
 mod policy;
+mod requests;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ pub(crate) use gateway::{
 pub(crate) use limit::{LimitFields, LimitFile, LimitForm};
 pub(crate) use parts::{CostFields, CostFile, DeniedFile, KeyPart, KeyPartFields, PrecisionFile};
 pub(crate) use policy::{Condition, Override, PolicyFile, Tier, overrides};
+pub(crate) use requests::{RefuseOrKeep, RequestsFile};
 
 use crate::problem::Report;
 use crate::yaml::{Fields, Node, Spot, one_or_many, text};
@@ -39,7 +41,11 @@ pub(crate) struct File {
     /// Networks of proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8. Defaults to none.
     #[schemars(with = "Option<OneOrMany<String>>")]
     pub(crate) trusted_proxies: Vec<Spot<String>>,
-    /// How answers look in HTTP.
+    /// Whether letter case matters in paths: exact (the default), or ignore, for services such as
+    /// Express and ASP.NET.
+    #[schemars(with = "Option<PathCaseName>")]
+    pub(crate) path_case: Option<Spot<String>>,
+    /// How requests are read over HTTP, and how answers look.
     #[schemars(with = "Option<Http>")]
     pub(crate) http: Http,
     /// Defaults for policies.
@@ -51,7 +57,7 @@ pub(crate) struct File {
     pub(crate) policies: Vec<PolicyFile>,
 }
 
-/// How answers look in HTTP.
+/// How requests are read over HTTP, and how answers look.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Http {
@@ -59,6 +65,8 @@ pub(crate) struct Http {
     /// or milliseconds from now, or epoch-seconds.
     #[schemars(with = "Option<LegacyHeadersName>")]
     pub(crate) legacy_headers: Option<Spot<String>>,
+    /// How requests are read that a proxy asks about, or that a layer in a program limits.
+    pub(crate) requests: Option<RequestsFile>,
 }
 
 /// Defaults for policies.
@@ -78,8 +86,16 @@ pub(crate) struct Defaults {
 }
 
 impl File {
-    pub(crate) const FIELDS: &'static [&'static str] =
-        &["store", "key_format", "trusted_proxies", "http", "defaults", "gateway", "policies"];
+    pub(crate) const FIELDS: &'static [&'static str] = &[
+        "store",
+        "key_format",
+        "trusted_proxies",
+        "path_case",
+        "http",
+        "defaults",
+        "gateway",
+        "policies",
+    ];
 
     /// Reads whatever can be read; the report lists the rest.
     pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Self {
@@ -97,6 +113,7 @@ impl File {
             trusted_proxies: proxies.iter().filter_map(&mut network).collect(),
             store: fields.text("store", report),
             key_format: fields.text("key_format", report),
+            path_case: fields.text("path_case", report),
             http: http.map(|node| Http::read(node, report)).unwrap_or_default(),
             defaults: defaults.map(|node| Defaults::read(node, report)).unwrap_or_default(),
             gateway: fields.get("gateway").and_then(|node| GatewayFile::read(node, report)),
@@ -106,11 +123,14 @@ impl File {
 }
 
 impl Http {
-    pub(crate) const FIELDS: &'static [&'static str] = &["legacy_headers"];
+    pub(crate) const FIELDS: &'static [&'static str] = &["legacy_headers", "requests"];
 
     fn read(node: &Node, report: &mut Report<'_>) -> Self {
         match Fields::of(node, "http", Self::FIELDS, report) {
-            Some(fields) => Self { legacy_headers: fields.text("legacy_headers", report) },
+            Some(fields) => Self {
+                legacy_headers: fields.text("legacy_headers", report),
+                requests: fields.get("requests").map(|it| RequestsFile::read(it, report)),
+            },
             None => Self::default(),
         }
     }
@@ -184,6 +204,15 @@ pub(crate) enum LegacyHeadersName {
     Seconds,
     Milliseconds,
     EpochSeconds,
+}
+
+/// Whether letter case matters.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "describes a choice to editors")]
+pub(crate) enum PathCaseName {
+    Exact,
+    Ignore,
 }
 
 /// Each attribute with its patterns, in the order written.

@@ -13,6 +13,7 @@ pub use response::{AfterCost, Denied, Statuses};
 pub use upstream::{Endpoint, HealthCheck, Scheme, Timeouts, Upstream};
 
 use crate::Attributes;
+use crate::RequestRules;
 use crate::attributes::Known;
 use crate::matcher::Condition;
 
@@ -46,8 +47,8 @@ pub struct Gateway {
     pub request_headers: HeaderRules,
     /// Changes to the headers of every response.
     pub response_headers: HeaderRules,
-    /// Whether paths with an encoded slash are passed on rather than refused.
-    pub keeps_encoded_slashes: bool,
+    /// How requests are read, and what is left out of them.
+    pub requests: RequestRules,
     /// Where the attribute `api_key` is found.
     pub api_key: KeyPlace,
     /// How tokens are verified.
@@ -180,7 +181,7 @@ impl Gateway {
             listen: vec![Self::DEFAULT_LISTEN.to_owned()],
             request_headers: HeaderRules::default(),
             response_headers: HeaderRules::default(),
-            keeps_encoded_slashes: false,
+            requests: RequestRules::default(),
             api_key: KeyPlace::Header("x-api-key".to_owned()),
             jwt: None,
             access_log: None,

@@ -1,5 +1,8 @@
 //! Globs on paths: `*` within a segment, `**` for any number of segments.
 
+use crate::normalise::in_one_spelling;
+use crate::settings::PathCase;
+
 /// A compiled glob. Takes time proportional to the path and the pattern together, squared at the
 /// very worst, and no memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +23,24 @@ enum Segment {
 impl Glob {
     /// From a pattern that begins with a slash.
     pub(crate) fn new(pattern: &str) -> Result<Self, String> {
+        Self::with(pattern, |piece| piece.as_bytes().into())
+    }
+
+    /// The same for paths in normal form: literal text is put into it too. `%2A` is a star that stands
+    /// for itself.
+    pub(crate) fn of_paths(pattern: &str, case: PathCase) -> Result<Self, String> {
+        Self::with(pattern, |piece| {
+            let mut spelled = in_one_spelling(piece.as_bytes());
+            if case == PathCase::Ignore {
+                spelled.make_ascii_lowercase();
+            }
+            spelled.as_slice().into()
+        })
+    }
+
+    fn with(pattern: &str, spelled: impl Fn(&str) -> Box<[u8]>) -> Result<Self, String> {
         let literal = pattern.split('*').next().unwrap_or_default();
-        let start = literal.trim_end_matches('/').as_bytes().into();
+        let start = spelled(literal.trim_end_matches('/'));
         let Some(pattern) = pattern.strip_prefix('/') else {
             return Err("expected a path that begins with a slash".to_owned());
         };
@@ -32,9 +51,7 @@ impl Glob {
                 _ if segment.contains("**") => {
                     return Err("** stands alone in a segment, as in /static/**".to_owned());
                 }
-                _ => Segment::Pieces(
-                    segment.split('*').map(|piece| piece.as_bytes().into()).collect(),
-                ),
+                _ => Segment::Pieces(segment.split('*').map(&spelled).collect()),
             });
         }
         Ok(Self { start, segments })

@@ -33,11 +33,13 @@ impl Pattern {
             Form::Ip { .. } => Network::read(text).map(Self::Network).ok_or_else(|| {
                 "expected an address or a network, such as 203.0.113.9 or 10.0.0.0/8".to_owned()
             }),
-            Form::Path if !text.starts_with('/') => {
+            Form::Path(_) if !text.starts_with('/') => {
                 Err("expected a path that begins with a slash".to_owned())
             }
-            Form::Path if text.contains('*') => Glob::new(text).map(Self::Glob),
-            Form::Path => Ok(Self::Exact(normal_path(text.as_bytes()).as_ref().into())),
+            Form::Path(case) if text.contains('*') => Glob::of_paths(text, *case).map(Self::Glob),
+            Form::Path(case) => {
+                Ok(Self::Exact(normal_path(text.as_bytes(), *case).as_ref().into()))
+            }
             _ => Self::of_text(text),
         }
     }
@@ -76,6 +78,7 @@ const STAR: &str = "a * stands only at one end, or in a path that begins with a 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::PathCase;
 
     #[test]
     fn patterns_are_read_as_they_look() {
@@ -92,8 +95,17 @@ mod tests {
 
     #[test]
     fn a_path_is_matched_in_normal_form() {
-        let path = Pattern::new("/a/../login/", &Form::Path).unwrap();
+        let (exact, ignored) = (Form::Path(PathCase::Exact), Form::Path(PathCase::Ignore));
+        let path = Pattern::new("/a/../login/", &exact).unwrap();
         assert_eq!(path, Pattern::Exact(b"/login"[..].into()));
-        assert!(Pattern::new("login", &Form::Path).is_err());
+        assert!(Pattern::new("login", &exact).is_err());
+        let path = |pattern: &str, form: &Form, path: &[u8]| {
+            Pattern::new(pattern, form).unwrap().matches(path, None)
+        };
+        assert!(path("/users/%40me/*", &exact, b"/users/@me/x"));
+        assert!(path("/caf\u{e9}/**", &exact, b"/caf%C3%A9/x"));
+        assert!(path("/a%2A/*", &exact, b"/a*/x") && !path("/a%2A/*", &exact, b"/ab/x"));
+        assert!(path("/Users/*/Keys", &ignored, b"/users/x/keys"));
+        assert!(path("/Login", &ignored, b"/login"));
     }
 }

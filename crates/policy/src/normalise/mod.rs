@@ -7,9 +7,11 @@ mod route;
 
 use smallvec::SmallVec;
 
+use crate::settings::PathCase;
+
 pub use ip::{Address, Network, NoNetwork};
-pub(crate) use path::normal_path;
 pub use path::path_in_normal_form;
+pub(crate) use path::{in_one_spelling, normal_path};
 pub(crate) use route::Routes;
 
 /// How an attribute is read.
@@ -21,18 +23,18 @@ pub(crate) enum Form {
     Lower,
     /// As an address; for IPv6, only this many bits.
     Ip { prefix: u8 },
-    /// As a path in the normal form of RFC 3986.
-    Path,
+    /// As a path in normal form.
+    Path(PathCase),
     /// As the template that the path matches.
     Route(Routes),
 }
 
 impl Form {
     /// The form in which attributes of this name are read by default.
-    pub(crate) fn of(attribute: &str) -> Self {
+    pub(crate) fn of(attribute: &str, case: PathCase) -> Self {
         match attribute {
             "ip" => Self::Ip { prefix: DEFAULT_PREFIX },
-            "path" => Self::Path,
+            "path" => Self::Path(case),
             _ => Self::Text,
         }
     }
@@ -42,8 +44,10 @@ impl Form {
         match self {
             Self::Text => part(value),
             Self::Lower => part(lower::lower(value).as_ref()),
-            Self::Path => part(normal_path(value).as_ref()),
-            Self::Route(routes) => part(routes.template(normal_path(value).as_ref())),
+            Self::Path(case) => part(normal_path(value, *case).as_ref()),
+            Self::Route(routes) => {
+                part(routes.template(normal_path(value, routes.case()).as_ref()))
+            }
             Self::Ip { prefix } => match Address::read(value) {
                 Some(address) => address.each_part(*prefix, part),
                 // Not an address, but still a caller: each spelling is its own.
@@ -65,11 +69,13 @@ impl Form {
         match self {
             Self::Text => readable(value),
             Self::Lower => readable(lower::lower(value).as_ref()),
-            Self::Path => readable(normal_path(value).as_ref()),
-            Self::Route(routes) => match routes.template(normal_path(value).as_ref()) {
-                [] => NO_ROUTE.to_owned(),
-                template => readable(template),
-            },
+            Self::Path(case) => readable(normal_path(value, *case).as_ref()),
+            Self::Route(routes) => {
+                match routes.template(normal_path(value, routes.case()).as_ref()) {
+                    [] => NO_ROUTE.to_owned(),
+                    template => readable(template),
+                }
+            }
             Self::Ip { prefix } => {
                 match Address::read(value) {
                     Some(address) => address.counted_text(*prefix),

@@ -5,37 +5,50 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::Normal;
+use crate::settings::PathCase;
 
 /// The form in which paths are compared and counted: without query, dot segments, empty segments
-/// and trailing slash, and with escapes only where needed. A proxy should also forward this form,
+/// and trailing slash, and every character in one spelling. A proxy should also forward this form,
 /// so that nobody is counted for one path and served another.
+///
+/// Characters that may stand in a path stand for themselves, and all others are escaped. An escaped
+/// slash, percent sign or semicolon stays escaped: decoding it would change what the path means.
 ///
 /// ```
 /// use tidegate::path_in_normal_form;
 ///
 /// assert_eq!(&*path_in_normal_form(b"//a/../%6Cogin/?next=/"), b"/login");
+/// assert_eq!(&*path_in_normal_form(b"/users/%40me/{x}"), b"/users/@me/%7Bx%7D");
 /// ```
 pub fn path_in_normal_form(path: &[u8]) -> Cow<'_, [u8]> {
-    match normal_path(path) {
+    match normal_path(path, PathCase::Exact) {
         Normal::Same(path) => Cow::Borrowed(path),
         Normal::Other(path) => Cow::Owned(path.into_vec()),
     }
 }
 
-/// Without query and fragment; escapes only where needed, and in upper case; no empty segments, no
-/// dot segments, no trailing slash. An encoded slash stays encoded: it is data.
-pub(crate) fn normal_path(value: &[u8]) -> Normal<'_> {
+/// Without query and fragment; one spelling of each character; no empty segments, no dot segments, no
+/// trailing slash. In lower case where letter case does not matter.
+pub(crate) fn normal_path(value: &[u8], case: PathCase) -> Normal<'_> {
     let end = value.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(value.len());
     let path = value.get(..end).unwrap_or_default();
-    if is_normal(path) { Normal::Same(path) } else { Normal::Other(normalised(path)) }
+    if is_normal(path, case) {
+        return Normal::Same(path);
+    }
+    let mut normal = without_dots(&in_one_spelling(path));
+    if case == PathCase::Ignore {
+        normal.make_ascii_lowercase();
+    }
+    Normal::Other(normal)
 }
 
 /// What the fast path can vouch for.
-fn is_normal(path: &[u8]) -> bool {
+fn is_normal(path: &[u8], case: PathCase) -> bool {
     let mut before = 0;
     for &byte in path {
         // A dot after a slash may be a dot segment; the slow path looks more closely.
-        if byte == b'%' || (before == b'/' && matches!(byte, b'/' | b'.')) {
+        let is_odd = !stands_for_itself(byte) || (before == b'/' && matches!(byte, b'/' | b'.'));
+        if is_odd || (case == PathCase::Ignore && byte.is_ascii_uppercase()) {
             return false;
         }
         before = byte;
@@ -43,31 +56,26 @@ fn is_normal(path: &[u8]) -> bool {
     path.first() == Some(&b'/') && (path.len() == 1 || before != b'/')
 }
 
-fn normalised(path: &[u8]) -> SmallVec<[u8; 128]> {
-    let mut decoded: SmallVec<[u8; 128]> = SmallVec::new();
+/// Decodes what may stand in a path as it is, and escapes what may not.
+pub(crate) fn in_one_spelling(path: &[u8]) -> SmallVec<[u8; 128]> {
+    let mut spelled: SmallVec<[u8; 128]> = SmallVec::new();
     let mut rest = path;
     while let [byte, tail @ ..] = rest {
-        rest = match (byte, escape(rest)) {
-            (b'%', Some((value, tail))) if is_unreserved(value) => {
-                decoded.push(value);
-                tail
+        let (value, is_plain, tail) = match escape(rest) {
+            Some((value, tail)) => {
+                (value, stands_for_itself(value) && !matches!(value, b'/' | b';'), tail)
             }
-            (b'%', Some((value, tail))) => {
-                decoded.extend([b'%', hex_digit(value >> 4), hex_digit(value & 15)]);
-                tail
-            }
-            // Not an escape, but what follows may make it one: `%%341` is not `%41`.
-            (b'%', None) => {
-                decoded.extend_from_slice(b"%25");
-                tail
-            }
-            _ => {
-                decoded.push(*byte);
-                tail
-            }
+            // A percent sign without digits is nobody's escape: decoders leave it as it is.
+            None => (*byte, stands_for_itself(*byte), tail),
         };
+        if is_plain {
+            spelled.push(value);
+        } else {
+            spelled.extend([b'%', hex_digit(value >> 4), hex_digit(value & 15)]);
+        }
+        rest = tail;
     }
-    without_dots(&decoded)
+    spelled
 }
 
 fn without_dots(path: &[u8]) -> SmallVec<[u8; 128]> {
@@ -102,9 +110,25 @@ fn hex_digit(value: u8) -> u8 {
     char::from_digit(u32::from(value), 16).map_or(b'0', |digit| digit.to_ascii_uppercase() as u8)
 }
 
-fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+/// Whether a byte may stand in a path: a slash, or what RFC 3986 calls a `pchar`.
+const fn stands_for_itself(byte: u8) -> bool {
+    PLAIN[byte as usize]
 }
+
+const PLAIN: [bool; 256] = {
+    let (mut plain, others) = ([false; 256], b"/-._~!$&'()*+,;=:@");
+    let mut byte = 0;
+    while byte < 256 {
+        plain[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < others.len() {
+        plain[others[at] as usize] = true;
+        at += 1;
+    }
+    plain
+};
 
 #[cfg(test)]
 mod tests {
@@ -112,7 +136,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn normal(path: &str) -> String {
-        String::from_utf8_lossy(normal_path(path.as_bytes()).as_ref()).into_owned()
+        String::from_utf8_lossy(normal_path(path.as_bytes(), PathCase::Exact).as_ref()).into_owned()
     }
 
     #[test]
@@ -154,6 +178,14 @@ mod tests {
             ("/Login", "/Login"),
             ("/%e2%82%ac", "/%E2%82%AC"),
             ("/a%20b", "/a%20b"),
+            ("/a b", "/a%20b"),
+            ("/v1/mail%3asend", "/v1/mail:send"),
+            ("/%21%24%26%27%28%29%2A%2B%2C%3D%3A%40", "/!$&'()*+,=:@"),
+            ("/\"<>^`{|}\\", "/%22%3C%3E%5E%60%7B%7C%7D%5C"),
+            ("/\u{20ac}", "/%E2%82%AC"),
+            ("/a;b", "/a;b"),
+            ("/a%3bb", "/a%3Bb"),
+            ("/a%25%3f%23", "/a%25%3F%23"),
         ] {
             assert_eq!(normal(path), expected, "{path}");
         }
@@ -163,14 +195,43 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
         #[test]
-        fn a_normal_form_is_its_own(path in "[/.%a2eEfF?x]{0,12}") {
+        fn attack_03_a_normal_form_is_its_own(path in "[/.%a2eEfF?x;4035AB:@{ ]{0,12}") {
             let once = normal(&path);
             prop_assert_eq!(normal(&once), once);
         }
 
+        /// A service that decodes first and then resolves dots sees one path for two spellings only
+        /// if we do, or if a reader of requests refuses one of them: for an escaped slash or backslash,
+        /// or for one of the two semicolons.
+        #[test]
+        fn attack_03_spellings_that_a_service_reads_alike_have_one_normal_form(
+            path in "(/[a;:@.{ ]{0,3}){1,4}",
+            choices in prop::collection::vec(0_u8..4, 32),
+        ) {
+            let mut other = String::new();
+            for (at, byte) in path.bytes().enumerate() {
+                match (byte, choices.get(at).copied().unwrap_or_default()) {
+                    (b'/' | b';', _) | (_, 0 | 1) => other.push(char::from(byte)),
+                    (_, 2) => other.push_str(&format!("%{byte:02X}")),
+                    (_, _) => other.push_str(&format!("%{byte:02x}")),
+                }
+            }
+            prop_assert_eq!(normal(&path), normal(&other), "{} {}", path, other);
+        }
+
+        #[test]
+        fn attack_03_letter_case_matters_only_where_it_is_said(path in "(/[aA%4cCeE.1]{0,6}){1,3}") {
+            let lower = normal_path(path.as_bytes(), PathCase::Ignore).as_ref().to_vec();
+            let upper = path.to_ascii_uppercase();
+            let upper = normal_path(upper.as_bytes(), PathCase::Ignore).as_ref().to_vec();
+            prop_assert_eq!(&lower, &upper);
+            let again = normal_path(&lower, PathCase::Ignore).as_ref().to_vec();
+            prop_assert_eq!(again, lower);
+        }
+
         #[test]
         fn anything_can_be_asked(bytes: Vec<u8>) {
-            let normal = normal_path(&bytes);
+            let normal = normal_path(&bytes, PathCase::Exact);
             prop_assert!(normal.as_ref().starts_with(b"/"));
         }
     }

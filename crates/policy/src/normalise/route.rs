@@ -1,12 +1,25 @@
 //! Routes: many paths, one template.
 
 use crate::matcher::Glob;
+use crate::settings::PathCase;
 
 /// Templates such as `/users/{id}`, in the order in which they are tried.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Routes(Vec<(Glob, Box<[u8]>)>);
+pub(crate) struct Routes {
+    templates: Vec<(Glob, Box<[u8]>)>,
+    case: PathCase,
+}
 
 impl Routes {
+    /// For paths of which letter case matters, or not.
+    pub(crate) const fn new(case: PathCase) -> Self {
+        Self { templates: Vec::new(), case }
+    }
+
+    pub(crate) const fn case(&self) -> PathCase {
+        self.case
+    }
+
     /// Refuses anything that is not a template, and says why.
     pub(crate) fn push(&mut self, template: &str) -> Result<(), String> {
         let mut glob = String::new();
@@ -25,14 +38,16 @@ impl Routes {
                 None => glob.push_str(segment),
             }
         }
-        self.0.push((Glob::new(&glob)?, template.as_bytes().into()));
+        let glob = Glob::of_paths(&glob, self.case)?;
+        self.templates.push((glob, template.as_bytes().into()));
         Ok(())
     }
 
     /// The first template that a path in normal form matches. Paths that match none share one key:
     /// otherwise made-up paths would get a new counter each.
     pub(crate) fn template(&self, path: &[u8]) -> &[u8] {
-        self.0.iter().find(|(glob, _)| glob.matches(path)).map_or(&[], |(_, template)| template)
+        let found = self.templates.iter().find(|(glob, _)| glob.matches(path));
+        found.map_or(&[], |(_, template)| template)
     }
 }
 

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 
 use http::HeaderValue;
-use tidegate_http::{Ambiguous, ClientIp};
+use http::header::AUTHORIZATION;
+use tidegate_http::{ClientIp, RequestFault, bearer, only_bearer, only_text};
+use tidegate_limiter::config::RequestRules;
 use tidegate_limiter::{Address, Fingerprint, OwnedKey, Policy, key_as_text};
 
 use super::{Absent, AddressOf, Form, Key, Source};
@@ -16,8 +18,10 @@ use crate::warning::Warnings;
 pub(crate) struct Look<'a> {
     pub(crate) head: &'a RequestHead<'a>,
     pub(crate) warnings: &'a Warnings,
-    /// Whether a value that is there twice is refused. A layer that only watches refuses nobody.
+    /// Whether what can be read in two ways is refused. A layer that only watches refuses nobody.
     pub(crate) is_strict: bool,
+    /// What is allowed in requests.
+    pub(crate) rules: RequestRules,
     /// What the key is wanted as.
     pub(crate) form: Form,
 }
@@ -39,7 +43,7 @@ impl Key {
         &self,
         look: Look<'_>,
         policy: &Policy,
-    ) -> Result<Option<Fingerprint>, Ambiguous> {
+    ) -> Result<Option<Fingerprint>, RequestFault> {
         // The usual case needs no list of parts.
         if matches!(self.source, Source::ClientIp)
             && let Some(ip) = self.address.find(look)
@@ -50,13 +54,13 @@ impl Key {
     }
 
     /// What that is called where others read the names of counters.
-    pub(crate) fn name(&self, look: Look<'_>) -> Result<Option<String>, Ambiguous> {
+    pub(crate) fn name(&self, look: Look<'_>) -> Result<Option<String>, RequestFault> {
         let key = self.whole(Look { form: Form::Name, ..look })?;
         Ok(key.map(|key| key_as_text(&key)))
     }
 
     /// All parts; `None` if the request is not to be limited.
-    fn whole(&self, look: Look<'_>) -> Result<Option<OwnedKey>, Ambiguous> {
+    fn whole(&self, look: Look<'_>) -> Result<Option<OwnedKey>, RequestFault> {
         let mut key = OwnedKey::default();
         match self.find(look, &mut key)? {
             Found::Unlimited => return Ok(None),
@@ -67,7 +71,7 @@ impl Key {
     }
 
     /// The value itself, as policies read it, where nothing may stand in for it.
-    pub(crate) fn value_of(&self, look: Look<'_>) -> Result<Option<Vec<u8>>, Ambiguous> {
+    pub(crate) fn value_of(&self, look: Look<'_>) -> Result<Option<Vec<u8>>, RequestFault> {
         match &self.source {
             Source::ClientIp => Ok(self.address.find(look).map(|ip| ip.to_string().into_bytes())),
             Source::Function(function) => {
@@ -86,7 +90,7 @@ impl Key {
         self.address.find(look)
     }
 
-    fn find(&self, look: Look<'_>, key: &mut OwnedKey) -> Result<Found, Ambiguous> {
+    fn find(&self, look: Look<'_>, key: &mut OwnedKey) -> Result<Found, RequestFault> {
         if let Source::All(keys) = &self.source {
             return all(keys, look, key);
         }
@@ -94,7 +98,7 @@ impl Key {
     }
 
     /// Whether the request has this key itself.
-    fn has(&self, look: Look<'_>, key: &mut OwnedKey) -> Result<bool, Ambiguous> {
+    fn has(&self, look: Look<'_>, key: &mut OwnedKey) -> Result<bool, RequestFault> {
         Ok(match &self.source {
             Source::Everybody => true,
             Source::All(keys) => {
@@ -109,11 +113,14 @@ impl Key {
                 look.push(key, self.address.find(look).map(|ip| self.address.counted(ip)))
             }
             Source::Header(Some(name)) => {
-                let values = look.head.headers().get_all(name).iter().map(HeaderValue::as_bytes);
-                look.push(key, look.only("header", name.as_str(), values)?)
+                let value = match look.is_strict {
+                    true => only_text(look.head.headers(), name.as_str(), &look.rules)?,
+                    false => look.head.header(name.as_str()).map(Cow::Borrowed),
+                };
+                look.push(key, value.as_deref())
             }
             Source::Header(None) => false,
-            Source::Bearer => look.push(key, look.only("bearer", "", look.head.bearers())?),
+            Source::Bearer => look.push(key, look.bearer()?),
             Source::ApiKey => look.push(key, look.api_key()?.as_deref()),
             #[cfg(feature = "axum")]
             Source::PathTemplate => look.push(key, look.head.route()),
@@ -121,7 +128,7 @@ impl Key {
         })
     }
 
-    fn substitute(&self, look: Look<'_>, key: &mut OwnedKey) -> Result<Found, Ambiguous> {
+    fn substitute(&self, look: Look<'_>, key: &mut OwnedKey) -> Result<Found, RequestFault> {
         match &self.absent {
             Absent::Unlimited => return Ok(Found::Unlimited),
             Absent::Other(other) => {
@@ -146,20 +153,13 @@ impl Key {
 }
 
 impl<'a> Look<'a> {
-    /// The first value, if the others are the same: we might count by the one, and a handler go by the
-    /// other.
-    fn only(
-        self,
-        kind: &str,
-        name: &str,
-        mut values: impl Iterator<Item = &'a [u8]>,
-    ) -> Result<Option<&'a [u8]>, Ambiguous> {
-        let first = values.next();
-        if self.is_strict && values.any(|value| Some(value) != first) {
-            let colon = if name.is_empty() { "" } else { ":" };
-            return Err(Ambiguous::new(&format!("{kind}{colon}{name}")));
+    fn bearer(self) -> Result<Option<&'a [u8]>, RequestFault> {
+        let headers = self.head.headers();
+        if self.is_strict {
+            return only_bearer(headers, &self.rules);
         }
-        Ok(first)
+        let mut values = headers.get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
+        Ok(values.find_map(|value| bearer(value).ok().flatten()))
     }
 
     fn push<K: tidegate_limiter::Key>(self, key: &mut OwnedKey, value: Option<K>) -> bool {
@@ -169,8 +169,8 @@ impl<'a> Look<'a> {
         value.is_some()
     }
 
-    fn api_key(self) -> Result<Option<Cow<'a, [u8]>>, Ambiguous> {
-        let request = self.head.as_request();
+    fn api_key(self) -> Result<Option<Cow<'a, [u8]>>, RequestFault> {
+        let request = self.head.as_request(self.rules);
         if self.is_strict { request.only("api_key") } else { Ok(request.attribute("api_key")) }
     }
 
@@ -195,7 +195,7 @@ impl<'a> Look<'a> {
 
 /// Which of them were substituted is part of the key: a substitute has other parts than what it
 /// stands for, and no request must be able to look like another by leaving something out.
-fn all(keys: &[Key], look: Look<'_>, key: &mut OwnedKey) -> Result<Found, Ambiguous> {
+fn all(keys: &[Key], look: Look<'_>, key: &mut OwnedKey) -> Result<Found, RequestFault> {
     let mut substituted = Vec::new();
     for (index, one) in keys.iter().enumerate() {
         match one.find(look, key)? {

@@ -129,14 +129,15 @@ impl Key {
         Self::new(Source::ClientIp)
     }
 
-    /// The header of this name. If a request has it twice with different values, the response is 400:
-    /// it would be counted by one of them, and a handler might use the other. A text that is not a
-    /// header name is never found.
+    /// The header of this name. If a request has it twice, even with equal values, or with an
+    /// underscore for a hyphen, the response is 400: it would be counted by one of them, and a handler
+    /// might use the other. A text that is not a header name is never found.
     pub fn header(name: &str) -> Self {
         Self::new(Source::Header(name.parse().ok()))
     }
 
-    /// The token of `Authorization: Bearer`.
+    /// The token of `Authorization: Bearer`. A request with two such fields is answered with 400, and one
+    /// with `Bearer` and not exactly one token with 401.
     pub const fn bearer() -> Self {
         Self::new(Source::Bearer)
     }

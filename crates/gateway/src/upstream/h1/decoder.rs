@@ -144,7 +144,9 @@ fn trailers(read: &mut BytesMut) -> Result<Option<HeaderMap>, Failure> {
         Ok(httparse::Status::Partial) if read.len() > MAX_TRAILER_BYTES => return Err(wrong()),
         Ok(httparse::Status::Partial) => return Ok(None),
         // However many portions they came in.
-        Ok(httparse::Status::Complete((length, _))) if length > MAX_TRAILER_BYTES => {
+        Ok(httparse::Status::Complete((length, _)))
+            if length > MAX_TRAILER_BYTES || has_bare_newline(read, length) =>
+        {
             return Err(wrong());
         }
         Ok(httparse::Status::Complete((length, fields))) => {
@@ -159,6 +161,13 @@ fn trailers(read: &mut BytesMut) -> Result<Option<HeaderMap>, Failure> {
     };
     read.advance(length);
     Ok(Some(trailers))
+}
+
+/// A line feed alone ends a line to some, and not to others.
+fn has_bare_newline(read: &[u8], length: usize) -> bool {
+    let lines = read.get(..length).unwrap_or_default().split(|byte| *byte == b'\n');
+    // Behind the last line feed there is nothing.
+    lines.rev().skip(1).any(|line| line.last() != Some(&b'\r'))
 }
 
 const MAX_LINE: usize = 1 << 10;
@@ -218,6 +227,8 @@ mod tests {
             "1000000000000000\r\n",
             "0\r\nno field\r\n\r\n",
             "5;a\rb\r\nhello\r\n0\r\n\r\n",
+            "0\r\nx: y\n\r\n",
+            "0\r\nx: y\r\n\n",
         ] {
             assert!(parts(text, text.len()).is_err(), "{text:?}");
         }

@@ -8,7 +8,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hyper::body::{Body as _, Frame, Incoming};
 use tokio::io::AsyncWrite;
 
-use crate::forward::hop;
+use crate::forward::Trailers;
 
 /// How a body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,7 @@ pub(crate) struct Outgoing {
     after: BytesMut,
     body: Option<Incoming>,
     framing: Framing,
+    trailers: Trailers,
     sent: bool,
 }
 
@@ -44,9 +45,14 @@ pub(crate) enum Unsent {
 }
 
 impl Outgoing {
-    pub(crate) fn new(head: BytesMut, body: Option<Incoming>, framing: Framing) -> Self {
+    pub(crate) fn new(
+        head: BytesMut,
+        body: Option<Incoming>,
+        framing: Framing,
+        trailers: Trailers,
+    ) -> Self {
         let (before, after) = (BytesMut::new(), BytesMut::new());
-        Self { head, before, piece: Bytes::new(), after, body, framing, sent: false }
+        Self { head, before, piece: Bytes::new(), after, body, framing, trailers, sent: false }
     }
 
     /// Another head in place of one that has not left.
@@ -141,7 +147,7 @@ impl Outgoing {
         if self.framing == Framing::Chunked {
             self.after.put_slice(b"0\r\n");
             let trailers = trailers.into_iter().flatten();
-            for (name, value) in trailers.filter(|(name, _)| hop::may_trail(name)) {
+            for (name, value) in trailers.filter(|(name, _)| self.trailers.pass(name)) {
                 self.after.put_slice(name.as_str().as_bytes());
                 self.after.put_slice(b": ");
                 self.after.put_slice(value.as_bytes());

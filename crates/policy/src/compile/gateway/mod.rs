@@ -7,7 +7,7 @@ mod upstream;
 use std::collections::HashMap;
 
 use crate::attributes::Known;
-use crate::compile::{Compiler, choices, conditions};
+use crate::compile::{Compiler, conditions, requests};
 use crate::file::{File, GatewayFile, RouteFile};
 use crate::gateway::{Gateway, Route, Upstream};
 use crate::problem::{Report, brief};
@@ -51,11 +51,8 @@ fn compile_gateway(
     }
     gateway.request_headers = fields::rules(file.request_headers.as_ref(), report);
     gateway.response_headers = fields::rules(file.response_headers.as_ref(), report);
-    if let Some(name) = &file.encoded_slashes {
-        let all = [("refuse", false), ("keep", true)];
-        let keeps = choices::choose(name, "choice", &all, |it| it.0, report);
-        gateway.keeps_encoded_slashes = keeps.is_some_and(|it| it.1);
-    }
+    let slashes = file.encoded_slashes.as_ref();
+    gateway.requests = requests::at_the_gateway(file.requests.as_ref(), slashes, report);
     if let Some(place) = file.api_key.as_ref().and_then(|it| extras::api_key(it, report)) {
         gateway.api_key = place;
     }
@@ -88,7 +85,8 @@ fn routes(
         report.add(&first.upstream.at, format!("too many routes: expected at most {MAX_ROUTES}"));
         return (Vec::new(), Known::default());
     }
-    let of_policies = std::mem::take(&mut compiler.known);
+    let of_routes = Known::new(compiler.known.path_case());
+    let of_policies = std::mem::replace(&mut compiler.known, of_routes);
     let mut seen: HashMap<String, ()> = HashMap::new();
     let mut routes = Vec::new();
     for file in &file.routes {

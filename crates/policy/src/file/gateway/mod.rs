@@ -12,7 +12,7 @@ pub(crate) use extras::{
 pub(crate) use upstream::UpstreamFields;
 pub(crate) use upstream::{HealthFile, TimeoutsFile, UpstreamFile};
 
-use super::{Condition, Conditions, OneOrMany, conditions};
+use super::{Condition, Conditions, OneOrMany, RefuseOrKeep, RequestsFile, conditions};
 use crate::problem::Report;
 use crate::yaml::{At, Fields, Node, Spot, entries, one_or_many, text};
 
@@ -36,8 +36,10 @@ pub(crate) struct GatewayFile {
     pub(crate) request_headers: Option<HeaderRulesFile>,
     /// Changes to the headers of every response.
     pub(crate) response_headers: Option<HeaderRulesFile>,
-    /// What happens to paths with an encoded slash or backslash. Refused by default.
-    #[schemars(with = "Option<EncodedSlashesName>")]
+    /// What is refused or left out of requests, because services are known to read it in two ways.
+    pub(crate) requests: Option<RequestsFile>,
+    /// The same as encoded_slashes in requests.
+    #[schemars(with = "Option<RefuseOrKeep>")]
     pub(crate) encoded_slashes: Option<Spot<String>>,
     /// Where the attribute `api_key` is found. Defaults to the header x-api-key.
     pub(crate) api_key: Option<ApiKeyFile>,
@@ -68,15 +70,6 @@ pub(crate) struct RouteFile {
     pub(crate) response_headers: Option<HeaderRulesFile>,
 }
 
-/// What happens to encoded slashes.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "kebab-case")]
-#[allow(dead_code, reason = "describes a choice to editors")]
-enum EncodedSlashesName {
-    Refuse,
-    Keep,
-}
-
 impl GatewayFile {
     pub(crate) const FIELDS: &'static [&'static str] = &[
         "listen",
@@ -85,6 +78,7 @@ impl GatewayFile {
         "timeouts",
         "request_headers",
         "response_headers",
+        "requests",
         "encoded_slashes",
         "api_key",
         "jwt",
@@ -104,6 +98,7 @@ impl GatewayFile {
             timeouts: fields.get("timeouts").and_then(|it| TimeoutsFile::read(it, report)),
             request_headers: headers(&fields, "request_headers", report),
             response_headers: headers(&fields, "response_headers", report),
+            requests: fields.get("requests").map(|it| RequestsFile::read(it, report)),
             encoded_slashes: fields.text("encoded_slashes", report),
             api_key: fields.get("api_key").and_then(|it| ApiKeyFile::read(it, report)),
             jwt: fields.get("jwt").and_then(|it| JwtFile::read(it, report)),

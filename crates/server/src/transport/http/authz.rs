@@ -42,10 +42,8 @@ pub(super) async fn answer<S: Store>(app: &App<S>, peer: Option<IpAddr>, head: &
 
 /// What the request that is asked about owes.
 fn owed<'p>(plan: &'p Plan, head: &Parts, client: Option<IpAddr>) -> Result<Owed<'p>, Refusal> {
-    let request = original(head, client)?;
-    let attributes = request
-        .attributes(plan.attributes())
-        .map_err(|twice| Refusal::bad(Some(twice.attribute()), twice.to_string()))?;
+    let request = original(head, client, plan.settings().requests())?;
+    let attributes = request.attributes(plan.attributes())?;
     priced(plan.charges(&attributes, Cost::ONE), "")
 }
 

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
-use tidegate_http::HttpRequest;
+use tidegate::config::RequestRules;
+use tidegate_http::{Host, HttpRequest, RequestFault};
 
 use super::problem::Refusal;
 
@@ -24,10 +25,14 @@ pub(super) fn below(path: &str) -> Option<&str> {
 /// proxy's way beside those of its own proxy: where two ways differ in anything, nobody can tell
 /// which is the proxy's, and the request is refused. A way that leaves something out differs from
 /// one that says it: otherwise a client could take away the method that a policy asks for.
-pub(super) fn original(head: &Parts, client: Option<IpAddr>) -> Result<HttpRequest<'_>, Refusal> {
+pub(super) fn original(
+    head: &Parts,
+    client: Option<IpAddr>,
+    rules: RequestRules,
+) -> Result<HttpRequest<'_>, Refusal> {
     let headers = &head.headers;
     if below(head.uri.path()).is_some_and(|path| !path.is_empty()) {
-        return Ok(itself(head, client));
+        return Ok(itself(head, client, rules)?);
     }
     let ways = [
         forwarded(headers)?,
@@ -44,7 +49,7 @@ pub(super) fn original(head: &Parts, client: Option<IpAddr>) -> Result<HttpReque
         ));
     }
     let Said { method, scheme, host, target } = said;
-    Ok(HttpRequest { method, scheme, host, target, client, headers })
+    Ok(HttpRequest { method, scheme, host, target, client, headers, rules })
 }
 
 /// All that one way says about a request.
@@ -77,17 +82,25 @@ fn originally<'h>(headers: &'h HeaderMap, name: &'static str) -> Result<Option<S
 }
 
 /// The request that we got is the request that is asked about, but for the path.
-fn itself(head: &Parts, client: Option<IpAddr>) -> HttpRequest<'_> {
+fn itself(
+    head: &Parts,
+    client: Option<IpAddr>,
+    rules: RequestRules,
+) -> Result<HttpRequest<'_>, RequestFault> {
     let target = head.uri.path_and_query().map_or("", |target| target.as_str());
     let authority = head.uri.authority().map(|authority| authority.as_str().as_bytes());
-    HttpRequest {
+    if authority.is_some() {
+        Host::of(&head.uri, &head.headers)?;
+    }
+    Ok(HttpRequest {
         method: Some(head.method.as_str().as_bytes()),
         scheme: head.uri.scheme_str().map(str::as_bytes),
         host: head.headers.get(HOST).map(HeaderValue::as_bytes).or(authority),
         target: Some(target.strip_prefix(HERE).unwrap_or(target).as_bytes()),
         client,
         headers: &head.headers,
-    }
+        rules,
+    })
 }
 
 /// The one value of a header. Two that differ are the proxy's and the client's, in whatever order.
@@ -143,7 +156,7 @@ mod tests {
     /// Method, host and path, as policies see them.
     fn seen(uri: &str, fields: &[(&'static str, &str)]) -> [Option<String>; 3] {
         let head = head(uri, fields);
-        let request = original(&head, None).unwrap();
+        let request = original(&head, None, RequestRules::default()).unwrap();
         ["method", "host", "path"]
             .map(|name| Some(String::from_utf8(request.attribute(name)?.into_owned()).unwrap()))
     }
@@ -230,7 +243,7 @@ mod tests {
 
     fn is_refused(fields: &[(&'static str, &str)]) {
         let head = head("/v1/authz", fields);
-        let refusal = original(&head, None).unwrap_err().to_string();
+        let refusal = original(&head, None, RequestRules::default()).unwrap_err().to_string();
         assert!(refusal.contains("contradict themselves"), "{fields:?}: {refusal}");
     }
 

@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, StatusCode};
 use serde::Serialize;
 use tidegate::Owed;
-use tidegate_http::PROBLEM_JSON;
+use tidegate_http::{PROBLEM_JSON, RequestFault};
 use tidegate_wire::{Problem, Refused};
 
 use super::Response;
@@ -108,6 +108,13 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.detail)
+    }
+}
+
+impl From<RequestFault> for Refusal {
+    fn from(fault: RequestFault) -> Self {
+        let member = fault.attribute().map(str::to_owned);
+        Self { member, ..Self::new(fault.status(), fault.to_string()) }
     }
 }
 

@@ -1,0 +1,140 @@
+//! Which fields of a request go on to a service.
+
+use bytes::Bytes;
+use http::HeaderName;
+use http::request::Parts;
+use hyper::body::Frame;
+use tidegate::Plan;
+use tidegate::config::gateway::{Gateway, KeyPlace};
+
+use super::{Rules, hop};
+use crate::problem::is_grpc;
+
+/// What is left out of requests, besides what concerns a connection.
+#[derive(Debug, Default)]
+pub(crate) struct FieldFilter {
+    keeps_underscores: bool,
+    keeps_overrides: bool,
+    /// What policies and routes go by: the service sees what was counted.
+    used: Vec<HeaderName>,
+}
+
+impl FieldFilter {
+    pub(crate) fn by(plan: &Plan, gateway: &Gateway) -> Self {
+        let named = plan.attributes().chain(gateway.attributes());
+        let named = named.filter_map(|attribute| attribute.strip_prefix("header:"));
+        let key = match &gateway.api_key {
+            KeyPlace::Header(name) => Some(name.as_str()),
+            _ => None,
+        };
+        let names = named.chain(key).filter_map(|name| HeaderName::try_from(name).ok());
+        Self {
+            keeps_underscores: gateway.requests.keeps_underscores(),
+            keeps_overrides: gateway.requests.keeps_override_fields(),
+            used: names.collect(),
+        }
+    }
+
+    /// Whether a field of this name is forwarded.
+    pub(crate) fn passes(&self, name: &HeaderName) -> bool {
+        let text = name.as_str();
+        if hop::is_own(text) {
+            return false;
+        }
+        // To many services an underscore is a hyphen: nothing is to be forged that way.
+        if text.contains('_') {
+            let other = text.replace('_', "-");
+            let is_kept = self.keeps_underscores && !hop::is_own(&other) && self.allows(&other);
+            return is_kept || self.used.contains(name);
+        }
+        self.allows(text) || self.used.contains(name)
+    }
+
+    fn allows(&self, name: &str) -> bool {
+        self.keeps_overrides || !hop::is_override(name)
+    }
+
+    fn uses(&self, name: &str) -> bool {
+        self.used.iter().any(|used| used == name)
+    }
+}
+
+/// Which fields may come behind the body of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Trailers {
+    /// None: a service that adds them to the head would see another request than was counted.
+    #[default]
+    Dropped,
+    /// Those of gRPC.
+    Grpc,
+}
+
+impl Trailers {
+    pub(crate) fn of(parts: &Parts, filter: &FieldFilter, rules: &Rules) -> Self {
+        let is_free =
+            |name: &'static str| !filter.uses(name) && !rules.drops(&HeaderName::from_static(name));
+        let is_grpc = is_grpc(&parts.headers) && GRPC.iter().all(|name| is_free(name));
+        if is_grpc { Self::Grpc } else { Self::Dropped }
+    }
+
+    /// A frame of a body, without what does not pass.
+    pub(crate) fn filter(self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        match frame.into_trailers() {
+            Ok(trailers) => {
+                let fields = trailers.iter().filter(|(name, _)| self.pass(name));
+                let fields = fields.map(|(name, value)| (name.clone(), value.clone()));
+                Frame::trailers(fields.collect())
+            }
+            Err(frame) => frame,
+        }
+    }
+
+    /// Whether a field of this name is forwarded.
+    pub(crate) fn pass(self, name: &HeaderName) -> bool {
+        self == Self::Grpc && GRPC.contains(&name.as_str())
+    }
+}
+
+const GRPC: &[&str] = &["grpc-status", "grpc-message", "grpc-status-details-bin"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::config::Source;
+
+    fn filter(rules: &str, key: &str) -> FieldFilter {
+        let text = format!(
+            "gateway: {{ upstreams: {{ a: http://h }}, requests: {{ {rules} }} }}\n\
+             policies: [{{ name: p, key: ['{key}'], limits: [1/s] }}]"
+        );
+        let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
+        FieldFilter::by(&plan, plan.gateway().unwrap())
+    }
+
+    fn passes(filter: &FieldFilter, name: &'static str) -> bool {
+        filter.passes(&HeaderName::from_static(name))
+    }
+
+    #[test]
+    fn attack_04_nobody_forges_what_we_write() {
+        let (strict, lenient) = (filter("", "ip"), filter("underscores: keep", "ip"));
+        for name in ["x-forwarded-for", "x_forwarded_for", "x-forwarded_proto", "content_length"] {
+            assert!(!passes(&strict, name) && !passes(&lenient, name), "{name}");
+        }
+        for name in ["x_api_key", "x_internal-key"] {
+            assert!(!passes(&strict, name) && passes(&lenient, name), "{name}");
+        }
+        assert!(passes(&strict, "x-api-key") && passes(&strict, "te-x"));
+        assert!(passes(&filter("", "header:x_user"), "x_user"));
+    }
+
+    #[test]
+    fn attack_22_fields_that_override_the_request_are_dropped() {
+        let (strict, lenient) = (filter("", "ip"), filter("override_fields: keep", "ip"));
+        for name in ["x-original-url", "x-http-method-override", "true-client-ip"] {
+            assert!(!passes(&strict, name) && passes(&lenient, name), "{name}");
+        }
+        assert!(!passes(&filter("underscores: keep", "ip"), "x_original_url"));
+        assert!(passes(&filter("", "header:True-Client-IP"), "true-client-ip"));
+    }
+}

@@ -1,0 +1,140 @@
+//! Reading cookies.
+
+use std::borrow::Cow;
+
+use http::HeaderMap;
+use http::header::COOKIE;
+use tidegate_limiter::config::RequestRules;
+
+use super::escape::{decoded, folded, is_well_escaped};
+use crate::RequestFault;
+
+/// The values of a cookie, in their order. Spaces around a name or a value are part of neither, as
+/// whoever reads it behind us has it: a spelling must not hide it.
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue, header::COOKIE};
+/// use tidegate_http::cookie_values;
+///
+/// let mut headers = HeaderMap::new();
+/// headers.insert(COOKIE, HeaderValue::from_static("a=1; sid =2"));
+/// assert_eq!(cookie_values(&headers, "sid").next(), Some(&b"2"[..]));
+/// ```
+pub fn cookie_values<'r>(headers: &'r HeaderMap, name: &str) -> impl Iterator<Item = &'r [u8]> {
+    let fields = headers.get_all(COOKIE).iter();
+    let pairs = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b';'));
+    pairs.filter_map(move |pair| {
+        let mut halves = pair.splitn(2, |byte| *byte == b'=');
+        let is_it = halves.next()?.trim_ascii() == name.as_bytes();
+        halves.next().filter(|_| is_it).map(<[u8]>::trim_ascii)
+    })
+}
+
+/// The one value of a cookie, if there is one, with its escapes decoded: some services decode them.
+///
+/// Refuses it if it is there twice, and a value that services read in two ways: with quotes, a backslash,
+/// a space or a comma, or with a `%` that is not an escape. Refuses fields in which some services find
+/// such a cookie and others do not: by a separator that is not a semicolon, or another spelling of its
+/// name.
+pub fn only_cookie<'r>(
+    headers: &'r HeaderMap,
+    name: &str,
+    rules: &RequestRules,
+) -> Result<Option<Cow<'r, [u8]>>, RequestFault> {
+    if !headers.contains_key(COOKIE) {
+        return Ok(None);
+    }
+    let mut values = cookie_values(headers, name);
+    let value = values.next();
+    if values.next().is_some() {
+        return Err(RequestFault::Twice(format!("cookie:{name}")));
+    }
+    if rules.keeps_odd_cookies() {
+        return Ok(value.map(Cow::Borrowed));
+    }
+    let fault = |why| Err(RequestFault::Cookie(format!("cookie:{name}"), why));
+    let wanted = folded(name.as_bytes());
+    let fields = headers.get_all(COOKIE).iter();
+    let names = fields.flat_map(|field| lenient_names(field.as_bytes()));
+    if names.filter(|other| folded(other) == wanted).count() > usize::from(value.is_some()) {
+        return fault("is there in another spelling: expected its own name, after a semicolon");
+    }
+    let Some(value) = value else { return Ok(None) };
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b',');
+    if !value.iter().all(is_plain) || !is_well_escaped(value) {
+        return fault("has characters that services read in two ways");
+    }
+    Ok(Some(decoded(value, b'+')))
+}
+
+/// What stands before a `=`, wherever anybody might begin to read a cookie.
+fn lenient_names(field: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_separator = |byte: &u8| matches!(byte, b';' | b',' | b'"' | b' ' | b'\t');
+    let mut rest = field;
+    std::iter::from_fn(move || {
+        loop {
+            let end = rest.iter().position(|byte| is_separator(byte) || *byte == b'=')?;
+            let (name, behind) = rest.split_at(end);
+            let value = behind.trim_ascii_start();
+            if value.first() != Some(&b'=') {
+                rest = behind.get(1..).unwrap_or_default();
+                continue;
+            }
+            let value = value.get(1..).unwrap_or_default().trim_ascii_start();
+            let end = value.iter().position(is_separator).unwrap_or(value.len());
+            rest = value.get(end..).unwrap_or_default();
+            return Some(name);
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn only(fields: &[&str], rules: &RequestRules) -> Result<Option<String>, RequestFault> {
+        let mut headers = HeaderMap::new();
+        for field in fields {
+            headers.append(COOKIE, http::HeaderValue::from_bytes(field.as_bytes()).unwrap());
+        }
+        let value = only_cookie(&headers, "sid", rules)?;
+        Ok(value.map(|value| String::from_utf8(value.into_owned()).unwrap()))
+    }
+
+    #[test]
+    fn attack_17_a_cookie_that_services_read_in_two_ways_is_refused() {
+        let rules = RequestRules::default();
+        for field in [
+            r#"sid="abc""#,
+            r#"sid="\141bc""#,
+            r"sid=a\142c",
+            "sid=a b",
+            "sid=a,b",
+            "sid=%6",
+            "sid=\u{e9}",
+            "a=1 sid=abc",
+            "a=1,sid=abc",
+            "a=1\tsid = abc",
+            "SID=abc",
+            "%73id=abc",
+            "sid[]=abc",
+            r#"a="x; sid=abc"; sid=abc"#,
+            "sid=abc; sid=abc",
+            "sid=abc;a=1,sid=x",
+            r#"a="b"sid=abc"#,
+        ] {
+            assert!(only(&[field], &rules).is_err(), "{field}");
+        }
+        assert!(only(&["sid=a", "sid=a"], &rules).is_err());
+        for field in ["sid=abc", "sid=%61bc", " sid = abc ;b=c", "a=b; sid=%61b%63"] {
+            assert_eq!(only(&[field], &rules).unwrap().as_deref(), Some("abc"), "{field}");
+        }
+        let lenient = rules.keep_odd_cookies();
+        assert_eq!(only(&[r#"sid="a""#], &lenient).unwrap().as_deref(), Some(r#""a""#));
+        assert_eq!(only(&["sid=s%3Aabc.x+/="], &rules).unwrap().as_deref(), Some("s:abc.x+/="));
+        for field in ["", "a=sid", "a=b sid; c", "xsid=1; sid2=2", "a=\"b, c\"", "=;;="] {
+            assert_eq!(only(&[field], &rules), Ok(None), "{field}");
+        }
+        assert_eq!(only(&["a=1", "sid=x; b=2"], &rules).unwrap().as_deref(), Some("x"));
+    }
+}

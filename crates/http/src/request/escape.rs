@@ -1,0 +1,52 @@
+//! Escapes.
+
+use std::borrow::Cow;
+
+/// Decodes `%xx`, and `+` as well if it stands for a space. What is not an escape stands for itself.
+pub(super) fn decoded(text: &[u8], plus: u8) -> Cow<'_, [u8]> {
+    if !text.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+        return Cow::Borrowed(text);
+    }
+    let (mut decoded, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let [byte, tail @ ..] = rest {
+        let (byte, tail) = match (byte, tail) {
+            (b'+', _) => (plus, tail),
+            (b'%', [high, low, after @ ..]) => match (hex(*high), hex(*low)) {
+                (Some(high), Some(low)) => (high << 4 | low, after),
+                _ => (b'%', tail),
+            },
+            _ => (*byte, tail),
+        };
+        decoded.push(byte);
+        rest = tail;
+    }
+    Cow::Owned(decoded)
+}
+
+/// Whether every `%` has two digits behind it.
+pub(super) fn is_well_escaped(text: &[u8]) -> bool {
+    let mut parts = text.split(|byte| *byte == b'%');
+    parts.next();
+    let is_escape = |part: &[u8]| matches!(part, [high, low, ..] if hex(*high).is_some() && hex(*low).is_some());
+    parts.all(is_escape)
+}
+
+pub(super) fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+/// A name as lenient frameworks have it: without letter case, without spaces around it, without what
+/// stands in brackets behind it or the brackets around it, and with `_` for dots and spaces within.
+pub(super) fn folded(name: &[u8]) -> Vec<u8> {
+    let name = decoded(name, b' ');
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    let name = name.get(..end).unwrap_or_default().trim_ascii();
+    let name = name.strip_prefix(b"[").unwrap_or(name);
+    let end = name.iter().position(|byte| matches!(byte, b'[' | b']')).unwrap_or(name.len());
+    let name = name.get(..end).unwrap_or_default().trim_ascii();
+    let fold = |byte: &u8| match byte {
+        b'.' | b' ' => b'_',
+        byte => byte.to_ascii_lowercase(),
+    };
+    name.iter().map(fold).collect()
+}

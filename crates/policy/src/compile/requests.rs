@@ -1,0 +1,61 @@
+//! How requests are read.
+
+use super::choices::choose;
+use crate::file::RequestsFile;
+use crate::problem::Report;
+use crate::requests::{PathParameters, RequestRules};
+use crate::yaml::Spot;
+
+/// Those of a gateway, which forwards requests and can leave something out of them.
+pub(super) fn at_the_gateway(
+    file: Option<&RequestsFile>,
+    encoded_slashes: Option<&Spot<String>>,
+    report: &mut Report<'_>,
+) -> RequestRules {
+    let mut rules = file.map(|file| rules(file, "drop", report)).unwrap_or_default();
+    if let Some(here) = encoded_slashes {
+        if file.is_some_and(|file| file.encoded_slashes.is_some()) {
+            report
+                .add(&here.at, "encoded_slashes is there twice: expected it in \"requests\" only");
+        }
+        rules.keeps_encoded_slashes = is_second(here, ["refuse", "keep"], report);
+    }
+    rules
+}
+
+/// Those of whoever is asked about requests, and can only refuse them.
+pub(super) fn of_questions(file: Option<&RequestsFile>, report: &mut Report<'_>) -> RequestRules {
+    let Some(file) = file else { return RequestRules::default() };
+    if let Some(field) = &file.override_fields {
+        report.add(
+            &field.at,
+            "override_fields are what a gateway forwards: expected it in \"gateway\"",
+        );
+    }
+    rules(file, "refuse", report)
+}
+
+fn rules(file: &RequestsFile, underscores: &'static str, report: &mut Report<'_>) -> RequestRules {
+    let mut second = |text: &Option<Spot<String>>, names| {
+        text.as_ref().is_some_and(|text| is_second(text, names, report))
+    };
+    let rules = RequestRules {
+        path_parameters: PathParameters::default(),
+        keeps_encoded_slashes: second(&file.encoded_slashes, ["refuse", "keep"]),
+        keeps_underscores: second(&file.underscores, [underscores, "keep"]),
+        keeps_override_fields: second(&file.override_fields, ["drop", "keep"]),
+        keeps_odd_cookies: second(&file.odd_cookies, ["refuse", "keep"]),
+        keeps_odd_queries: second(&file.odd_queries, ["refuse", "keep"]),
+        refuses_other_schemes: second(&file.other_schemes, ["allow", "refuse"]),
+    };
+    let parameters = file
+        .path_parameters
+        .as_ref()
+        .and_then(|name| choose(name, "choice", PathParameters::ALL, PathParameters::name, report));
+    rules.path_parameters(parameters.unwrap_or_default())
+}
+
+/// Whether the second of two is chosen, of which the first is the default.
+fn is_second(text: &Spot<String>, names: [&'static str; 2], report: &mut Report<'_>) -> bool {
+    choose(text, "choice", &names, |name| name, report) == Some(names[1])
+}

@@ -1,0 +1,115 @@
+//! How requests are read, as the user wrote it.
+
+use schemars::JsonSchema;
+
+use crate::problem::Report;
+use crate::yaml::{Fields, Node, Spot};
+
+/// What is refused in requests, because services are known to read it in two ways, and what is allowed
+/// nevertheless.
+#[derive(Clone, Debug, Default, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Requests")]
+pub(crate) struct RequestsFile {
+    /// Paths with an encoded slash or backslash: refuse (the default) or keep.
+    #[schemars(with = "Option<RefuseOrKeep>")]
+    pub(crate) encoded_slashes: Option<Spot<String>>,
+    /// What happens to a semicolon in a path and what follows it in its segment: refuse (the default);
+    /// strip, also from what is forwarded; ignore, which neither matches nor counts it; or keep, as
+    /// part of the path.
+    #[schemars(with = "Option<PathParametersName>")]
+    pub(crate) path_parameters: Option<Spot<String>>,
+    /// Fields with an underscore, which is a hyphen to some services. The gateway drops them by default
+    /// (drop); elsewhere a request is refused (refuse) that has a field of a policy in its other
+    /// spelling. Or keep.
+    #[schemars(with = "Option<UnderscoresName>")]
+    pub(crate) underscores: Option<Spot<String>>,
+    /// Fields that override a path, method or address, such as X-Original-URL: drop (the default) or
+    /// keep. Only at the gateway.
+    #[schemars(with = "Option<DropOrKeep>")]
+    pub(crate) override_fields: Option<Spot<String>>,
+    /// Cookies of policies that can be read in two ways, such as quoted ones: refuse (the default) or
+    /// keep.
+    #[schemars(with = "Option<RefuseOrKeep>")]
+    pub(crate) odd_cookies: Option<Spot<String>>,
+    /// Queries in which a parameter of a policy can be read in two ways: refuse (the default) or keep.
+    #[schemars(with = "Option<RefuseOrKeep>")]
+    pub(crate) odd_queries: Option<Spot<String>>,
+    /// An Authorization that is not a bearer token: allow (the default) or refuse.
+    #[schemars(with = "Option<AllowOrRefuse>")]
+    pub(crate) other_schemes: Option<Spot<String>>,
+}
+
+/// Refused or not.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "describes a choice to editors")]
+pub(crate) enum RefuseOrKeep {
+    Refuse,
+    Keep,
+}
+
+/// Forwarded or not.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "describes a choice to editors")]
+enum DropOrKeep {
+    Drop,
+    Keep,
+}
+
+/// Allowed or not.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "describes a choice to editors")]
+enum AllowOrRefuse {
+    Allow,
+    Refuse,
+}
+
+/// What happens to fields with an underscore.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "describes a choice to editors")]
+enum UnderscoresName {
+    Drop,
+    Refuse,
+    Keep,
+}
+
+/// What happens to path parameters.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "describes a choice to editors")]
+enum PathParametersName {
+    Refuse,
+    Strip,
+    Ignore,
+    Keep,
+}
+
+impl RequestsFile {
+    pub(crate) const FIELDS: &'static [&'static str] = &[
+        "encoded_slashes",
+        "path_parameters",
+        "underscores",
+        "override_fields",
+        "odd_cookies",
+        "odd_queries",
+        "other_schemes",
+    ];
+
+    pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Self {
+        let Some(fields) = Fields::of(node, "requests", Self::FIELDS, report) else {
+            return Self::default();
+        };
+        Self {
+            encoded_slashes: fields.text("encoded_slashes", report),
+            path_parameters: fields.text("path_parameters", report),
+            underscores: fields.text("underscores", report),
+            override_fields: fields.text("override_fields", report),
+            odd_cookies: fields.text("odd_cookies", report),
+            odd_queries: fields.text("odd_queries", report),
+            other_schemes: fields.text("other_schemes", report),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! How requests are read: what is refused, and what an operator may allow.
+
+/// What is refused in requests beyond what is always refused.
+///
+/// Whoever limits requests reads them before the service does, and must not read them in another way:
+/// otherwise it counts one thing, and the service serves another. So by default everything is refused
+/// that services are known to read in two ways. Each method allows one of these things, for a service
+/// that is known to read it as we do.
+///
+/// ```
+/// use tidegate::config::{PathParameters, RequestRules};
+///
+/// let rules = RequestRules::default().path_parameters(PathParameters::Ignore).keep_underscores();
+/// assert!(!rules.keeps_encoded_slashes());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RequestRules {
+    pub(crate) path_parameters: PathParameters,
+    pub(crate) keeps_encoded_slashes: bool,
+    pub(crate) keeps_underscores: bool,
+    pub(crate) keeps_override_fields: bool,
+    pub(crate) keeps_odd_cookies: bool,
+    pub(crate) keeps_odd_queries: bool,
+    pub(crate) refuses_other_schemes: bool,
+}
+
+/// What happens to a semicolon in a path, and to what follows it in its segment. To servlets that is a
+/// parameter and not part of the path; to most others it is text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PathParameters {
+    /// Such a request is refused.
+    #[default]
+    Refuse,
+    /// It is removed, also from what a gateway forwards.
+    Strip,
+    /// It is not matched or counted, and forwarded as it is: for servlets that need it.
+    Ignore,
+    /// It is part of the path: for services that have no path parameters.
+    Keep,
+}
+
+impl PathParameters {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Refuse, Self::Strip, Self::Ignore, Self::Keep];
+
+    /// The name in configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Strip => "strip",
+            Self::Ignore => "ignore",
+            Self::Keep => "keep",
+        }
+    }
+}
+
+impl RequestRules {
+    /// What happens to path parameters.
+    #[must_use]
+    pub const fn path_parameters(self, path_parameters: PathParameters) -> Self {
+        Self { path_parameters, ..self }
+    }
+
+    /// Allows `%2F` and `%5C` in paths: the service does not take them for slashes.
+    #[must_use]
+    pub const fn keep_encoded_slashes(self) -> Self {
+        Self { keeps_encoded_slashes: true, ..self }
+    }
+
+    /// Allows `x_user` where a policy uses `x-user`: the service does not take them for the same field.
+    #[must_use]
+    pub const fn keep_underscores(self) -> Self {
+        Self { keeps_underscores: true, ..self }
+    }
+
+    /// Lets a gateway forward fields such as `X-Original-URL` and `X-HTTP-Method-Override`, by which a
+    /// client may ask some services for another path, method or address.
+    #[must_use]
+    pub const fn keep_override_fields(self) -> Self {
+        Self { keeps_override_fields: true, ..self }
+    }
+
+    /// Counts cookies byte by byte, and allows quotes and the like in them.
+    #[must_use]
+    pub const fn keep_odd_cookies(self) -> Self {
+        Self { keeps_odd_cookies: true, ..self }
+    }
+
+    /// Allows `;`, `user[]` and the like in queries of which a policy uses `user`.
+    #[must_use]
+    pub const fn keep_odd_queries(self) -> Self {
+        Self { keeps_odd_queries: true, ..self }
+    }
+
+    /// Refuses an `Authorization` that is not a bearer token.
+    #[must_use]
+    pub const fn refuse_other_schemes(self) -> Self {
+        Self { refuses_other_schemes: true, ..self }
+    }
+
+    /// What happens to path parameters.
+    pub const fn on_path_parameters(&self) -> PathParameters {
+        self.path_parameters
+    }
+
+    /// Whether `%2F` and `%5C` are allowed.
+    pub const fn keeps_encoded_slashes(&self) -> bool {
+        self.keeps_encoded_slashes
+    }
+
+    /// Whether underscores are told from hyphens.
+    pub const fn keeps_underscores(&self) -> bool {
+        self.keeps_underscores
+    }
+
+    /// Whether a gateway forwards fields that override a path, method or address.
+    pub const fn keeps_override_fields(&self) -> bool {
+        self.keeps_override_fields
+    }
+
+    /// Whether cookies are counted byte by byte.
+    pub const fn keeps_odd_cookies(&self) -> bool {
+        self.keeps_odd_cookies
+    }
+
+    /// Whether any query is allowed.
+    pub const fn keeps_odd_queries(&self) -> bool {
+        self.keeps_odd_queries
+    }
+
+    /// Whether an `Authorization` that is not a bearer token is refused.
+    pub const fn refuses_other_schemes(&self) -> bool {
+        self.refuses_other_schemes
+    }
+}
