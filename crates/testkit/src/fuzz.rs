@@ -1,5 +1,7 @@
 //! The corpora of the fuzz targets, as ordinary tests.
 
+#![allow(clippy::disallowed_methods, reason = "how long a search takes is not a decision")]
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

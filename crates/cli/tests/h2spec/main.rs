@@ -49,25 +49,26 @@ fn check(listener: &str, path: &str) {
     assert!(failed.is_empty(), "{listener}: {failed:#?}");
 }
 
-/// With this listener, and with the HTTP listener as the service behind the gateway.
+/// With this listener, and with the HTTP listener, which is also the service behind the gateway.
 fn serve(listener: &str) -> (Daemon, u16) {
-    let (port, http) = (free_port(), free_port());
-    let address = |name: &str| match name == listener {
-        true => format!("127.0.0.1:{port}"),
-        false => "off".to_owned(),
-    };
+    let port = free_port();
+    let http = if listener == "http" { port } else { free_port() };
+    let address = |port: u16| format!("127.0.0.1:{port}");
     let daemon = Daemon::start(Path::new(env!("CARGO_BIN_EXE_tidegate")), |_, command| {
-        command.args(["serve", "--resp", "off"]);
-        for name in ["grpc", "admin"] {
-            command.arg(format!("--{name}")).arg(address(name));
+        command.args(["serve", "--resp", "off", "--http", &address(http)]);
+        for name in ["grpc", "admin"].into_iter().filter(|name| *name != listener) {
+            command.arg(format!("--{name}")).arg("off");
         }
         match listener {
-            "gateway" => command
-                .args(["--http", &format!("127.0.0.1:{http}")])
-                .args(["--upstream", &format!("http://127.0.0.1:{http}")])
-                .args(["--gateway", &address("gateway")]),
-            _ => command.args(["--http", &address("http")]),
-        };
+            "http" => {}
+            "gateway" => {
+                let upstream = format!("http://{}", address(http));
+                command.args(["--upstream", &upstream, "--gateway", &address(port)]);
+            }
+            name => {
+                command.arg(format!("--{name}")).arg(address(port));
+            }
+        }
     });
     (daemon.listening_on(port), port)
 }
