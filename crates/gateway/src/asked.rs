@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use http::request::Parts;
+use http::uri::PathAndQuery;
 use tidegate::config::RequestRules;
 use tidegate_http::{Host, RequestFault, RequestPath, content_length, only_bearer, read_method};
 
@@ -67,8 +68,10 @@ fn target<'r>(
 ) -> Result<Cow<'r, str>, RequestFault> {
     let (path, raw) = (read.forwarded(), parts.uri.path().as_bytes());
     let is_same = raw == path || (path != b"/" && raw.strip_suffix(b"/") == Some(path));
-    if let Some(whole) = parts.uri.path_and_query().filter(|_| is_same) {
-        return Ok(Cow::Borrowed(whole.as_str()));
+    let whole = parts.uri.path_and_query().map(PathAndQuery::as_str);
+    // Of `http://host?x` it is `?x`, which is not a target.
+    if let Some(whole) = whole.filter(|whole| is_same && whole.starts_with('/')) {
+        return Ok(Cow::Borrowed(whole));
     }
     let mut target = text(Cow::Borrowed(path))?.into_owned();
     if read.ends_in_slash() && path != b"/" {
@@ -111,6 +114,7 @@ mod tests {
             ("/..", "/", "/"),
             ("http://host/a/./b", "/a/b", "/a/b"),
             ("http://host", "/", "/"),
+            ("http://host?x=1", "/", "/?x=1"),
         ] {
             let hosts = if target.starts_with('/') { &["host"][..] } else { &[] };
             let parts = parts(target, hosts);

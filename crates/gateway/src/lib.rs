@@ -15,6 +15,9 @@ mod buffers;
 mod connection;
 mod early;
 mod forward;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod jwt;
 mod line;

@@ -23,6 +23,9 @@ mod answer;
 mod client_ip;
 mod denial;
 mod fields;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod legacy;
 mod request;
 mod stencil;

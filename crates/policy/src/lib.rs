@@ -28,6 +28,9 @@ mod descriptors;
 mod explain;
 mod file;
 mod foreign;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gateway;
 mod hasher;
 mod hints;

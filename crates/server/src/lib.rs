@@ -34,6 +34,9 @@ mod deciding;
 mod files;
 mod followers;
 pub mod framing;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod lent;
 mod limit_names;
 mod listener;

@@ -101,7 +101,7 @@ mod tests {
     fn an_address_may_fail_twenty_times_and_then_five_times_a_second() {
         let (logins, mut now) = (FailedLogins::new(), Instant::now());
         let one = address("192.0.2.1");
-        let mut tries = |now: Instant| {
+        let tries = |now: Instant| {
             let may = |_: &i32| logins.wait_at(RESP, one, now).is_none();
             (0..1_000).take_while(may).map(|_| logins.failed_at(RESP, one, now)).count()
         };

@@ -18,6 +18,9 @@ mod builder;
 mod config;
 mod courier;
 mod deadline;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod key;
 mod key_format;
 mod link;

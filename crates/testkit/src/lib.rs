@@ -6,6 +6,7 @@
 //! - [`Cluster`]: primaries that share the slots, and can move them.
 //! - [`Proxy`]: a wire that breaks in chosen ways.
 //! - [`FakeRedis`]: a server that says what a real one says too rarely.
+//! - [`fuzz`]: the corpora in `fuzz/`, and mutations of them.
 //! - [`peer`]: third-party programs, which `scripts/peers` installs; [`Daemon`] runs one.
 //!
 //! Everything blocks, and everything panics with a readable message: it is for tests only. Whatever
@@ -22,6 +23,7 @@
 mod cluster;
 mod door;
 mod fake;
+mod fuzz;
 mod link;
 mod migration;
 mod peer;
@@ -37,6 +39,7 @@ mod wait;
 
 pub use cluster::{Cluster, ClusterBuilder};
 pub use fake::FakeRedis;
+pub use fuzz::{Mutator, fuzz};
 pub use migration::MigrationStep;
 pub use peer::{Daemon, peer, peers, skipped};
 pub use process::free_port;

@@ -64,7 +64,7 @@ impl Keys {
         Ok(keys)
     }
 
-    fn parse(bytes: &[u8], about: &Jwt) -> Result<Self, String> {
+    pub(super) fn parse(bytes: &[u8], about: &Jwt) -> Result<Self, String> {
         let text = bytes.trim_ascii();
         if text.starts_with(b"{") {
             return Self::of_jwks(text);

@@ -1,6 +1,8 @@
 //! Tokens: whose claims tell callers apart, once their signatures were verified.
 
 mod der;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod keys;
 
 use std::sync::Arc;
@@ -184,15 +186,17 @@ fn seconds(claims: &Map<String, Value>, name: &str) -> Result<Option<u64>, Inval
     match claims.get(name) {
         None => Ok(None),
         Some(Value::Number(number)) => {
-            let whole = number.as_u64();
             // A fraction of a second is allowed, and not needed.
-            let text = number.to_string();
-            let rounded = || text.split_once('.').and_then(|(whole, _)| whole.parse().ok());
-            whole.or_else(rounded).map(Some).ok_or(Invalid::Malformed)
+            let rounded = || number.as_f64().filter(|it| (0.0..LATEST).contains(it));
+            let whole = number.as_u64().or_else(|| rounded().map(|it| it as u64));
+            whole.map(Some).ok_or(Invalid::Malformed)
         }
         Some(_) => Err(Invalid::Malformed),
     }
 }
+
+/// Beyond this a number has no whole seconds any more.
+const LATEST: f64 = 9_007_199_254_740_992.0;
 
 #[cfg(test)]
 mod tests;

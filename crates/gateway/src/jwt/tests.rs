@@ -129,6 +129,10 @@ fn times_issuers_and_audiences_are_checked() {
     assert_eq!(of(json!({"exp": 1.5})), Some(Invalid::Expired));
     assert_eq!(of(json!({"exp": "never"})), Some(Invalid::Malformed));
     assert_eq!(of(json!({"exp": -1})), Some(Invalid::Malformed));
+    // Whatever the notation: the first digits of a number are not the number.
+    assert_eq!(of(json!({"exp": 1.7e9})), None);
+    assert_eq!(of(json!({"nbf": 1.8e9})), Some(Invalid::TooEarly));
+    assert_eq!(of(json!({"nbf": 1.5e300})), Some(Invalid::Malformed));
     assert_eq!(of(json!({"nbf": NOW + 30})), None);
     assert_eq!(of(json!({"nbf": NOW + 31})), Some(Invalid::TooEarly));
     let strict = verifier(SECRET, "algorithms: HS256, issuer: us, audience: api").unwrap();

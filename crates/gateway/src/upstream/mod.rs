@@ -23,6 +23,8 @@ pub(crate) use cluster::Cluster;
 pub(crate) use counts::Fate;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use failure::Failure;
+#[cfg(any(test, fuzzing))]
+pub(crate) use h1::fuzz;
 pub(crate) use h1::{Framing, Link, StreamedBody, digits};
 pub(crate) use patience::Patience;
 pub(crate) use pool::Pool;

@@ -170,6 +170,56 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_is_as_long_as_its_three_bytes_say() {
+        let mut frames = Frames::new();
+        frames.follow(&[0; PREFACE]);
+        let mut long = vec![1, 2, 3, SETTINGS, 0, 0, 0, 0, 0];
+        long.resize(BEFORE + 0x01_02_03, 0);
+        frames.follow(&long[..long.len() - 1]);
+        assert!(frames.unfinished().is_some(), "one byte is missing");
+        frames.follow(&[0]);
+        assert!(frames.unfinished().is_none());
+        // What follows is the next one, and not the rest of this one.
+        frames.follow(&[0, 0, 0, HEADERS, 0, 0, 0, 0, 7]);
+        assert_eq!(frames.last(), 7);
+    }
+
+    #[test]
+    fn the_last_stream_is_the_highest_that_a_request_has_begun() {
+        let mut frames = Frames::new();
+        frames.follow(&[0; PREFACE]);
+        for (kind, stream, last) in [
+            (SETTINGS, [0, 0, 0, 9], 0),
+            (HEADERS, [0, 0, 0, 5], 5),
+            (DATA, [0, 0, 0, 9], 5),
+            (HEADERS, [0, 0, 0, 3], 5),
+            // The highest bit means nothing.
+            (HEADERS, [0x80, 0, 1, 1], 0x101),
+        ] {
+            frames.follow(&[&[0, 0, 0, kind, END_HEADERS][..], &stream].concat());
+            assert_eq!(frames.last(), last, "{kind} {stream:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_begins_next_has_another_number() {
+        let mut frames = Frames::new();
+        let first = frames.unfinished();
+        frames.follow(&[0; PREFACE]);
+        let mut numbers = vec![first];
+        for _ in 0..3 {
+            frames.follow(&frame(HEADERS, 0, 1)[..5]);
+            numbers.push(frames.unfinished());
+            frames.follow(&frame(HEADERS, END_HEADERS, 1)[5..]);
+            assert!(frames.unfinished().is_some(), "its flags came in the first half");
+            frames.follow(&frame(CONTINUATION, END_HEADERS, 1));
+            assert_eq!(frames.unfinished(), None);
+        }
+        numbers.dedup();
+        assert_eq!(numbers.len(), 4, "{numbers:?}");
+    }
+
+    #[test]
     fn a_head_keeps_its_number_however_often_it_goes_on() {
         let mut frames = Frames::new();
         frames.follow(&[0; PREFACE]);

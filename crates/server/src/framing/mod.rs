@@ -11,6 +11,8 @@
 
 mod chunks;
 mod frames;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod glitches;
 mod head;
 
@@ -322,11 +324,120 @@ mod tests {
     #[test]
     fn nothing_is_handed_on_behind_a_broken_chunk() {
         let head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
-        for chunks in ["5\nhello\r\n", "x\r\n", "5\r\nhelloX", "0\r\nx: y\n\r\n"] {
+        for chunks in ["5\nhello\r\n", "5;a\nhello\r\n", "x\r\n", "5\r\nhelloX", "0\r\nx: y\n\r\n"]
+        {
             let text = format!("{head}{chunks}GET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n");
             let (passed, is_spoilt) = passed(&text, text.len());
             assert!(passed <= head.len() + chunks.len() && !is_spoilt, "{chunks:?}");
         }
+    }
+
+    /// What hyper reads after it has read all that was handed on.
+    fn end(framing: &mut Framing, room: usize) -> Vec<u8> {
+        let mut bytes = vec![0; room];
+        let mut buf = ReadBuf::new(&mut bytes);
+        framing.end(&mut buf);
+        buf.filled().to_vec()
+    }
+
+    #[test]
+    fn a_spoilt_head_has_an_end_once_there_is_room_for_it() {
+        let mut framing = Framing::http1_of_a_proxy();
+        assert_eq!(end(&mut framing, 8), b"");
+        framing.judge(b"GET / HTTP/1.1\r\n\r\n");
+        assert!(framing.is_broken());
+        assert_eq!(end(&mut framing, 3), b"");
+        assert_eq!(end(&mut framing, 4), b"\r\n\r\n");
+        assert!(framing.is_broken());
+        assert_eq!(end(&mut framing, 8), b"", "only once");
+    }
+
+    #[test]
+    fn a_head_in_part_is_known_as_such() {
+        let mut framing = Framing::http1();
+        let is = |framing: &Framing| (framing.is_in_head(), framing.is_between());
+        assert_eq!(is(&framing), (false, true));
+        framing.judge(b"POST / HTTP/1.1\r\ncontent-length: 2\r\n");
+        assert_eq!(is(&framing), (true, false));
+        framing.judge(b"\r\na");
+        assert_eq!(is(&framing), (false, false), "within a body");
+        framing.judge(b"b");
+        assert_eq!(is(&framing), (false, true));
+        assert_eq!((framing.last_stream(), framing.unfinished()), (0, None));
+    }
+
+    #[test]
+    fn a_head_in_part_of_http2_is_known_as_such() {
+        let mut framing = Framing::http2();
+        assert!(framing.is_in_head() && !framing.is_between());
+        framing.judge(&[0; 24]);
+        assert_eq!((framing.is_in_head(), framing.last_stream()), (false, 0));
+        // Three bytes of the head of a request, which goes on, on the fifth stream.
+        framing.judge(&[0, 0, 3, 1, 0, 0, 0, 0, 5, 0, 0, 0]);
+        assert_eq!((framing.is_in_head(), framing.last_stream()), (true, 5));
+        let first = framing.unfinished();
+        assert!(first.is_some());
+        framing.judge(&[0, 0, 0, 9, 4, 0, 0, 0, 5]);
+        assert_eq!((framing.is_in_head(), framing.unfinished()), (false, None));
+        framing.judge(&[0, 0, 3, 1, 0, 0, 0, 0, 3]);
+        assert_eq!(framing.last_stream(), 5, "the last is the highest");
+        assert!(framing.unfinished().is_some() && framing.unfinished() != first);
+    }
+
+    #[test]
+    fn what_follows_an_upgrade_is_kept_and_nothing_else_is() {
+        let head = b"GET / HTTP/1.1\r\nhost: a\r\nupgrade: x\r\n\r\n";
+        let mut bytes = [b"before", &head[..], b"after"].concat();
+        let mut buf = ReadBuf::new(&mut bytes);
+        buf.set_filled(buf.capacity());
+        let mut framing = Framing::http1_of_a_proxy();
+        assert_eq!(framing.follow(&mut buf, 6), b"after");
+        assert_eq!(buf.filled(), [b"before", &head[..]].concat());
+        let mut bytes = b"GET / HTTP/1.1\r\n\r\nmore".to_vec();
+        let mut buf = ReadBuf::new(&mut bytes);
+        buf.set_filled(buf.capacity());
+        let mut framing = Framing::http1_of_a_proxy();
+        assert_eq!(framing.follow(&mut buf, 0), b"", "what is lost is not read again");
+        assert_eq!(buf.filled(), b"GET / HTTP/1.1\r\n\r\0");
+        assert_eq!(framing.judge(b"more").pass, 0);
+    }
+
+    #[test]
+    fn a_chunk_is_as_long_as_its_digits_say() {
+        let head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
+        let data = "0".repeat(0x1a);
+        let text = format!("{head}01a\r\n{data}\r\n1A\r\n{data}\r\n00\r\n\r\n");
+        let mut framing = Framing::http1();
+        for (at, byte) in text.bytes().enumerate() {
+            assert_eq!(framing.judge(&[byte]).pass, 1, "{at}");
+            assert_eq!(framing.is_between(), at + 1 == text.len(), "{at}");
+        }
+        let mut framing = Framing::http1();
+        framing.judge(format!("{head}ffffffffffffffff\r\n").as_bytes());
+        assert!(!framing.is_broken());
+        framing.judge(b"x");
+        assert!(!framing.is_between());
+        let mut framing = Framing::http1();
+        framing.judge(format!("{head}10000000000000000\r\n").as_bytes());
+        assert!(framing.is_broken());
+    }
+
+    #[test]
+    fn a_goaway_names_the_last_stream_and_no_error() {
+        let frame = goaway(0x0102_0304);
+        assert_eq!(frame, [0, 0, 8, 7, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_head_without_end_is_given_up() {
+        let mut framing = Framing::http1();
+        let line = [b'x'; 1 << 16];
+        for _ in 0..=16 {
+            framing.judge(&line);
+            assert!(!framing.is_broken());
+        }
+        framing.judge(&line);
+        assert!(framing.is_broken());
     }
 
     #[test]

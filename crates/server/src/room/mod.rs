@@ -182,7 +182,7 @@ impl Seat {
     }
 
     /// In a room of its own.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn alone(closing: Closing) -> Self {
         let room = Arc::new(Room::new(&Config { max_connections: 1, ..Config::default() }));
         let Entered::Seated(hold) = room.enter(None) else { panic!("a seat") };

@@ -34,6 +34,14 @@ fn named(prefix: &[u8], secret: &[u8; 16], what: &[u8]) -> KeyName {
     KeyName::of_board(prefix, print.h1, print.h2)
 }
 
+/// What is read as a board can be written, and then reads the same.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    if let Ok(page) = Page::decode(bytes) {
+        assert_eq!(Page::decode(&page.encode()).ok(), Some(page));
+    }
+}
+
 impl Board for RedisStore {
     async fn post(&self, name: &str, text: &[u8], lasts: Span) -> Result<(), StoreError> {
         let lasts = lasts.min(Notice::LONGEST);

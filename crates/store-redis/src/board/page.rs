@@ -95,7 +95,9 @@ impl Page {
     }
 
     fn read(mut bytes: &[u8]) -> Option<Self> {
-        let mut page = Self { version: number(&mut bytes)?, entries: Vec::new() };
+        // An empty board has no version, and no bytes at all.
+        let version = number(&mut bytes).filter(|version| *version != 0)?;
+        let mut page = Self { version, entries: Vec::new() };
         while !bytes.is_empty() && page.entries.len() < Notice::MOST {
             let until = number(&mut bytes)?;
             let name = String::from_utf8(part(&mut bytes)?.to_vec()).ok()?;
@@ -145,6 +147,8 @@ mod tests {
             let read = Page::decode(&bytes[..end]);
             assert!(read.is_err() || read.is_ok_and(|page| page.entries.len() < 2), "{end}");
         }
+        let entry = bytes.get(8..).unwrap_or_default();
+        assert!(Page::decode(&[&[0; 8], entry].concat()).is_err(), "a board without a version");
         for seed in 0..2_000_u64 {
             let mut random = fastrand::Rng::with_seed(seed);
             let noise: Vec<u8> = (0..random.usize(1..60)).map(|_| random.u8(..)).collect();

@@ -12,6 +12,8 @@ mod call;
 mod cluster;
 mod dial;
 mod failure;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod lane;
 mod live;
 mod memory;

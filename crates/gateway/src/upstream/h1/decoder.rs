@@ -116,11 +116,14 @@ fn data(left: &mut u64, read: &mut BytesMut) -> Part {
 /// The size of a chunk, from its line. What comes behind a semicolon is nobody's business.
 fn size(read: &mut BytesMut) -> Result<Option<u64>, Failure> {
     let wrong = Failure::Garbage("a chunk has no size");
-    let Some(end) = read.iter().position(|byte| *byte == b'\n') else {
-        return if read.len() > MAX_LINE { Err(wrong) } else { Ok(None) };
+    let end = read.iter().take(MAX_LINE).position(|byte| *byte == b'\n');
+    let Some(end) = end else {
+        return if read.len() >= MAX_LINE { Err(wrong) } else { Ok(None) };
     };
     let line = read.split_to(end + 1);
-    let Some(line) = line.strip_suffix(b"\r\n") else { return Err(wrong) };
+    // A carriage return within the line is the end of it to some.
+    let line = line.strip_suffix(b"\r\n").filter(|line| !line.contains(&b'\r'));
+    let Some(line) = line else { return Err(wrong) };
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
     let is_number = (1..=15).contains(&digits.len()) && digits.iter().all(u8::is_ascii_hexdigit);
     let digits = std::str::from_utf8(digits).ok().filter(|_| is_number);
@@ -140,6 +143,12 @@ fn trailers(read: &mut BytesMut) -> Result<Option<HeaderMap>, Failure> {
     let length = match httparse::parse_headers(read, &mut fields) {
         Ok(httparse::Status::Partial) if read.len() > MAX_TRAILER_BYTES => return Err(wrong()),
         Ok(httparse::Status::Partial) => return Ok(None),
+        // However many portions they came in.
+        Ok(httparse::Status::Complete((length, _)))
+            if length > MAX_TRAILER_BYTES || has_bare_newline(read, length) =>
+        {
+            return Err(wrong());
+        }
         Ok(httparse::Status::Complete((length, fields))) => {
             for field in fields {
                 let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| wrong())?;
@@ -152,6 +161,13 @@ fn trailers(read: &mut BytesMut) -> Result<Option<HeaderMap>, Failure> {
     };
     read.advance(length);
     Ok(Some(trailers))
+}
+
+/// A line feed alone ends a line to some, and not to others.
+fn has_bare_newline(read: &[u8], length: usize) -> bool {
+    let lines = read.get(..length).unwrap_or_default().split(|byte| *byte == b'\n');
+    // Behind the last line feed there is nothing.
+    lines.rev().skip(1).any(|line| line.last() != Some(&b'\r'))
 }
 
 const MAX_LINE: usize = 1 << 10;
@@ -210,10 +226,19 @@ mod tests {
             "fffffffffffffffff\r\n",
             "1000000000000000\r\n",
             "0\r\nno field\r\n\r\n",
+            "5;a\rb\r\nhello\r\n0\r\n\r\n",
+            "0\r\nx: y\n\r\n",
+            "0\r\nx: y\r\n\n",
         ] {
             assert!(parts(text, text.len()).is_err(), "{text:?}");
         }
         assert!(parts(&"1".repeat(2_000), 100).is_err());
+        // Whether a line is too long does not depend on how much of it is read at once.
+        let long = format!("5;{}\r\nhello\r\n0\r\n\r\n", "x".repeat(2_000));
+        let trailer = format!("0\r\nx: {}\r\n\r\n", "y".repeat(20_000));
+        for text in [long, trailer] {
+            assert!(parts(&text, text.len()).is_err() && parts(&text, 7).is_err());
+        }
     }
 
     #[test]

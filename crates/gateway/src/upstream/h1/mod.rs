@@ -4,6 +4,8 @@
 
 mod decoder;
 mod exchange;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod head;
 mod link;
 mod outgoing;

@@ -10,6 +10,8 @@ mod ask;
 mod body;
 mod budget;
 mod connection;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod heard;
 pub(crate) mod message;
 mod others;

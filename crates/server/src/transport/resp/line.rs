@@ -60,13 +60,13 @@ impl Inbox {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn put(&mut self, bytes: &[u8]) {
         self.make_room().extend_from_slice(bytes);
         self.heard(bytes.len());
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }

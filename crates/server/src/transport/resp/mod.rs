@@ -21,8 +21,8 @@ mod request;
 mod session;
 mod throttle;
 
-#[cfg(test)]
-mod fuzz;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 
 use std::future::Future;
 use std::sync::Arc;

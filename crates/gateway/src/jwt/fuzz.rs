@@ -1,0 +1,71 @@
+//! Tokens and keys that nobody has issued.
+
+use std::cell::LazyCell;
+
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use ring::hmac;
+use tidegate::Plan;
+use tidegate::config::Source;
+
+use super::*;
+
+/// The bytes are taken for a token, which is never believed; for the header and the claims of a token
+/// that is signed with the right key, whose times must then be right; and for a file of keys.
+pub(crate) fn token(bytes: &[u8]) {
+    thread_local! {
+        static VERIFIER: LazyCell<Verifier> = LazyCell::new(verifier);
+    }
+    VERIFIER.with(|verifier| {
+        let forged = claims(verifier, bytes);
+        assert!(!matches!(forged, Ok(Some(_))), "a token that nobody has signed is believed");
+        let mut halves = bytes.splitn(2, |byte| *byte == b'\n');
+        let (header, body) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
+        let token = signed(header, body);
+        if let Ok(Some(Claims(claims))) = claims(verifier, token.as_bytes()) {
+            let time = |name: &str| claims.get(name).and_then(Value::as_f64);
+            assert!(time("exp").is_none_or(|end| end > (NOW - LEEWAY) as f64 - 1.0), "{claims:?}");
+            assert!(
+                time("nbf").is_none_or(|begin| begin < (NOW + LEEWAY) as f64 + 1.0),
+                "{claims:?}"
+            );
+        }
+        for end in [token.len() - 1, token.len() - 10] {
+            let cut = self::claims(verifier, &token.as_bytes()[..end]);
+            assert!(!matches!(cut, Ok(Some(_))), "a token with half a signature is believed");
+        }
+        if let Ok(keys) = Keys::parse(bytes, &verifier.about) {
+            keys.verify(JwtAlgorithm::EdDsa, None, b"message", &[0; 64]);
+            keys.verify(JwtAlgorithm::Es256, Some("a"), b"message", &[0; 64]);
+            keys.verify(JwtAlgorithm::Rs256, None, b"message", &[0; 256]);
+            keys.verify(JwtAlgorithm::Hs256, None, b"message", &[0; 32]);
+        }
+    });
+}
+
+fn claims(verifier: &Verifier, token: &[u8]) -> Result<Option<Claims>, Invalid> {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::from_bytes(&[b"Bearer ", token].concat()) {
+        headers.insert(AUTHORIZATION, value);
+    }
+    verifier.claims(&headers, Timestamp::from_secs(NOW))
+}
+
+fn signed(header: &[u8], claims: &[u8]) -> String {
+    let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), message.as_bytes());
+    format!("{message}.{}", URL_SAFE_NO_PAD.encode(tag))
+}
+
+fn verifier() -> Verifier {
+    let text = "gateway: { upstreams: { a: http://h }, jwt: { keys: k, algorithms: [HS256] } }\n\
+                policies: [{ name: p, key: ['jwt:sub'], limits: [1/s] }]";
+    let plan = Plan::compile(&Source::new("fuzz", text).unwrap()).unwrap();
+    let about = plan.gateway().unwrap().jwt.clone().unwrap();
+    assert_eq!(about.leeway.as_secs_ceil(), LEEWAY);
+    Verifier { keys: Keys::parse(SECRET, &about).unwrap(), about }
+}
+
+const NOW: u64 = 1_700_000_000;
+const LEEWAY: u64 = 30;
+const SECRET: &[u8] = b"a secret of at least thirty-two bytes, as it should be";

@@ -1,0 +1,69 @@
+//! Messages of Envoy's that nobody has written.
+
+use bytes::{Bytes, BytesMut};
+use tidegate::MemoryStore;
+use tidegate::config::Source;
+use tidegate_wire::envoy::{RateLimitRequest, RateLimitResponse};
+use tokio::runtime::Runtime;
+
+use super::refusal::Refusal;
+use super::{ask, message};
+use crate::{App, Config};
+
+const FILE: &str = "
+domain: edge
+descriptors:
+  - { key: user, rate_limit: { unit: minute, requests_per_unit: 3 } }
+  - { key: path, value: /api*, rate_limit: { unit: day, requests_per_unit: 7 } }
+";
+
+/// These bytes are read as a frame, and as a message within a frame of its length. Either is decided, with
+/// a status for each descriptor, or refused in few words.
+pub(crate) fn message(bytes: &[u8]) {
+    read(Bytes::copy_from_slice(bytes));
+    let mut framed = BytesMut::from(&[0][..]);
+    framed.extend_from_slice(&u32::try_from(bytes.len()).unwrap().to_be_bytes());
+    framed.extend_from_slice(bytes);
+    read(framed.freeze());
+}
+
+fn read(frame: Bytes) {
+    let request = match message::decode::<RateLimitRequest>(frame, MOST) {
+        Ok(request) => request,
+        Err(refusal) => return check(&refusal),
+    };
+    let again = message::decode(message::encode(&request), usize::MAX);
+    assert_eq!(again.as_ref(), Ok(&request), "what is understood can be written");
+    thread_local! {
+        static SERVER: (Runtime, App<MemoryStore>) = server();
+    }
+    SERVER.with(|(runtime, app)| {
+        match runtime.block_on(ask::answer(app, &Config::default(), &request)) {
+            Err(refusal) => check(&refusal),
+            Ok(response) => {
+                assert_eq!(response.statuses.len(), request.descriptors.len());
+                let written = message::encode(&response);
+                let read = message::decode::<RateLimitResponse>(written, usize::MAX);
+                assert_eq!(read, Ok(response));
+            }
+        }
+    });
+}
+
+/// Whatever a client has sent, not much of it comes back.
+fn check(refusal: &Refusal) {
+    let shown = format!("{refusal:?}");
+    assert!(shown.len() < 1_000, "a refusal of {} bytes: {shown}", shown.len());
+}
+
+fn server() -> (Runtime, App<MemoryStore>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let app = App::load(
+        &Source::new("fuzz", FILE).unwrap(),
+        MemoryStore::builder().max_keys(10_000).build(),
+    )
+    .unwrap();
+    (runtime, app)
+}
+
+const MOST: usize = 64 << 10;
