@@ -63,7 +63,7 @@ fn verifier() -> Verifier {
     let plan = Plan::compile(&Source::new("fuzz", text).unwrap()).unwrap();
     let about = plan.gateway().unwrap().jwt.clone().unwrap();
     assert_eq!(about.leeway.as_secs_ceil(), LEEWAY);
-    Verifier { keys: Keys::parse(SECRET, &about).unwrap(), about }
+    Verifier { keys: Keys::parse(SECRET, &about).unwrap(), about, verified: Arc::default() }
 }
 
 const NOW: u64 = 1_700_000_000;
