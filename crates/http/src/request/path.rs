@@ -231,6 +231,9 @@ mod tests {
         segments
     }
 
+    /// The segments that a service serves for a path.
+    type Service = fn(&str) -> Vec<Vec<u8>>;
+
     fn spelling() -> impl Strategy<Value = String> {
         let part = prop::sample::select(vec![
             "/", "/", "a", "a", ".", ".", ":", ";", "%61", "%2e", "%2E", "%2f", "%5C", "%3A",
@@ -249,7 +252,7 @@ mod tests {
         ) {
             use PathParameters::{Ignore, Keep, Refuse, Strip};
             let rules = |parameters| RequestRules::default().path_parameters(parameters);
-            let services: [(_, fn(&str) -> Vec<Vec<u8>>); 5] = [
+            let services: [(_, Service); 5] = [
                 (Refuse, decoding),
                 (Refuse, servlet),
                 (Strip, servlet),
