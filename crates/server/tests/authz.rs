@@ -198,6 +198,7 @@ async fn attack_03_another_spelling_of_a_path_is_counted_alike_or_refused() {
         "/users/@me",
         "/users/%40me",
         "//host/users/@me",
+        "/users/@me#x",
         "/a%2flogin",
         "/a%5cb",
         "/login;x",
@@ -205,7 +206,7 @@ async fn attack_03_another_spelling_of_a_path_is_counted_alike_or_refused() {
     ];
     let fields = paths.map(uri);
     let fields: Vec<_> = fields.iter().map(String::as_str).collect();
-    assert_eq!(asked(policies, &fields).await, [200, 429, 400, 400, 400, 400, 400]);
+    assert_eq!(asked(policies, &fields).await, [200, 429, 400, 400, 400, 400, 400, 400]);
     let lenient = format!(
         "http: {{ requests: {{ encoded_slashes: keep, path_parameters: ignore }} }}\n\
          path_case: ignore\n{policies}"
