@@ -48,7 +48,7 @@ async fn every_way_of_describing_a_request_counts_alike() {
         ("HEAD", "/v1/authz", "x-original-method: POST\r\nx-original-uri: /login\r\n"),
         ("GET", "/v1/authz", "x-original-method: POST\r\nx-original-url: https://x/login?a\r\n"),
         ("POST", "/v1/authz/login", "content-length: 0\r\n"),
-        ("POST", "/v1/authz//a/../%6Cogin?a=b", "content-length: 0\r\n"),
+        ("POST", "/v1/authz/a/../%6Cogin?a=b", "content-length: 0\r\n"),
     ] {
         let (_server, mut client) = client(POLICIES).await;
         assert_eq!(client.ask("GET", "/v1/authz", LOGIN).await.status, 200);
@@ -198,6 +198,7 @@ async fn attack_03_another_spelling_of_a_path_is_counted_alike_or_refused() {
         "/users/@me",
         "/users/%40me",
         "//host/users/@me",
+        "/users/@me#x",
         "/a%2flogin",
         "/a%5cb",
         "/login;x",
@@ -205,7 +206,7 @@ async fn attack_03_another_spelling_of_a_path_is_counted_alike_or_refused() {
     ];
     let fields = paths.map(uri);
     let fields: Vec<_> = fields.iter().map(String::as_str).collect();
-    assert_eq!(asked(policies, &fields).await, [200, 429, 400, 400, 400, 400, 400]);
+    assert_eq!(asked(policies, &fields).await, [200, 429, 400, 400, 400, 400, 400, 400]);
     let lenient = format!(
         "http: {{ requests: {{ encoded_slashes: keep, path_parameters: ignore }} }}\n\
          path_case: ignore\n{policies}"

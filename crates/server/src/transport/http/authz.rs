@@ -46,10 +46,12 @@ fn owed<'p>(plan: &'p Plan, head: &Parts, client: Option<IpAddr>) -> Result<Owed
     if has_two_cookie_fields(head) && plan.attributes().any(|name| name.contains("cookie")) {
         return Err(RequestFault::twice("header:cookie").into());
     }
-    let is_slashed = request.target.is_some_and(|target| target.starts_with(b"//"));
-    if is_slashed && plan.attributes().any(|name| name == "path") {
-        // To some services the next word is a host. The gateway forwards one slash; a proxy forwards both.
-        return Err(RequestFault::Path("begins with two slashes").into());
+    // To some services what follows two slashes is a host, and a fragment is part of the path. The gateway
+    // forwards neither; a proxy forwards what it got.
+    let is_odd = |target: &[u8]| target.starts_with(b"//") || target.contains(&b'#');
+    let wants_target = |name: &str| name == "path" || name.starts_with("query:");
+    if request.target.is_some_and(is_odd) && plan.attributes().any(wants_target) {
+        return Err(RequestFault::Path("begins with two slashes, or has a fragment").into());
     }
     let attributes = request.attributes(plan.attributes())?;
     priced(plan.charges(&attributes, Cost::ONE), "")
