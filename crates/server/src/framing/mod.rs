@@ -423,6 +423,16 @@ mod tests {
     }
 
     #[test]
+    fn an_older_version_has_no_chunks() {
+        for (version, is_broken) in [("1.1", false), ("1.0", true)] {
+            let head = format!("POST / HTTP/{version}\r\ntransfer-encoding: chunked\r\n\r\n");
+            let mut framing = Framing::http1();
+            framing.judge(head.as_bytes());
+            assert_eq!(framing.is_broken(), is_broken, "{version}");
+        }
+    }
+
+    #[test]
     fn a_goaway_names_the_last_stream_and_no_error() {
         let frame = goaway(0x0102_0304);
         assert_eq!(frame, [0, 0, 8, 7, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0]);
