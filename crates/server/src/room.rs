@@ -102,6 +102,7 @@ impl Seat {
 
     /// In a room of its own.
     #[cfg(any(test, fuzzing))]
+    #[allow(clippy::expect_used, reason = "for tests")]
     pub(crate) fn alone(closing: Closing) -> Self {
         let room = Arc::new(Room::new(1));
         let seat = room.free().expect("a seat");

@@ -45,7 +45,7 @@ pub(crate) fn check_connection(headers: &HeaderMap) -> Result<(), RequestFault> 
     for value in headers.get_all(CONNECTION) {
         for token in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
             let is_fit = |fit: &&str| token.eq_ignore_ascii_case(fit.as_bytes());
-            if !token.is_empty() && !MAY_BE_NAMED.iter().any(|fit| is_fit(fit)) {
+            if !token.is_empty() && !MAY_BE_NAMED.iter().any(is_fit) {
                 let token = String::from_utf8_lossy(token).into_owned();
                 return Err(RequestFault::Connection(token));
             }

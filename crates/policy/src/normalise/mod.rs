@@ -46,7 +46,7 @@ impl Form {
             Self::Lower => part(lower::lower(value).as_ref()),
             Self::Path(case) => part(normal_path(value, *case).as_ref()),
             Self::Route(routes) => {
-                part(routes.template(normal_path(value, routes.case()).as_ref()))
+                part(routes.template(normal_path(value, routes.case()).as_ref()));
             }
             Self::Ip { prefix } => match Address::read(value) {
                 Some(address) => address.each_part(*prefix, part),
