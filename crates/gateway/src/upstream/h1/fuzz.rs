@@ -1,5 +1,13 @@
 //! Responses that no service should send, read beside hyper's client.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::float_arithmetic,
+    reason = "a property panics, and compares roughly"
+)]
+
 use std::future::poll_fn;
 use std::pin::Pin;
 

@@ -1,5 +1,13 @@
 //! Messages of Envoy's that nobody has written.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::float_arithmetic,
+    reason = "a property panics, and compares roughly"
+)]
+
 use bytes::{Bytes, BytesMut};
 use tidegate::MemoryStore;
 use tidegate::config::Source;
