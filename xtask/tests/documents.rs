@@ -62,7 +62,8 @@ fn every_link_between_documents_leads_somewhere() {
             seen += 1;
             let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
             let target = if file.is_empty() { page.clone() } else { page.with_file_name(file) };
-            let has_anchor = || anchors(&std::fs::read_to_string(&target).unwrap()).contains(anchor);
+            let has_anchor =
+                || anchors(&std::fs::read_to_string(&target).unwrap()).contains(anchor);
             if !target.exists() || !(anchor.is_empty() || has_anchor()) {
                 dead.push(format!("{}: {link}", page.display()));
             }
@@ -78,7 +79,10 @@ fn every_page_of_docs_is_in_the_index() {
     for entry in std::fs::read_dir(root().join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let is_page = name.ends_with(".md") && name != "README.md";
-        assert!(!is_page || index.contains(&format!("({name})")), "{name} is not in docs/README.md");
+        assert!(
+            !is_page || index.contains(&format!("({name})")),
+            "{name} is not in docs/README.md"
+        );
     }
 }
 

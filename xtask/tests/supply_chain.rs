@@ -1,6 +1,6 @@
 //! Whatever others make is taken in one version, and checked.
 
-#![allow(clippy::unwrap_used, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
 use std::path::Path;
 use std::process::Command;

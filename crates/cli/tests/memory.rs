@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::{Server, serve};
-use tidegate_testkit::wait_until;
+use tidegate_testkit::{Scratch, wait_until};
 
 /// A sample on the page of metrics, by the beginning of its line.
 fn value(server: &Server, sample: &str) -> u64 {
@@ -26,8 +26,16 @@ fn resident(server: &Server) -> u64 {
 }
 
 fn gateway(upstream: SocketAddr, flags: &[&str]) -> Server {
-    let upstream = format!("http://{upstream}");
-    let common = ["--upstream", &upstream, "--gateway", "127.0.0.1:0", "--workers", "1"];
+    let scratch = Scratch::new();
+    let file = scratch.write(
+        "limits.yaml",
+        &format!(
+            "gateway: {{ upstreams: {{ all: 'http://{upstream}' }} }}\n\
+             policies: [{{ name: many, key: [ip], limits: [1000000/minute] }}]"
+        ),
+    );
+    let file = file.to_str().unwrap();
+    let common = ["--config", file, "--gateway", "127.0.0.1:0", "--workers", "1"];
     serve(&[&common[..], flags].concat())
 }
 
@@ -53,7 +61,7 @@ fn half_heads() -> u64 {
 
 #[test]
 fn attack_13_half_heads_take_little_memory() {
-    const EACH: u64 = 64 << 10;
+    const EACH: u64 = 80 << 10;
     let nowhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (count, head) = (half_heads(), half_a_head());
     let seats = (count * 2).to_string();

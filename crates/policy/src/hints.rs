@@ -109,7 +109,7 @@ mod tests {
         for fields in [
             "key: ['query:q'], limits: [100/minute]",
             "key: ['query:q', ip], limits: [100/day]",
-            "key: [{ attribute: path, as: route, routes: [/a/{b}] }], limits: [100/day]",
+            "key: [{ attribute: path, as: route, routes: ['/a/{b}'] }], limits: [100/day]",
             "key: [user], limits: [100/day]",
             "key: [], limits: [100/day]",
             "key: ['query:q'], limits: [100/day], mode: off",

@@ -341,7 +341,7 @@ mod tests {
             ("a: 1 # password: s3cr3t", "a: 1 # password: ***"),
             ("# set:\n#   x-key: s3cr3t\na: 1", "# set:\n#   ***\na: 1"),
             // Not YAML any more.
-            ("set: { x-key: \"s3cr3t", "set: { x-key: ***"),
+            ("set: { x-key: \"s3cr3t", "set: ***"),
             ("a: [\npassword: s3cr3t", "a: [\npassword: ***"),
             (
                 "key: [api_key]\ntokens: 5\nkeys: jwt.key",

@@ -25,9 +25,9 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const ENHANCE_YOUR_CALM: u8 = 11;
-const POST_CHECK: &[u8] = b"\x83\x86\x04\x09/v1/check\x01\x04test";
+const POST_CHECK: &[u8] = b"\x83\x86\x04\x09/v1/check\x01\x09localhost";
 /// `GET /healthz`: two fields of the static table, and a path that is spelled out.
-const GET_HEALTH: &[u8] = b"\x82\x86\x04\x08/healthz\x01\x04test";
+const GET_HEALTH: &[u8] = b"\x82\x86\x04\x08/healthz\x01\x09localhost";
 
 /// A client that sends frames as it likes.
 struct Frames(Client);
@@ -174,7 +174,9 @@ async fn a_stopping_server_says_so_and_answers_what_has_begun() {
     let mut server = Server::start().await;
     let mut client = Frames::connect(&server).await;
     // A head without an end, so that the request is in progress.
-    client.send(&frame(HEADERS, END_HEADERS, 1, b"\x83\x86\x04\x09/v1/check\x01\x04test")).await;
+    client
+        .send(&frame(HEADERS, END_HEADERS, 1, b"\x83\x86\x04\x09/v1/check\x01\x09localhost"))
+        .await;
     client.is_heard().await;
     server.stop();
     assert_eq!(client.goaway().await, 0);
@@ -235,7 +237,7 @@ async fn more_requests_than_a_connection_may_have_are_refused_one_by_one() {
     let server = Server::with(Config { max_streams: 4, ..Config::default() }).await;
     let mut client = Frames::connect(&server).await;
     let open =
-        |stream| frame(HEADERS, END_HEADERS, stream, b"\x83\x86\x04\x09/v1/check\x01\x04test");
+        |stream| frame(HEADERS, END_HEADERS, stream, b"\x83\x86\x04\x09/v1/check\x01\x09localhost");
     for stream in [1, 3, 5, 7, 9] {
         client.send(&open(stream)).await;
     }

@@ -6,7 +6,7 @@ mod support;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_core::{AlgorithmKind, Charge, Cost, Fingerprint, Limit, Rule, Span, Timestamp};
+use tidegate_core::{AlgorithmKind, Charge, Cost, Limit, Rule, Span, Timestamp};
 use tidegate_store::{Clock, LocalStore, ManualClock, MemoryStore, Store, Verdicts};
 
 use support::fingerprint;

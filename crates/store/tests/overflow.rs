@@ -6,9 +6,7 @@ mod support;
 
 use std::collections::HashMap;
 
-use tidegate_core::{
-    AlgorithmKind, Charge, Cost, Fingerprint, Limit, Rule, Span, Timestamp, Verdict,
-};
+use tidegate_core::{AlgorithmKind, Charge, Cost, Limit, Rule, Span, Timestamp, Verdict};
 use tidegate_store::{LocalStore, ManualClock, MemoryStore, Store, Verdicts};
 
 use support::fingerprint;

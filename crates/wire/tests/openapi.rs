@@ -14,7 +14,8 @@ fn the_document_is_fresh() {
 /// The bodies that people copy from README and docs are bodies that the document allows.
 #[test]
 fn the_document_allows_what_the_documents_show() {
-    let shown = [include_str!("../../../README.md"), include_str!("../../../docs/http.md")].concat();
+    let shown =
+        [include_str!("../../../README.md"), include_str!("../../../docs/http.md")].concat();
     let document: Value = serde_json::from_str(&tidegate_wire::openapi()).unwrap();
     let mut seen = 0;
     for line in shown.lines().filter(|line| line.contains("/v1/")) {

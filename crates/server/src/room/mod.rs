@@ -183,6 +183,7 @@ impl Seat {
 
     /// In a room of its own.
     #[cfg(any(test, fuzzing))]
+    #[allow(clippy::panic, reason = "for tests")]
     pub(crate) fn alone(closing: Closing) -> Self {
         let room = Arc::new(Room::new(&Config { max_connections: 1, ..Config::default() }));
         let Entered::Seated(hold) = room.enter(None) else { panic!("a seat") };

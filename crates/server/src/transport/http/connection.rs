@@ -179,7 +179,7 @@ impl Connection {
         match end {
             End::Broken => {}
             End::Orderly => {
-                let _ = timeout(LINGER, poll_fn(|cx| wire.poll_linger(cx))).await;
+                let _ = timeout(LINGER, wire.linger()).await;
             }
             End::Rest => {
                 let (stream, _) = wire.into_stream()?;

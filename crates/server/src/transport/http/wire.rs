@@ -5,6 +5,7 @@
 //! can for now, and then leave in one piece: [`Wire::poll_send`] is called each time after the
 //! connection was polled. So nothing that hyper has written ever waits for the client.
 
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -102,19 +103,23 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
         self.0.lock().poll_send(cx)
     }
 
-    /// After the last answer: reads what is still coming, within reason. A socket that is closed
-    /// with something unread discards answers that are on their way.
-    pub(super) fn poll_linger(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let stream = &mut self.0.lock().stream;
-        let mut chunk = [0; 4_096];
-        for _ in 0..MAX_LINGER / chunk.len() {
-            let mut chunk = ReadBuf::new(&mut chunk);
-            match ready!(Pin::new(&mut *stream).poll_read(cx, &mut chunk)) {
-                Ok(()) if !chunk.filled().is_empty() => {}
+    /// After the last answer: reads what is still coming, [`MAX_LINGER`] bytes at most. A socket that
+    /// is closed with something unread discards answers that are on their way. A client that never
+    /// stops sending is not worth more than that.
+    pub(super) async fn linger(&self) {
+        let (mut chunk, mut heard) = ([0; 4_096], 0_usize);
+        while heard < MAX_LINGER {
+            let read = poll_fn(|cx| {
+                let mut chunk = ReadBuf::new(&mut chunk);
+                let stream = &mut self.0.lock().stream;
+                let read = ready!(Pin::new(stream).poll_read(cx, &mut chunk));
+                Poll::Ready(read.map(|()| chunk.filled().len()))
+            });
+            match read.await {
+                Ok(length @ 1..) => heard = heard.saturating_add(length),
                 _ => break,
             }
         }
-        Poll::Ready(())
     }
 }
 

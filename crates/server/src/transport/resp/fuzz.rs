@@ -47,12 +47,8 @@ fn server() -> (Runtime, Arc<Door<MemoryStore>>) {
         MemoryStore::builder().max_keys(10_000).build(),
     )
     .unwrap();
-    let config = Config {
-        max_body: 4 << 10,
-        max_head: 1 << 10,
-        rights: Rights::ALL,
-        ..Config::default()
-    };
+    let config =
+        Config { max_body: 4 << 10, max_head: 1 << 10, rights: Rights::ALL, ..Config::default() };
     (runtime, Arc::new(Door::new(Arc::new(app), config)))
 }
 
