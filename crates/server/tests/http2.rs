@@ -136,7 +136,7 @@ async fn a_client_that_makes_way_is_told_what_was_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_as_it_has_to_make_way_is_answered_and_told_at_once() {
+async fn a_client_that_asks_as_it_has_to_make_way_is_answered_and_then_told() {
     let server = Server::with(Config { max_connections: 1, ..Config::default() }).await;
     let mut client = Frames::connect(&server).await;
     client.send(&get_health(1)).await;
@@ -145,8 +145,8 @@ async fn a_client_that_asks_as_it_has_to_make_way_is_answered_and_told_at_once()
     // The server runs in this thread: it sees both at once, and the newcomer first.
     let _newcomer = std::net::TcpStream::connect(server.address).unwrap();
     client.send(&get_health(3)).await;
-    assert_eq!(client.next(GOAWAY).await, [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
     assert_eq!(client.next(HEADERS).await[0], 0x88);
+    assert_eq!(client.next(GOAWAY).await, [0, 0, 0, 3, 0, 0, 0, 0], "its request is the last");
 }
 
 #[tokio::test]
