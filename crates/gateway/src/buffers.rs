@@ -2,7 +2,7 @@
 //! requests in line. All of it together is bounded, and so is what one HTTP/2 connection gets of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
@@ -70,22 +70,26 @@ impl Drop for Held {
 #[derive(Debug)]
 pub(crate) struct Buffers {
     budget: Arc<Budget>,
-    /// Bytes of answers that the client has not taken.
-    waiting: AtomicUsize,
-    has_sleepers: AtomicBool,
-    /// Answers that go on when there is less of it.
-    sleepers: Mutex<Vec<Waker>>,
+    answers: Mutex<Answers>,
     /// How many bodies of requests are under way, and the memory for them.
     uploads: Mutex<(usize, Option<Held>)>,
+}
+
+/// The answers of one connection. All of it is looked at and changed under one lock: otherwise the last
+/// piece might leave between a look and the sleep that follows it, and nobody would be woken.
+#[derive(Debug, Default)]
+struct Answers {
+    /// Bytes that the client has not taken.
+    waiting: usize,
+    /// Answers that go on when less of them waits, or less of all: at most one entry for each.
+    sleepers: Vec<(usize, Waker)>,
 }
 
 impl Buffers {
     pub(crate) const fn new(budget: Arc<Budget>) -> Self {
         Self {
             budget,
-            waiting: AtomicUsize::new(0),
-            has_sleepers: AtomicBool::new(false),
-            sleepers: Mutex::new(Vec::new()),
+            answers: Mutex::new(Answers { waiting: 0, sleepers: Vec::new() }),
             uploads: Mutex::new((0, None)),
         }
     }
@@ -97,38 +101,6 @@ impl Buffers {
     /// How much may wait here.
     fn most(&self) -> usize {
         if self.budget.is_used_up() { 1 } else { MOST_WAITING }
-    }
-
-    fn has_room(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) < self.most()
-    }
-
-    fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.has_room() {
-            return Poll::Ready(());
-        }
-        self.sleepers.lock().push(cx.waker().clone());
-        self.has_sleepers.store(true, Ordering::Release);
-        // The last of it may have left meanwhile, and have seen nobody.
-        match self.has_room() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
-    }
-
-    fn add(&self, bytes: usize) {
-        self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        self.budget.used.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn sub(&self, bytes: usize) {
-        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-        self.budget.release(bytes);
-        if self.has_sleepers.load(Ordering::Acquire) && self.has_room() {
-            self.has_sleepers.store(false, Ordering::Relaxed);
-            let sleepers = std::mem::take(&mut *self.sleepers.lock());
-            sleepers.into_iter().for_each(Waker::wake);
-        }
     }
 
     /// Room for the bodies that the client sends: all of them share one window. `None` if there is none.
@@ -171,10 +143,44 @@ impl Outbox {
     /// Resolves when the next piece may be made. An answer of which nothing waits always goes on, so
     /// that others which nobody reads do not hold it up.
     pub(crate) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.waiting.load(Ordering::Relaxed) == 0 {
+        let mut answers = self.connection.answers.lock();
+        let is_free = self.waiting.load(Ordering::Relaxed) == 0;
+        if is_free || answers.waiting < self.connection.most() {
             return Poll::Ready(());
         }
-        self.connection.poll_room(cx)
+        let number = self.number();
+        answers.sleepers.retain(|(other, _)| *other != number);
+        answers.sleepers.push((number, cx.waker().clone()));
+        Poll::Pending
+    }
+
+    fn add(&self, bytes: usize) {
+        let mut answers = self.connection.answers.lock();
+        answers.waiting = answers.waiting.saturating_add(bytes);
+        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        self.connection.budget.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Wakes all answers if the connection has room again, or else this one if nothing of it waits.
+    fn sub(&self, bytes: usize) {
+        self.connection.budget.release(bytes);
+        let mut answers = self.connection.answers.lock();
+        answers.waiting = answers.waiting.saturating_sub(bytes);
+        let was = self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        let has_room = answers.waiting < self.connection.most();
+        let number = self.number();
+        let is_woken = |other: usize| has_room || (was == bytes && other == number);
+        let sleepers = std::mem::take(&mut answers.sleepers);
+        let (woken, asleep) = sleepers.into_iter().partition(|(other, _)| is_woken(*other));
+        answers.sleepers = asleep;
+        drop(answers);
+        let woken: Vec<(usize, Waker)> = woken;
+        woken.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Tells the answers of a connection apart.
+    fn number(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 }
 
@@ -189,8 +195,7 @@ impl Piece {
     pub(crate) fn new(bytes: Bytes, outbox: Option<&Arc<Outbox>>) -> Self {
         let counted = outbox.map(|outbox| {
             let length = bytes.len();
-            outbox.waiting.fetch_add(length, Ordering::Relaxed);
-            outbox.connection.add(length);
+            outbox.add(length);
             (Arc::clone(outbox), length)
         });
         Self { bytes, counted }
@@ -200,8 +205,7 @@ impl Piece {
 impl Drop for Piece {
     fn drop(&mut self) {
         if let Some((outbox, length)) = self.counted.take() {
-            outbox.waiting.fetch_sub(length, Ordering::Relaxed);
-            outbox.connection.sub(length);
+            outbox.sub(length);
         }
     }
 }
@@ -255,6 +259,31 @@ mod tests {
         assert!(is_ready(&second) && is_ready(&first));
         drop(one);
         assert_eq!(budget.used(), 0);
+    }
+
+    struct Count(AtomicUsize);
+
+    impl std::task::Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn an_answer_goes_on_when_its_own_piece_has_left_however_much_others_have_waiting() {
+        let connection = Arc::new(Buffers::new(Budget::new(64 << 20)));
+        let (unread, read) = (Outbox::new(Arc::clone(&connection)), Outbox::new(connection));
+        let _pieces: Vec<_> =
+            (0..20).map(|_| Piece::new(Bytes::from(vec![0; 64 << 10]), Some(&unread))).collect();
+        let piece = Piece::new(Bytes::from_static(b"a piece"), Some(&read));
+        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&count));
+        for _ in 0..3 {
+            assert!(read.poll_room(&Context::from_waker(&waker)).is_pending());
+        }
+        drop(piece);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1, "woken once, though it has asked thrice");
+        assert!(is_ready(&read) && !is_ready(&unread));
     }
 
     #[test]

@@ -213,6 +213,8 @@ impl<S: Store + 'static> Session<S> {
         if let Some(fault) = owed.cost_fault() {
             return Err(Refusal::bad(fault.to_string()));
         }
+        // Over HTTP/2, a client can make us keep what it sends and asks for, also while it waits in line.
+        let room = self.room(!body.is_end_stream()).ok_or_else(Refusal::no_memory)?;
         let gateway = &self.worker.gateway;
         let waiting = (&gateway.lines, &gateway.budget);
         let size = || size(&parts.headers);
@@ -228,7 +230,7 @@ impl<S: Store + 'static> Session<S> {
             return Err(Refusal::unauthorised(invalid.to_string()));
         }
         let Some(way) = way else { return Err(Refusal::no_route()) };
-        self.forward(case, way, body, &owed, &decision).await
+        self.forward(case, way, (body, room), &owed, &decision).await
     }
 
     /// The denial of a request that is over a limit whatever its token says.
@@ -257,7 +259,7 @@ impl<S: Store + 'static> Session<S> {
         &self,
         mut case: Case<'_>,
         way: &Way,
-        body: Incoming,
+        (body, room): (Incoming, Option<UploadRoom>),
         owed: &Owed<'_>,
         decision: &Decision,
     ) -> Result<Response<Body>, Refusal> {
@@ -291,8 +293,6 @@ impl<S: Store + 'static> Session<S> {
             trace,
             framing: framing(parts, body.as_ref()),
         };
-        // Over HTTP/2, a client can make us keep what it has asked for.
-        let room = self.room(body.is_some()).ok_or_else(Refusal::no_memory)?;
         let departure = case.departure;
         let sending = Sending { pool: &self.worker.pool, cluster, forward, room, departure };
         let answered = match sending.run(body).await {

@@ -40,6 +40,12 @@ impl<'r> RequestPath<'r> {
         let ends_in_slash = bare.last() == Some(&b'/');
         let counted = Cow::Owned(path_in_normal_form(&bare).into_owned());
         let forwarded = (parameters == PathParameters::Ignore).then(|| path_in_normal_form(raw));
+        // A segment that is nothing but parameters vanishes before a `..` can remove it, or after.
+        let counts_otherwise =
+            |path: &[u8]| path_in_normal_form(&without_parameters(path)) != counted;
+        if forwarded.as_deref().is_some_and(counts_otherwise) {
+            return fault("has a segment of parameters alone that is left by a dot segment");
+        }
         Ok(Self { counted, forwarded, ends_in_slash })
     }
 
@@ -231,6 +237,16 @@ mod tests {
         segments
     }
 
+    #[test]
+    fn attack_03_a_segment_of_parameters_alone_hides_no_path() {
+        let rules = RequestRules::default().path_parameters(PathParameters::Ignore);
+        for path in ["/login/;p/..", "/api/;p/../login"] {
+            assert!(RequestPath::read(path.as_bytes(), &rules).is_err(), "{path}");
+        }
+        let path = RequestPath::read(b"/a;x/b;y/../c;z", &rules).unwrap();
+        assert_eq!((path.counted(), path.forwarded()), (&b"/a/c"[..], &b"/a;x/c;z"[..]));
+    }
+
     /// The segments that a service serves for a path.
     type Service = fn(&str) -> Vec<Vec<u8>>;
 
@@ -239,7 +255,7 @@ mod tests {
             "/", "/", "a", "a", ".", ".", ":", ";", "%61", "%2e", "%2E", "%2f", "%5C", "%3A",
             "%3b", "{", "%7b",
         ]);
-        prop::collection::vec(part, 0..6).prop_map(|parts| format!("/{}", parts.concat()))
+        prop::collection::vec(part, 0..9).prop_map(|parts| format!("/{}", parts.concat()))
     }
 
     proptest! {

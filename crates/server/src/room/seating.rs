@@ -8,7 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::ops::Bound;
 use std::task::Waker;
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -223,7 +225,7 @@ impl Seating {
             Some(group) if !is_within => &group.resting,
             _ => &self.resting,
         };
-        resting.iter().find(|(_, from, _)| *from <= now).map(|(_, _, number)| *number)
+        first_before(resting, now)
     }
 
     /// Whether a client speaks for itself alone.
@@ -313,5 +315,16 @@ impl Taken {
     }
 }
 
+/// The first connection whose time has come. Of all that rest it looks at two, the first of those that were
+/// denied and the first of the others, so that it takes no longer the more there are.
+fn first_before(resting: &BTreeSet<Turn>, now: Instant) -> Option<u64> {
+    let behind_denied = Bound::Excluded((false, now + LONGEST_GRACE, u64::MAX));
+    let first_other = resting.range((behind_denied, Bound::Unbounded)).next();
+    let mut firsts = [resting.first(), first_other].into_iter().flatten();
+    firsts.find(|(_, from, _)| *from <= now).map(|(_, _, number)| *number)
+}
+
+/// Nobody rests for so long before its seat may be wanted.
+const LONGEST_GRACE: Duration = Duration::from_secs(86_400);
 /// How many clients are looked at for a seat.
 const MAX_LOOKS: usize = 8;
