@@ -15,9 +15,9 @@ use crate::table;
 
 pub(crate) fn measure(program: &Path, connections: usize) -> anyhow::Result<()> {
     let check = r#"{"policy":"demo","key":"alice"}"#;
-    let head = "POST /v1/check HTTP/1.1\r\nhost: bench\r\ncontent-length:";
+    let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-length:";
     let check = format!("{head} {}\r\n\r\n{check}", check.len());
-    let get = "GET /healthz HTTP/1.1\r\nhost: bench\r\n\r\n";
+    let get = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let throttle = "*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\nk\r\n$2\r\n99\r\n$1\r\n1\r\n$2\r\n60\r\n";
     let http = ["--http", "127.0.0.1:0"];
     let service = Server::start(program, &http, "listening on http://", connections)?;

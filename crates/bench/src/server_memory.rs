@@ -132,7 +132,7 @@ impl Client {
             batch.clear();
             for number in next..end {
                 let body = format!(r#"{{"policy":"demo","key":"user:{:07}"}}"#, key(number));
-                let head = "POST /v1/check HTTP/1.1\r\nhost: bench\r\n";
+                let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\n";
                 write!(batch, "{head}content-length: {}\r\n\r\n{body}", body.len())?;
             }
             self.0.get_mut().write_all(&batch)?;

@@ -25,7 +25,7 @@ impl load::Load for Load {
         let body = self.body.replace("KEY", KEY);
         let (path, length) = (self.path, body.len());
         let request = format!(
-            "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
              content-length: {length}\r\n\r\n{body}"
         );
         Client {
