@@ -20,12 +20,13 @@ pub(crate) async fn deny<'p, S: Store>(
     if owed.is_empty() || !is_denied(app, &owed).await {
         return None;
     }
-    let decision = app.settle(&owed).await;
-    if !decision.is_allowed() {
+    let attempt = app.attempt(&owed).await;
+    if !attempt.decision().is_allowed() {
+        let decision = app.conclude(&owed, attempt);
         return Some((owed, decision));
     }
-    // There is room by now. What was taken is taken again together with all else.
-    let _ = app.limiter().undo(&owed, &decision).await;
+    // There is room by now. What was taken is taken again together with all else, and counted then.
+    let _ = app.limiter().undo(&owed, attempt.decision()).await;
     None
 }
 

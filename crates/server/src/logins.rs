@@ -1,7 +1,7 @@
 //! Wrong passwords and tokens: a client can try only so many of them.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -51,7 +51,8 @@ impl FailedLogins {
     ) -> Option<Duration> {
         let addresses = self.addresses.lock();
         // As long as there is room, an address that is not there has done nothing.
-        let until = addresses.get(&origin(listener, address)).or_else(|| addresses.get(&REST))?;
+        let others = || addresses.get(&crowd(listener)).filter(|_| addresses.len() >= MOST);
+        let until = addresses.get(&origin(listener, address)).or_else(others)?;
         let debt = until.saturating_duration_since(now);
         (debt > BURST).then(|| debt.saturating_sub(BURST))
     }
@@ -63,7 +64,7 @@ impl FailedLogins {
         }
         let mut origin = origin(listener, address);
         if addresses.len() >= MOST && !addresses.contains_key(&origin) {
-            origin = REST;
+            origin = crowd(listener);
         }
         let until = addresses.entry(origin).or_insert(now);
         *until = (*until).max(now) + EACH;
@@ -79,8 +80,12 @@ fn origin(listener: ListenerKind, address: Option<IpAddr>) -> Origin {
     (listener.name(), address)
 }
 
-/// Where addresses are counted for which there is no room.
-const REST: Origin = ("", None);
+/// Where a listener counts addresses for which there is no room. Nobody comes from the address that stands
+/// for them.
+const fn crowd(listener: ListenerKind) -> Origin {
+    (listener.name(), Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
+}
+
 const MOST: usize = 4_096;
 /// What a failure costs.
 const EACH: Duration = Duration::from_millis(200);
@@ -123,11 +128,15 @@ mod tests {
         }
         assert!(logins.wait_at(RESP, address("2001:db8::ffff"), now).is_some());
         assert!(logins.wait_at(RESP, address("2001:db8:0:1::1"), now).is_none());
-        for number in 0..10_000_u32 {
+        for number in 1..10_000_u32 {
             logins.failed_at(RESP, Some(IpAddr::V4(number.into())), now);
         }
         assert!(logins.addresses.lock().len() <= MOST + 1);
-        // Addresses for which there is no room share one counter.
-        assert!(logins.wait_at(RESP, address("198.51.100.1"), now).is_some());
+        // Addresses for which there is no room share one counter, as long as there is none.
+        let other = address("198.51.100.1");
+        assert!(logins.wait_at(RESP, other, now).is_some());
+        assert!(logins.wait_at(ListenerKind::Admin, other, now).is_none(), "another listener");
+        logins.addresses.lock().retain(|_, until| *until > now + EACH);
+        assert!(logins.wait_at(RESP, other, now).is_none(), "there is room again");
     }
 }

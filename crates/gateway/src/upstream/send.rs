@@ -170,6 +170,11 @@ impl Sending<'_> {
         };
         let body = match unsent {
             Unsent::Body(body) => body,
+            // Some of the body was read for a connection that was of no use, and cannot be read again.
+            Unsent::Begun(outgoing) if outgoing.holds_body() => {
+                lease.failed(&Failure::Closed);
+                return Attempt::Failed(Failure::Closed);
+            }
             Unsent::Begun(outgoing) => outgoing.into_body(),
         };
         let is_secure = endpoint.address.scheme == Scheme::Https;

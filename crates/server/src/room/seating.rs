@@ -237,6 +237,10 @@ impl Seating {
     /// Takes a seat away.
     fn tell(&mut self, number: u64) -> Option<Leaver> {
         let taken = self.seats.get_mut(&number)?;
+        // A connection that is at work, and that nobody can end yet, keeps its seat.
+        if !matches!(taken.standing, Standing::Resting(..)) && taken.end.is_none() {
+            return None;
+        }
         let (client, since) = (taken.client, taken.since);
         let before = std::mem::replace(&mut taken.standing, Standing::Leaving);
         let is_answered = taken.work.is_served();

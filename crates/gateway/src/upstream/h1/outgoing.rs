@@ -68,6 +68,11 @@ impl Outgoing {
         self.body.filter(|_| self.piece.is_empty())
     }
 
+    /// Whether some of the body was read and has not left, so that [`Self::into_body`] would lose it.
+    pub(crate) fn holds_body(&self) -> bool {
+        !self.piece.is_empty() || !self.after.is_empty()
+    }
+
     /// The service has begun to answer.
     pub(crate) fn answered(&mut self) {
         if let Some(body) = &mut self.body {
