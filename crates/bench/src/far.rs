@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tidegate::config::Source as Text;
-use tidegate::{Cost, PlanLimiter, RedisConfig, RedisStore, Source};
+use tidegate::config::PolicySource as Text;
+use tidegate::{Cost, DecisionSource, PlanLimiter, RedisConfig, RedisStore};
 use tidegate_testkit::{Connection, Mode, Proxy, Redis};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
@@ -124,7 +124,7 @@ fn work(proxy: &Proxy, setting: &Setting, number: u32) -> anyhow::Result<Told> {
                     let watch = Stopwatch::start();
                     let decision = limiter.check(&[("user", &*user)], Cost::ONE).await;
                     told.millis.push(watch.nanos() / 1e6);
-                    told.by_fallback += usize::from(decision.source() == Source::Fallback);
+                    told.by_fallback += usize::from(decision.source() == DecisionSource::Fallback);
                 }
                 told
             });

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::hint::black_box;
 
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{Cost, Plan};
 
 use crate::Allocations;
@@ -22,7 +22,7 @@ pub(crate) fn compare(
         let tenants = policies / 10;
         let text = plan_text(tenants);
         let compiling = Stopwatch::start();
-        let plan = Plan::compile(&Source::new("bench.yaml", text)?)?;
+        let plan = Plan::compile(&PolicySource::new("bench.yaml", text)?)?;
         let compiled = compiling.nanos() / 1e6;
         let names: Vec<String> = (0..1_024).map(|n| format!("tenant-{}", n % tenants)).collect();
         let ask = || {

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response};
-use tidegate_tower::{Key, RateLimitLayer};
+use tidegate_tower::{RateLimitLayer, RequestKey};
 use tower::{Layer, Service};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
@@ -66,8 +66,9 @@ type Contestants = Vec<(&'static str, Round)>;
 
 fn ours(requests: usize) -> anyhow::Result<Contestants> {
     // A bucket that neither empties nor fills up between two requests.
-    let layer = RateLimitLayer::new("2/second burst 100000000")?.by(Key::client_ip().trust_hops(0));
-    let denying = RateLimitLayer::new("1/day")?.by(Key::client_ip().trust_hops(0));
+    let layer =
+        RateLimitLayer::new("2/second burst 100000000")?.by(RequestKey::client_ip().trust_hops(0));
+    let denying = RateLimitLayer::new("1/day")?.by(RequestKey::client_ip().trust_hops(0));
     let measured = |layer: RateLimitLayer| round(layer.layer(Hello), requests);
     Ok(vec![
         ("tidegate, with fields and decision", measured(layer.clone())),

@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use tidegate::Quota;
-use tidegate_sim::{Accuracy as Measurement, Arrivals};
+use tidegate_sim::{AccuracyStudy as Measurement, ArrivalProcess};
 
-use crate::output::Output;
-use crate::progress::watched;
+use crate::output::OutputArgs;
+use crate::progress::with_progress_bar;
 
 /// What is measured.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Accuracy {
+pub(crate) struct AccuracyCommand {
     /// The limit of each source
     #[arg(long, value_name = "QUOTA", default_value = "100/minute")]
     limit: Quota,
@@ -23,20 +23,20 @@ pub(crate) struct Accuracy {
         value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
     requests: u64,
     /// How the requests of a source arrive: poisson, or in bursts (on-off)
-    #[arg(long, value_name = "NAME", default_value_t = Arrivals::Poisson)]
-    arrivals: Arrivals,
+    #[arg(long, value_name = "NAME", default_value_t = ArrivalProcess::Poisson)]
+    arrivals: ArrivalProcess,
     /// The same seed gives the same figures, on any machine
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
-impl Accuracy {
+impl AccuracyCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let Self { limit: quota, sources, requests, arrivals, seed, .. } = self;
         let measurement = Measurement { quota, sources, requests, arrivals, seed };
-        let findings = watched("measuring", |progress| measurement.run(progress))?;
+        let findings = with_progress_bar("measuring", |progress| measurement.run(progress))?;
         self.output.show(findings.report())?;
         Ok(ExitCode::SUCCESS)
     }

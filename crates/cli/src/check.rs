@@ -8,12 +8,12 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use tidegate::Span;
 
-use crate::client::{Server, post};
+use crate::client::{TargetServer, post};
 use crate::output::print;
 
 /// What is asked, and whom.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Check {
+pub(crate) struct CheckCommand {
     /// The policy's name, with --key
     #[arg(long, value_name = "NAME", requires = "key", conflicts_with = "attribute")]
     policy: Option<String>,
@@ -33,30 +33,30 @@ pub(crate) struct Check {
         value_name = "URL",
         default_value = "http://127.0.0.1:8080"
     )]
-    server: Server,
+    server: TargetServer,
     /// Prints the answer as it came
     #[arg(long)]
     json: bool,
 }
 
-impl Check {
+impl CheckCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        self.says_who_asks()?;
+        self.validate_caller()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start a runtime")?;
-        let asked = runtime.block_on(post(&self.server, "/v1/check", self.question()));
+        let asked = runtime.block_on(post(&self.server, "/v1/check", self.request_body()));
         let (status, text) = asked.with_context(|| format!("cannot ask {}", self.server))?;
         let answer: Value = serde_json::from_str(&text)
             .with_context(|| format!("{} answered {status}, and no JSON", self.server))?;
         let Some(is_allowed) = answer["allowed"].as_bool() else {
-            return Err(refused(status, &answer));
+            return Err(refusal_error(status, &answer));
         };
-        print(&if self.json { text + "\n" } else { in_words(&answer, is_allowed) })?;
+        print(&if self.json { text + "\n" } else { decision_text(&answer, is_allowed) })?;
         Ok(if is_allowed { ExitCode::SUCCESS } else { ExitCode::from(DENIED) })
     }
 
     /// Once, by a policy and a key or by attributes.
-    fn says_who_asks(&self) -> anyhow::Result<()> {
+    fn validate_caller(&self) -> anyhow::Result<()> {
         if self.policy.is_none() && self.attribute.is_empty() {
             bail!(
                 "nothing says who asks: expected --policy NAME and --key TEXT, or --attribute \
@@ -71,7 +71,7 @@ impl Check {
         Ok(())
     }
 
-    fn question(&self) -> String {
+    fn request_body(&self) -> String {
         let mut question = json!({ "cost": self.cost });
         if let (Some(policy), Some(key)) = (&self.policy, &self.key) {
             question["policy"] = policy.as_str().into();
@@ -86,7 +86,7 @@ impl Check {
     }
 }
 
-fn refused(status: StatusCode, answer: &Value) -> anyhow::Error {
+fn refusal_error(status: StatusCode, answer: &Value) -> anyhow::Error {
     match answer["detail"].as_str() {
         Some(detail) => anyhow!("{detail}"),
         None => anyhow!("the answer was {status}, and no decision"),
@@ -94,9 +94,9 @@ fn refused(status: StatusCode, answer: &Value) -> anyhow::Error {
 }
 
 /// One line for the decision, and one for each limit.
-fn in_words(answer: &Value, is_allowed: bool) -> String {
+fn decision_text(answer: &Value, is_allowed: bool) -> String {
     let verdict = if is_allowed { "allowed" } else { "denied" };
-    let mut text = format!("{verdict}: {}", words(&answer["reason"]));
+    let mut text = format!("{verdict}: {}", printable(&answer["reason"]));
     if let Some(policy) = answer["policy"].as_str() {
         let _ = write!(text, " by {policy}");
     }
@@ -109,8 +109,8 @@ fn in_words(answer: &Value, is_allowed: bool) -> String {
         let _ = writeln!(
             text,
             "  {} {} over {}: {} of {} left, full again in {}{}",
-            words(&limit["policy"]),
-            words(&limit["algorithm"]),
+            printable(&limit["policy"]),
+            printable(&limit["algorithm"]),
             Span::from_millis(number("window_ms")),
             number("remaining"),
             number("limit"),
@@ -121,7 +121,7 @@ fn in_words(answer: &Value, is_allowed: bool) -> String {
     text
 }
 
-fn words(value: &Value) -> String {
+fn printable(value: &Value) -> String {
     // Nothing that a terminal would obey.
     let text = value.as_str().unwrap_or("?").replace('_', " ");
     text.chars().filter(|char| !char.is_control()).collect()
@@ -157,7 +157,7 @@ mod tests {
             "reason": "limit_exceeded", "policy": "login", "retry_after_ms": 3_899_100,
             "limits": [limit],
         });
-        let said = in_words(&answer, false);
+        let said = decision_text(&answer, false);
         let lines = [
             "denied: limit exceeded by login; try again in 1h5m\n",
             "  login fixed-window over 1d: 0 of 5 left, full again in 1h5m\n",

@@ -28,12 +28,12 @@ use crate::client_error;
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
+pub(crate) enum TargetServer {
     Tcp { host: String, port: u16, tls: bool },
     Unix(PathBuf),
 }
 
-impl FromStr for Server {
+impl FromStr for TargetServer {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
@@ -58,7 +58,7 @@ impl FromStr for Server {
     }
 }
 
-impl fmt::Display for Server {
+impl fmt::Display for TargetServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp { host, port, tls: false } => write!(f, "http://{host}:{port}"),
@@ -70,17 +70,17 @@ impl fmt::Display for Server {
 
 /// Sends a body, and returns what came back, within bounds of time and size.
 pub(crate) async fn post(
-    server: &Server,
+    server: &TargetServer,
     path: &str,
     body: String,
 ) -> anyhow::Result<(StatusCode, String)> {
     let request = Request::post(path).header(CONTENT_TYPE, "application/json");
-    send(server, &Credentials::default(), request.body(Full::new(Bytes::from(body)))?).await
+    send(server, &OperatorCredentials::default(), request.body(Full::new(Bytes::from(body)))?).await
 }
 
 /// The caller, as far as the server wants to know.
 #[derive(Debug, Default)]
-pub(crate) struct Credentials {
+pub(crate) struct OperatorCredentials {
     pub(crate) token: Option<String>,
     /// A certificate with its chain, and its key (PEM).
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
@@ -88,9 +88,9 @@ pub(crate) struct Credentials {
 
 /// Gets what is at a path.
 pub(crate) async fn get(
-    server: &Server,
+    server: &TargetServer,
     path: &str,
-    credentials: &Credentials,
+    credentials: &OperatorCredentials,
 ) -> anyhow::Result<(StatusCode, String)> {
     let mut request = Request::get(path).body(Full::default())?;
     if let Some(token) = &credentials.token {
@@ -103,55 +103,60 @@ pub(crate) async fn get(
 }
 
 async fn send(
-    server: &Server,
-    credentials: &Credentials,
-    request: Asked,
+    server: &TargetServer,
+    credentials: &OperatorCredentials,
+    request: FullBodyRequest,
 ) -> anyhow::Result<(StatusCode, String)> {
     let exchange = async {
         match server {
-            Server::Unix(socket) => {
+            TargetServer::Unix(socket) => {
                 exchange(UnixStream::connect(socket).await?, "localhost", request).await
             }
-            Server::Tcp { host, port, tls } => {
+            TargetServer::Tcp { host, port, tls } => {
                 let bare = host.trim_start_matches('[').trim_end_matches(']');
                 let stream = TcpStream::connect((bare, *port)).await?;
                 let authority = format!("{host}:{port}");
                 if *tls {
-                    exchange(secured(stream, bare, credentials).await?, &authority, request).await
+                    exchange(connect_tls(stream, bare, credentials).await?, &authority, request)
+                        .await
                 } else {
                     exchange(stream, &authority, request).await
                 }
             }
         }
     };
-    timeout(PATIENCE, exchange).await.map_err(|_| anyhow!("no answer within {PATIENCE:?}"))?
+    timeout(ANSWER_TIMEOUT, exchange)
+        .await
+        .map_err(|_| anyhow!("no answer within {ANSWER_TIMEOUT:?}"))?
 }
 
-type Asked = Request<Full<Bytes>>;
+type FullBodyRequest = Request<Full<Bytes>>;
 
 /// Verified against this system's certificates, or those in `SSL_CERT_FILE`.
-async fn secured(
+async fn connect_tls(
     stream: TcpStream,
     host: &str,
-    credentials: &Credentials,
+    credentials: &OperatorCredentials,
 ) -> anyhow::Result<TlsStream<TcpStream>> {
     let config = match &credentials.identity {
-        None => trust().with_no_client_auth(),
+        None => trusted_roots().with_no_client_auth(),
         Some((cert, key)) => {
             let unreadable = |path: &PathBuf| format!("cannot use {}", path.display());
             let chain = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect);
             let chain = chain.with_context(|| unreadable(cert))?;
             let private = PrivateKeyDer::from_pem_file(key).with_context(|| unreadable(key))?;
-            trust().with_client_auth_cert(chain, private).with_context(|| unreadable(cert))?
+            trusted_roots()
+                .with_client_auth_cert(chain, private)
+                .with_context(|| unreadable(cert))?
         }
     };
     let name = ServerName::try_from(host.to_owned())?;
     let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
-    connecting.await.map_err(|error| client_error::of_tls(host, error))
+    connecting.await.map_err(|error| client_error::tls_error(host, error))
 }
 
 /// The authorities that this system trusts.
-pub(crate) fn trust() -> ConfigBuilder<ClientConfig, WantsClientCert> {
+pub(crate) fn trusted_roots() -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     ClientConfig::builder().with_root_certificates(roots)
@@ -160,13 +165,13 @@ pub(crate) fn trust() -> ConfigBuilder<ClientConfig, WantsClientCert> {
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     host: &str,
-    mut request: Asked,
+    mut request: FullBodyRequest,
 ) -> anyhow::Result<(StatusCode, String)> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // The sender sees its errors too.
     tokio::spawn(async { drop(connection.await) });
     request.headers_mut().insert(HOST, HeaderValue::try_from(host)?);
-    let response = sender.send_request(request).await.map_err(client_error::of_http)?;
+    let response = sender.send_request(request).await.map_err(client_error::http_error)?;
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
     let bytes = body.map_err(|error| io::Error::other(error.to_string()))?.to_bytes();
@@ -174,7 +179,7 @@ async fn exchange(
 }
 
 const A_URL: &str = "http://host:port, https://host:port or unix:/path";
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_ANSWER: usize = 1 << 20;
 
 #[cfg(test)]
@@ -190,12 +195,12 @@ mod tests {
             ("unix:/run/tidegate.sock", "unix:/run/tidegate.sock"),
             ("unix:///run/tidegate.sock", "unix:/run/tidegate.sock"),
         ] {
-            assert_eq!(text.parse::<Server>().unwrap().to_string(), shown);
+            assert_eq!(text.parse::<TargetServer>().unwrap().to_string(), shown);
         }
         for text in
             ["", "localhost:8080", "ftp://x", "http://", "http://x/v1", "unix:", "http://a b"]
         {
-            assert!(text.parse::<Server>().is_err(), "{text}");
+            assert!(text.parse::<TargetServer>().is_err(), "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
 
 /// For a connection that should have become a secure one.
-pub(crate) fn of_tls(host: &str, error: io::Error) -> anyhow::Error {
+pub(crate) fn tls_error(host: &str, error: io::Error) -> anyhow::Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(Error::InvalidCertificate(why)) => {
             anyhow!("its certificate {}", certificate(host, why))
@@ -23,7 +23,7 @@ pub(crate) fn of_tls(host: &str, error: io::Error) -> anyhow::Error {
 }
 
 /// For a connection on which no HTTP came back.
-pub(crate) fn of_http(error: hyper::Error) -> anyhow::Error {
+pub(crate) fn http_error(error: hyper::Error) -> anyhow::Error {
     if error.is_parse() || error.is_incomplete_message() || error.is_canceled() {
         return anyhow!(
             "what answers there speaks no HTTP/1: expected the port of HTTP, and not that of gRPC \
@@ -98,10 +98,10 @@ mod tests {
             (CertificateError::BadEncoding, "its certificate is refused: bad encoding"),
         ] {
             let error = io::Error::other(Error::InvalidCertificate(why));
-            let said = of_tls("limits", error).to_string();
+            let said = tls_error("limits", error).to_string();
             assert!(said.starts_with(expected), "{said}");
         }
         let alert = io::Error::other(Error::AlertReceived(AlertDescription::AccessDenied));
-        assert_eq!(of_tls("limits", alert).to_string(), "it refuses: access denied");
+        assert_eq!(tls_error("limits", alert).to_string(), "it refuses: access denied");
     }
 }

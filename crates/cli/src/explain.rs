@@ -6,16 +6,17 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use tidegate::config::{
-    Described, Descriptor, DescriptorStatus, Explained, Mode, Outcome, PlannedPolicy, Source,
+    Descriptor, DescriptorOutcome, LimitDescription, PlannedPolicy, PolicyExplanation, PolicyMatch,
+    PolicyMode, PolicySource,
 };
 use tidegate::{Cost, Plan};
 
 use crate::output::print;
-use crate::validate::{hints, wrong};
+use crate::validate::{hints, print_problems};
 
 /// What is explained.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Explain {
+pub(crate) struct ExplainCommand {
     /// The configuration
     file: PathBuf,
     /// The attributes of a request, such as user=42 path=/login; for an envoyproxy/ratelimit file,
@@ -24,11 +25,11 @@ pub(crate) struct Explain {
     attributes: Vec<(String, String)>,
 }
 
-impl Explain {
+impl ExplainCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let plan = match Source::read(&self.file).and_then(|source| Plan::compile(&source)) {
+        let plan = match PolicySource::read(&self.file).and_then(|source| Plan::compile(&source)) {
             Ok(plan) => plan,
-            Err(problems) => return Ok(wrong(&problems)),
+            Err(problems) => return Ok(print_problems(&problems)),
         };
         // The entries of a descriptor are a list, and may repeat; attributes have one value.
         let twice = |(index, (name, _)): (usize, &(String, String))| {
@@ -64,23 +65,23 @@ fn explain(plan: &Plan, request: &[(String, String)]) -> String {
         found.map_or_else(|| "absent".to_owned(), |(_, value)| format!("{value:?}"))
     };
     let explained = plan.explain(request);
-    let applies = |one: &&Explained<'_>| matches!(one.outcome, Outcome::Applies { .. });
+    let applies = |one: &&PolicyExplanation<'_>| matches!(one.outcome, PolicyMatch::Applies { .. });
     let count = explained.iter().filter(applies).count();
     let _ = writeln!(text, "{count} of {} policies apply", explained.len());
-    for Explained { policy, outcome } in &explained {
+    for PolicyExplanation { policy, outcome } in &explained {
         let name = policy.name();
         let _ = match outcome {
-            Outcome::Off => writeln!(text, "- {name}: switched off"),
-            Outcome::Missing(attribute) => {
+            PolicyMatch::Off => writeln!(text, "- {name}: switched off"),
+            PolicyMatch::Missing(attribute) => {
                 writeln!(text, "- {name}: does not match, there is no {attribute}")
             }
-            Outcome::Differs(attribute) => {
+            PolicyMatch::Differs(attribute) => {
                 writeln!(text, "- {name}: does not match, {attribute} is {}", value(attribute))
             }
-            Outcome::NoKey(attribute) => {
+            PolicyMatch::NoKey(attribute) => {
                 writeln!(text, "- {name}: skipped, its key needs {attribute}")
             }
-            Outcome::Applies { key, origin, rules } => {
+            PolicyMatch::Applies { key, origin, rules } => {
                 let key: Vec<_> =
                     key.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 let key = if key.is_empty() { "all together".to_owned() } else { key.join(", ") };
@@ -117,12 +118,13 @@ fn explain_descriptor(plan: &Plan, request: &[(String, String)]) -> String {
         }
         let found = plan.descriptor_charges(name, &[descriptor]);
         let _ = match found.statuses.first() {
-            Some(DescriptorStatus::Unlimited) => writeln!(text, "+ {name}: unlimited"),
-            Some(DescriptorStatus::Charged { first, .. }) => {
-                let policy = found.owed.policy_name(*first).unwrap_or_default();
-                let mode = found.owed.policy(*first).map_or(Mode::Enforce, PlannedPolicy::mode);
+            Some(DescriptorOutcome::Unlimited) => writeln!(text, "+ {name}: unlimited"),
+            Some(DescriptorOutcome::Charged { first, .. }) => {
+                let policy = found.charges.policy_name(*first).unwrap_or_default();
+                let mode =
+                    found.charges.policy(*first).map_or(PolicyMode::Enforce, PlannedPolicy::mode);
                 let _ = writeln!(text, "+ {policy} ({mode}) for this descriptor in domain {name}");
-                let rules = found.owed.charges().iter().map(|charge| *charge.rule());
+                let rules = found.charges.charges().iter().map(|charge| *charge.rule());
                 limits(&mut text, &rules.collect::<Vec<_>>())
             }
             _ => writeln!(text, "- {name}: no limit for this descriptor"),
@@ -141,5 +143,5 @@ fn limits(text: &mut String, rules: &[tidegate::Rule]) -> std::fmt::Result {
     if rules.is_empty() {
         return writeln!(text, "    unlimited");
     }
-    rules.iter().try_for_each(|rule| writeln!(text, "    {}", Described(&rule.limit)))
+    rules.iter().try_for_each(|rule| writeln!(text, "    {}", LimitDescription(&rule.limit)))
 }

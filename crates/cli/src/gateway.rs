@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
-use tidegate::config::{Source, gateway};
+use tidegate::config::{PolicySource, gateway};
 use tidegate::{Plan, Store};
 use tidegate_gateway::{Gateway, serve};
-use tidegate_server::{App, Config, Guest, Listener, Place, Server, Shutdown, Tls, Work};
+use tidegate_server::{
+    App, BoundAddress, Listener, ListenerConfig, ListenerTls, Server, ShutdownSignal,
+    TransportExtension, WorkerTask,
+};
 
 /// Its command-line options.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Gateway")]
-pub(crate) struct GatewayFlags {
+pub(crate) struct GatewayArgs {
     /// Pass requests on to this service, as far as the policies allow: http://, https:// or h2c://
     #[arg(long, env = "TIDEGATE_UPSTREAM", value_name = "URL")]
     upstream: Option<String>,
@@ -24,15 +27,15 @@ pub(crate) struct GatewayFlags {
     max_buffered: u64,
 }
 
-impl GatewayFlags {
+impl GatewayArgs {
     /// The policies of a gateway without a configuration.
-    pub(crate) fn demo(&self) -> anyhow::Result<Option<Source>> {
-        let demo = self.upstream.as_ref().map(|_| Source::new("demo", DEMO));
+    pub(crate) fn demo(&self) -> anyhow::Result<Option<PolicySource>> {
+        let demo = self.upstream.as_ref().map(|_| PolicySource::new("demo", DEMO));
         Ok(demo.transpose()?)
     }
 
     /// Makes the gateway ready, if there is to be one.
-    pub(crate) fn prepare(&self, plan: Arc<Plan>) -> anyhow::Result<Option<Prepared>> {
+    pub(crate) fn prepare(&self, plan: Arc<Plan>) -> anyhow::Result<Option<PreparedGateway>> {
         let fallback = match (&self.upstream, plan.gateway()) {
             (Some(_), Some(_)) => {
                 bail!("--upstream and a gateway in the configuration: expected one of them")
@@ -40,46 +43,46 @@ impl GatewayFlags {
             (None, None) => return Ok(None),
             (None, Some(_)) => None,
             (Some(url), None) => {
-                let to = gateway::Gateway::to(url);
+                let to = gateway::GatewayPlan::to(url);
                 Some(to.map_err(|why| anyhow!("--upstream {why}"))?)
             }
         };
         let memory = usize::try_from(self.max_buffered).unwrap_or(usize::MAX);
         let gateway = Arc::new(Gateway::new(plan, fallback)?.with_memory(memory));
         let addresses = self.gateway.clone().map_or_else(|| gateway.listen(), |it| vec![it]);
-        Ok(Some(Prepared { gateway, addresses }))
+        Ok(Some(PreparedGateway { gateway, addresses }))
     }
 }
 
 /// A gateway that does not listen yet.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedGateway {
     gateway: Arc<Gateway>,
     addresses: Vec<String>,
 }
 
-impl Prepared {
+impl PreparedGateway {
     /// How many files a client may need at each of its listeners together: one for itself, and one
     /// for the service that it is passed on to.
-    pub(crate) fn files(&self) -> usize {
+    pub(crate) fn files_per_client(&self) -> usize {
         self.addresses.len().saturating_mul(2)
     }
 
     /// Has the gateway follow what is loaded from now on, and the files that this names.
-    pub(crate) fn follow<S: Store>(&self, app: &App<S>) {
-        app.followed_by(&self.gateway);
+    pub(crate) fn follow_reloads<S: Store>(&self, app: &App<S>) {
+        app.add_follower(&self.gateway);
     }
 
     /// Opens its listeners, and says where they are.
     pub(crate) fn open<S: Store + 'static>(
         self,
         server: &mut Server<S>,
-        tls: Option<&Arc<Tls>>,
-    ) -> anyhow::Result<Vec<Place>> {
+        tls: Option<&Arc<ListenerTls>>,
+    ) -> anyhow::Result<Vec<BoundAddress>> {
         let mut places = Vec::with_capacity(self.addresses.len());
         for address in &self.addresses {
-            let guest = Arc::new(Passage(Arc::clone(&self.gateway)));
-            places.push(server.open_for(guest, &address.parse()?, tls.cloned())?);
+            let guest = Arc::new(GatewayExtension(Arc::clone(&self.gateway)));
+            places.push(server.open_extension(guest, &address.parse()?, tls.cloned())?);
         }
         Ok(places)
     }
@@ -87,16 +90,16 @@ impl Prepared {
 
 /// The gateway on one of the server's listeners.
 #[derive(Debug)]
-struct Passage(Arc<Gateway>);
+struct GatewayExtension(Arc<Gateway>);
 
-impl<S: Store + 'static> Guest<S> for Passage {
+impl<S: Store + 'static> TransportExtension<S> for GatewayExtension {
     fn serve(
         &self,
         listener: Listener,
         app: Arc<App<S>>,
-        config: Config,
-        shutdown: Shutdown,
-    ) -> Work {
+        config: ListenerConfig,
+        shutdown: ShutdownSignal,
+    ) -> WorkerTask {
         Box::pin(serve(listener, app, Arc::clone(&self.0), config, shutdown))
     }
 }

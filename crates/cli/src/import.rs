@@ -3,34 +3,34 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tidegate::config::{Source, import};
+use tidegate::config::{PolicySource, import};
 
 use crate::output::print;
-use crate::validate::wrong;
+use crate::validate::print_problems;
 
 /// What is translated.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Import {
+pub(crate) struct ImportCommand {
     /// An envoyproxy/ratelimit, limitador or RLaaS file
     file: PathBuf,
 }
 
-impl Import {
+impl ImportCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        Ok(match Source::read(&self.file).and_then(|source| import(&source)) {
+        Ok(match PolicySource::read(&self.file).and_then(|source| import(&source)) {
             Ok(text) => {
                 print(&text)?;
-                say_what_is_lost(&text);
+                warn_of_losses(&text);
                 ExitCode::SUCCESS
             }
-            Err(problems) => wrong(&problems),
+            Err(problems) => print_problems(&problems),
         })
     }
 }
 
 /// Reported separately: policies that are switched off limit nobody, while the rest limit more than
 /// before.
-fn say_what_is_lost(text: &str) {
+fn warn_of_losses(text: &str) {
     for (comment, what) in [
         ("# Not carried over, so switched off:", "not carried over and switched off"),
         ("# Not carried over:", "not carried over and still limited"),

@@ -6,9 +6,9 @@ use crate::output::print;
 
 /// It takes no options.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Init {}
+pub(crate) struct InitCommand {}
 
-impl Init {
+impl InitCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         print(STARTER)?;
         Ok(ExitCode::SUCCESS)

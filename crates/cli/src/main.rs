@@ -8,7 +8,7 @@ mod explain;
 mod gateway;
 mod import;
 mod init;
-mod operate;
+mod operator;
 mod output;
 mod progress;
 mod replay;
@@ -33,59 +33,59 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(name = "tidegate", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Run the server, until SIGTERM or SIGINT
     #[command(after_help = EXIT_CODES)]
-    Serve(Box<serve::Serve>),
+    Serve(Box<serve::ServeCommand>),
     /// Ask a running server whether something may happen
     #[command(after_help = check::EXIT_CODES)]
-    Check(check::Check),
+    Check(check::CheckCommand),
     /// Show what a running server does, live
     #[command(after_help = EXIT_CODES)]
-    Top(top::Top),
+    Top(top::TopCommand),
     /// Print a configuration to start from
     #[command(after_help = EXIT_CODES)]
-    Init(init::Init),
+    Init(init::InitCommand),
     /// Report everything that is wrong with a configuration
     #[command(after_help = EXIT_CODES)]
-    Validate(validate::Validate),
+    Validate(validate::ValidateCommand),
     /// Show which policies apply to a request, why the others do not, and what they admit
     #[command(after_help = EXIT_CODES)]
-    Explain(explain::Explain),
+    Explain(explain::ExplainCommand),
     /// Translate another limiter's configuration into ours
     #[command(after_help = EXIT_CODES)]
-    Import(import::Import),
+    Import(import::ImportCommand),
     /// Show how limits handle synthetic traffic, and how full their fullest window gets
     #[command(after_help = EXIT_CODES)]
-    Simulate(simulate::Simulate),
+    Simulate(simulate::SimulateCommand),
     /// Measure how often each algorithm is wrong, over millions of requests, and what it costs
     #[command(after_help = EXIT_CODES)]
-    Accuracy(accuracy::Accuracy),
+    Accuracy(accuracy::AccuracyCommand),
     /// Show what a configuration would have denied of the requests in an access log
     #[command(after_help = EXIT_CODES)]
-    Replay(replay::Replay),
+    Replay(replay::ReplayCommand),
     /// Find the smallest limit that denies no more of an access log than you tolerate
     #[command(after_help = EXIT_CODES)]
-    Suggest(suggest::Suggest),
+    Suggest(suggest::SuggestCommand),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Serve(serve) => serve.run(),
-        Command::Check(check) => check.run(),
-        Command::Top(top) => top.run(),
-        Command::Init(init) => init.run(),
-        Command::Validate(validate) => validate.run(),
-        Command::Explain(explain) => explain.run(),
-        Command::Import(import) => import.run(),
-        Command::Simulate(simulate) => simulate.run(),
-        Command::Accuracy(accuracy) => accuracy.run(),
-        Command::Replay(replay) => replay.run(),
-        Command::Suggest(suggest) => suggest.run(),
+        CliCommand::Serve(serve) => serve.run(),
+        CliCommand::Check(check) => check.run(),
+        CliCommand::Top(top) => top.run(),
+        CliCommand::Init(init) => init.run(),
+        CliCommand::Validate(validate) => validate.run(),
+        CliCommand::Explain(explain) => explain.run(),
+        CliCommand::Import(import) => import.run(),
+        CliCommand::Simulate(simulate) => simulate.run(),
+        CliCommand::Accuracy(accuracy) => accuracy.run(),
+        CliCommand::Replay(replay) => replay.run(),
+        CliCommand::Suggest(suggest) => suggest.run(),
     };
     match result {
         Ok(code) => code,

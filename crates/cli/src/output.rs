@@ -4,11 +4,11 @@ use std::io::{self, ErrorKind, StdoutLock, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use tidegate_sim::report::Report;
+use tidegate_sim::report::FindingsReport;
 
 /// How findings are shown.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Output {
+pub(crate) struct OutputArgs {
     /// Write one self-contained HTML file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
@@ -20,9 +20,9 @@ pub(crate) struct Output {
     json: bool,
 }
 
-impl Output {
+impl OutputArgs {
     /// Presents what was found, everywhere it was asked for.
-    pub(crate) fn show(&self, mut report: Report) -> anyhow::Result<()> {
+    pub(crate) fn show(&self, mut report: FindingsReport) -> anyhow::Result<()> {
         report.command = command();
         if let Some(path) = &self.html {
             write(path, &report.html())?;

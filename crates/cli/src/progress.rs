@@ -7,11 +7,11 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use tidegate_sim::Progress;
+use tidegate_sim::WorkProgress;
 
 /// Runs `work`, and shows its progress on standard error, if that is a terminal.
-pub(crate) fn watched<T: Send>(name: &str, work: impl FnOnce(&Progress) -> T) -> T {
-    let progress = Progress::default();
+pub(crate) fn with_progress_bar<T: Send>(name: &str, work: impl FnOnce(&WorkProgress) -> T) -> T {
+    let progress = WorkProgress::default();
     if !stderr().is_terminal() {
         return work(&progress);
     }
@@ -29,7 +29,7 @@ pub(crate) fn watched<T: Send>(name: &str, work: impl FnOnce(&Progress) -> T) ->
     })
 }
 
-fn draw(name: &str, progress: &Progress) {
+fn draw(name: &str, progress: &WorkProgress) {
     let text = match progress.share() {
         Some(share) => {
             let full = (share * f64::from(WIDTH)) as usize;

@@ -5,19 +5,19 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use tidegate::Span;
-use tidegate::config::Source;
-use tidegate_sim::log::{Format, Generator, Input, LogError, LogReader};
-use tidegate_sim::{Replay as Replaying, ReplayError};
+use tidegate::config::PolicySource;
+use tidegate_sim::log::{LogGenerator, LogInput, LogLineFormat, LogReadError, LogReader};
+use tidegate_sim::{LogReplay as Replaying, ReplayError};
 
-use crate::output::{Output, print_with};
-use crate::progress::watched;
-use crate::validate::wrong;
+use crate::output::{OutputArgs, print_with};
+use crate::progress::with_progress_bar;
+use crate::validate::print_problems;
 
 /// What is replayed.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayCommand {
     #[command(flatten)]
-    log: Log,
+    log: AccessLogArgs,
     /// The configuration to try
     #[arg(long, value_name = "FILE", required_unless_present = "generate")]
     config: Option<PathBuf>,
@@ -31,33 +31,33 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "generate")]
     seed: u64,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// A log, and how it is read.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Log {
+pub(crate) struct AccessLogArgs {
     /// Access logs, plain or gzip, in any order; - is standard input
     #[arg(value_name = "ACCESS_LOG")]
     files: Vec<PathBuf>,
     /// common (also combined), json or csv. Detected by default
     #[arg(long, value_name = "NAME")]
-    format: Option<Format>,
+    format: Option<LogLineFormat>,
     /// How far lines may be out of order
     #[arg(long, value_name = "SPAN", default_value_t = LogReader::DEFAULT_SLACK)]
     reorder: Span,
 }
 
-impl Log {
-    pub(crate) fn open(&self) -> anyhow::Result<Vec<Input>> {
+impl AccessLogArgs {
+    pub(crate) fn open(&self) -> anyhow::Result<Vec<LogInput>> {
         if self.files.is_empty() {
             bail!("no log: expected a file, or - for standard input");
         }
         let open = |path: &PathBuf| match path.as_os_str() == "-" {
-            true => Ok(Input::stdin()),
-            false => Input::open(path),
+            true => Ok(LogInput::stdin()),
+            false => LogInput::open(path),
         };
-        Ok(self.files.iter().map(open).collect::<Result<_, LogError>>()?)
+        Ok(self.files.iter().map(open).collect::<Result<_, LogReadError>>()?)
     }
 
     pub(crate) fn set_up(&self, reader: LogReader) -> LogReader {
@@ -65,7 +65,7 @@ impl Log {
     }
 }
 
-impl Replay {
+impl ReplayCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         if let Some(lines) = self.generate {
             return self.generate(lines);
@@ -73,11 +73,11 @@ impl Replay {
         let Some(config) = &self.config else { bail!("no configuration: expected --config FILE") };
         let replaying = match self.load(config) {
             Ok(replaying) => replaying,
-            Err(ReplayError::Wrong(problems)) => return Ok(wrong(&problems)),
+            Err(ReplayError::InvalidConfig(problems)) => return Ok(print_problems(&problems)),
             Err(error) => return Err(error.into()),
         };
         let inputs = self.log.open()?;
-        let replayed = watched("replaying", |progress| {
+        let replayed = with_progress_bar("replaying", |progress| {
             replaying.run(inputs, |reader| self.log.set_up(reader), progress)
         })?;
         self.output.show(replayed.report())?;
@@ -85,13 +85,13 @@ impl Replay {
     }
 
     fn load(&self, config: &Path) -> Result<Replaying, ReplayError> {
-        let old = self.against.as_deref().map(Source::read).transpose()?;
-        Replaying::load(&Source::read(config)?, old.as_ref())
+        let old = self.against.as_deref().map(PolicySource::read).transpose()?;
+        Replaying::load(&PolicySource::read(config)?, old.as_ref())
     }
 
     fn generate(&self, lines: u64) -> anyhow::Result<ExitCode> {
-        let format = self.log.format.unwrap_or(Format::Common);
-        let generator = Generator { lines, seed: self.seed, format };
+        let format = self.log.format.unwrap_or(LogLineFormat::Common);
+        let generator = LogGenerator { lines, seed: self.seed, format };
         print_with(|output| generator.write(output))?;
         Ok(ExitCode::SUCCESS)
     }

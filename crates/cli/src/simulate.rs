@@ -7,13 +7,13 @@ use std::process::ExitCode;
 use anyhow::bail;
 use tidegate::{AlgorithmKind, Quota, QuotaError, Span};
 use tidegate_sim::Simulation;
-use tidegate_sim::traffic::Model;
+use tidegate_sim::traffic::TrafficModel;
 
-use crate::output::Output;
+use crate::output::OutputArgs;
 
 /// What is simulated.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Simulate {
+pub(crate) struct SimulateCommand {
     /// The limits, all of which apply; the first is the one that is measured
     #[arg(long, value_name = "QUOTA", default_value = "100/minute", value_delimiter = ',')]
     limits: Vec<Quota>,
@@ -22,7 +22,7 @@ pub(crate) struct Simulate {
     algorithm: Vec<String>,
     /// burst-at-boundary, greedy, poisson, on-off, diurnal, zipf, crowd or crowd-jitter
     #[arg(long, value_name = "NAME", default_value = "burst-at-boundary")]
-    traffic: Model,
+    traffic: TrafficModel,
     /// The rate of all sources together, for traffic that has a rate
     #[arg(long, value_name = "QUOTA")]
     rate: Option<Quota>,
@@ -36,10 +36,10 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
-impl Simulate {
+impl SimulateCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let simulation = self.simulation()?;
         let mut outcomes = Vec::new();
@@ -62,7 +62,7 @@ impl Simulate {
         let Some((quota, others)) = self.limits.split_first() else { bail!("no limits") };
         let mut simulation = Simulation::new(*quota, self.traffic);
         simulation.others = others.to_vec();
-        let setting = &mut simulation.setting;
+        let setting = &mut simulation.settings;
         setting.seed = self.seed;
         setting.sources = self.sources.unwrap_or(setting.sources);
         if let Some(span) = self.span {
@@ -74,7 +74,7 @@ impl Simulate {
         if let Some(rate) = self.rate {
             setting.rate = rate.limit() as f64 * 1e6 / rate.window().as_micros() as f64;
         }
-        let expected = simulation.expected();
+        let expected = simulation.expected_requests();
         if expected > MOST_REQUESTS {
             bail!(
                 "that would be about {expected:.0} requests: expected at most {MOST_REQUESTS:.0}; \

@@ -6,19 +6,19 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use tidegate::{AlgorithmKind, Span};
-use tidegate_sim::{Of, Suggest as Search, SuggestError};
+use tidegate_sim::{LimitSearch as Search, SuggestError, ToleranceBasis};
 
-use crate::output::Output;
+use crate::output::OutputArgs;
 use crate::output::print;
-use crate::progress::watched;
-use crate::replay::Log;
-use crate::validate::wrong;
+use crate::progress::with_progress_bar;
+use crate::replay::AccessLogArgs;
+use crate::validate::print_problems;
 
 /// What is looked for.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Suggest {
+pub(crate) struct SuggestCommand {
     #[command(flatten)]
-    log: Log,
+    log: AccessLogArgs,
     /// The attributes that distinguish callers
     #[arg(long, value_name = "NAME", required = true, value_delimiter = ',')]
     key: Vec<String>,
@@ -29,8 +29,8 @@ pub(crate) struct Suggest {
     #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
     tolerate: f64,
     /// What that is a share of: requests, or keys with any request denied
-    #[arg(long, value_name = "WHAT", default_value_t = Of::Requests)]
-    of: Of,
+    #[arg(long, value_name = "WHAT", default_value_t = ToleranceBasis::Requests)]
+    of: ToleranceBasis,
     /// Only consider requests that match, such as path=/api/**
     #[arg(long = "match", value_name = "NAME=PATTERN", value_parser = pair)]
     matches: Vec<(String, String)>,
@@ -41,27 +41,27 @@ pub(crate) struct Suggest {
     #[arg(long, conflicts_with_all = ["json"])]
     snippet: bool,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
-impl Suggest {
+impl SuggestCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let search = Search {
             key: self.key,
             matches: self.matches,
             window: self.per,
             tolerate: self.tolerate,
-            of: self.of,
+            basis: self.of,
             algorithm: self.algorithm,
         };
         let inputs = self.log.open()?;
-        let found = watched("reading", |progress| {
+        let found = with_progress_bar("reading", |progress| {
             search.run(inputs, |reader| self.log.set_up(reader), progress)
         });
         match found {
             Ok(suggestion) if self.snippet => print(&suggestion.snippet())?,
             Ok(suggestion) => self.output.show(suggestion.report())?,
-            Err(SuggestError::Wrong(problems)) => return Ok(wrong(&problems)),
+            Err(SuggestError::InvalidPolicy(problems)) => return Ok(print_problems(&problems)),
             Err(error) => return Err(error.into()),
         }
         Ok(ExitCode::SUCCESS)

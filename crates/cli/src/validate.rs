@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tidegate::config::{Problems, Source};
+use tidegate::config::{FileProblems, PolicySource};
 use tidegate::{Plan, RedisConfig};
 
 use crate::output::print;
-use crate::shared_keys::Fits;
+use crate::shared_keys::SharedKeyCheck;
 use crate::{ERROR, WRONG};
 
 /// What is checked.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Validate {
+pub(crate) struct ValidateCommand {
     /// The configuration
     file: PathBuf,
     /// Where the counters will be, if the file does not say it: redis+cluster://h1,h2
@@ -20,12 +20,12 @@ pub(crate) struct Validate {
     store: Option<String>,
 }
 
-impl Validate {
+impl ValidateCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let plan = Source::read(&self.file).and_then(|source| Plan::compile(&source));
+        let plan = PolicySource::read(&self.file).and_then(|source| Plan::compile(&source));
         let plan = match plan {
             Ok(plan) => plan,
-            Err(problems) => return Ok(wrong(&problems)),
+            Err(problems) => return Ok(print_problems(&problems)),
         };
         if let Some(error) = self.store_error(&plan) {
             eprintln!("{}: {error}\n1 problem", self.file.display());
@@ -44,7 +44,7 @@ impl Validate {
         let url = said.filter(|url| *url != "memory")?;
         match url.parse::<RedisConfig>() {
             Err(error) => Some(format!("store {error}")),
-            Ok(config) => Fits(config).check(plan).err().map(|error| error.to_string()),
+            Ok(config) => SharedKeyCheck(config).check(plan).err().map(|error| error.to_string()),
         }
     }
 }
@@ -65,7 +65,7 @@ const MOST_HINTS: usize = 10;
 
 /// Reports what is wrong, and how many problems there are. A file that cannot be read is a
 /// different matter.
-pub(crate) fn wrong(problems: &Problems) -> ExitCode {
+pub(crate) fn print_problems(problems: &FileProblems) -> ExitCode {
     if problems.is_unreadable() {
         eprintln!("tidegate: {problems}");
         return ExitCode::from(ERROR);

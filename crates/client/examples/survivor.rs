@@ -11,7 +11,7 @@ use axum::Router;
 use axum::routing::get;
 use http::Request;
 use reqwest::Body;
-use tidegate_client::{Event, PoliteLayer, ReqwestService};
+use tidegate_client::{ClientEvent, PoliteLayer, ReqwestService};
 use tidegate_tower::RateLimitLayer;
 use tower::{Layer, ServiceExt};
 
@@ -28,7 +28,7 @@ pub(crate) async fn start_server() -> Result<SocketAddr, Box<dyn Error>> {
 
 /// Makes so many calls, one after the other. How often it was told to wait is printed.
 pub(crate) async fn call(address: SocketAddr, calls: u32) -> Result<u32, Box<dyn Error>> {
-    let polite = PoliteLayer::new().observer(|event: &Event| println!("{event:?}"));
+    let polite = PoliteLayer::new().observer(|event: &ClientEvent| println!("{event:?}"));
     let client = polite.layer(ReqwestService::default());
     let mut answered = 0;
     for _ in 0..calls {

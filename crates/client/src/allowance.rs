@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::line::Line;
-use crate::told::{Standing, Told, gap};
+use crate::send_schedule::SendSchedule;
+use crate::server_limits::{ServerLimit, ServerLimits, gap};
 
 /// What may be used until some time, by one policy.
 #[derive(Debug)]
-pub(crate) struct Allowance {
-    standing: Standing,
+pub(crate) struct ServerAllowance {
+    limit: ServerLimit,
     until: Instant,
     /// The most that was ever left: the quota, as long as nobody says it.
     most_seen: u64,
@@ -22,39 +22,39 @@ pub(crate) struct Allowance {
 
 /// What an allowance asks of the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum RequestPace {
     /// Nothing: there is plenty.
     Free,
     /// To be so long after the one before.
-    Apart(Duration),
+    Spaced(Duration),
     /// To wait so long, for the next window.
     NextWindow(Duration),
 }
 
-impl Allowance {
-    pub(crate) fn new(standing: Standing, line: &Line, now: Instant) -> Self {
+impl ServerAllowance {
+    pub(crate) fn new(standing: ServerLimit, line: &SendSchedule, now: Instant) -> Self {
         Self {
             until: until(&standing, now).unwrap_or(now),
             most_seen: standing.remaining,
-            since: line.left(),
+            since: line.sent_count(),
             exempt: 0,
-            standing,
+            limit: standing,
         }
     }
 
     /// Whether it is of the same limit. A policy may have several, with partitions or windows that differ;
     /// and a response need not repeat what the policy is.
-    pub(crate) fn is_of(&self, standing: &Standing) -> bool {
-        let windows = self.standing.window.zip(standing.window);
-        self.standing.name == standing.name
-            && self.standing.partition == standing.partition
+    pub(crate) fn is_same_limit(&self, standing: &ServerLimit) -> bool {
+        let windows = self.limit.window.zip(standing.window);
+        self.limit.name == standing.name
+            && self.limit.partition == standing.partition
             && windows.is_none_or(|(one, other)| one == other)
     }
 
     /// Says the same limit anew. One that does not say for how long lasts as long as it did.
-    pub(crate) fn update(&mut self, standing: Standing, line: &Line, now: Instant) {
-        let (quota, window) = (self.standing.quota, self.standing.window);
-        let standing = Standing {
+    pub(crate) fn update(&mut self, standing: ServerLimit, line: &SendSchedule, now: Instant) {
+        let (quota, window) = (self.limit.quota, self.limit.window);
+        let standing = ServerLimit {
             quota: standing.quota.or(quota),
             window: standing.window.or(window),
             ..standing
@@ -66,32 +66,34 @@ impl Allowance {
 
     /// A response that names only other limits: this one has not counted the request, which was the
     /// so-manieth to leave.
-    pub(crate) fn heed(&mut self, told: &Told, number: u64) {
-        if number > self.since && told.is_of_others(&self.standing) {
+    pub(crate) fn count_exempt(&mut self, told: &ServerLimits, number: u64) {
+        if number > self.since && told.is_about_other_limits(&self.limit) {
             self.exempt += 1;
         }
     }
 
     /// As long as more than half of the quota is left, requests are free. Below that, they are spread
     /// over what is left of the window, so that the quota lasts.
-    pub(crate) fn pace(&self, line: &Line, now: Instant) -> Pace {
+    pub(crate) fn pace(&self, line: &SendSchedule, now: Instant) -> RequestPace {
         if self.is_over(now) {
-            return Pace::Free;
+            return RequestPace::Free;
         }
         let left = self.until - now;
-        let left_since = line.left().saturating_sub(self.since + self.exempt);
+        let left_since = line.sent_count().saturating_sub(self.since + self.exempt);
         let used = left_since + line.waiting_until(self.until);
-        let remaining = self.standing.remaining.saturating_sub(used);
+        let remaining = self.limit.remaining.saturating_sub(used);
         if remaining == 0 {
             // A sliding window is full again only after two; but after one there is room again.
-            return Pace::NextWindow(self.standing.window.map_or(left, |window| window.min(left)));
+            return RequestPace::NextWindow(
+                self.limit.window.map_or(left, |window| window.min(left)),
+            );
         }
-        if remaining.saturating_mul(2) > self.standing.quota.unwrap_or(self.most_seen) {
-            return Pace::Free;
+        if remaining.saturating_mul(2) > self.limit.quota.unwrap_or(self.most_seen) {
+            return RequestPace::Free;
         }
         let gap = gap(left, remaining);
         // Never slower than the policy itself allows for ever.
-        Pace::Apart(self.standing.steady_gap().map_or(gap, |steady| steady.min(gap)))
+        RequestPace::Spaced(self.limit.steady_gap().map_or(gap, |steady| steady.min(gap)))
     }
 
     /// Over how long to come back after a wait for this policy, so that those who wait for it do not
@@ -105,8 +107,8 @@ impl Allowance {
     /// The window, if that is what somebody waits for who waits for so long.
     pub(crate) fn window_of(&self, wait: Duration) -> Option<Duration> {
         let is_for_an_edge = |gap: Duration| wait > gap.saturating_mul(2);
-        let is_edge = self.standing.steady_gap().is_some_and(is_for_an_edge);
-        self.standing.window.filter(|window| is_edge && wait <= *window)
+        let is_edge = self.limit.steady_gap().is_some_and(is_for_an_edge);
+        self.limit.window.filter(|window| is_edge && wait <= *window)
     }
 
     pub(crate) const fn until(&self) -> Instant {
@@ -118,7 +120,7 @@ impl Allowance {
     }
 }
 
-fn until(standing: &Standing, now: Instant) -> Option<Instant> {
+fn until(standing: &ServerLimit, now: Instant) -> Option<Instant> {
     now.checked_add(standing.lasts_for()?.min(FOR_EVER))
 }
 

@@ -17,20 +17,20 @@ use std::time::Duration;
 /// let layer = PoliteLayer::new().backoff(backoff);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
+pub struct RetryBackoff {
     /// The longest first wait. Defaults to 100 milliseconds.
     pub base: Duration,
     /// The longest that jitter makes a wait. Defaults to 30 seconds.
     pub cap: Duration,
 }
 
-impl Default for Backoff {
+impl Default for RetryBackoff {
     fn default() -> Self {
         Self { base: Duration::from_millis(100), cap: Duration::from_secs(30) }
     }
 }
 
-impl Backoff {
+impl RetryBackoff {
     fn ceiling(&self, attempt: u32) -> Duration {
         self.base.saturating_mul(1_u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(self.cap)
     }
@@ -40,19 +40,19 @@ impl Backoff {
 #[derive(Debug)]
 pub(crate) struct Jitter {
     random: fastrand::Rng,
-    backoff: Backoff,
+    backoff: RetryBackoff,
     attempt: u32,
 }
 
 impl Jitter {
-    pub(crate) fn new(seed: Option<u64>, backoff: Backoff) -> Self {
+    pub(crate) fn new(seed: Option<u64>, backoff: RetryBackoff) -> Self {
         let random = seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self { random, backoff, attempt: 0 }
     }
 
     #[cfg(test)]
     pub(crate) fn seeded(seed: u64) -> Self {
-        Self::new(Some(seed), Backoff::default())
+        Self::new(Some(seed), RetryBackoff::default())
     }
 
     /// For so many attempts already.
@@ -62,14 +62,14 @@ impl Jitter {
     }
 
     /// The wait when nobody says how long.
-    pub(crate) fn unasked(&mut self) -> Duration {
+    pub(crate) fn backoff_wait(&mut self) -> Duration {
         let ceiling = self.backoff.ceiling(self.attempt);
         self.up_to(ceiling)
     }
 
     /// What to add to a wait that somebody asked for: up to `spread`, or what backoff would be if
     /// that is more; but never more than `most`.
-    pub(crate) fn beyond(&mut self, spread: Duration, most: Duration) -> Duration {
+    pub(crate) fn extra_wait(&mut self, spread: Duration, most: Duration) -> Duration {
         let spread = self.backoff.ceiling(self.attempt).max(spread);
         self.up_to(spread.min(self.backoff.cap).min(most))
     }
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn ceilings_double_up_to_the_cap() {
-        let backoff = Backoff::default();
+        let backoff = RetryBackoff::default();
         let millis: Vec<_> = (0..4).map(|n| backoff.ceiling(n).as_millis()).collect();
         assert_eq!(millis, [100, 200, 400, 800]);
         assert_eq!(backoff.ceiling(40), backoff.cap);
@@ -104,7 +104,7 @@ mod tests {
         let mut jitter = Jitter::seeded(7);
         let mut tenths = [0_u32; 10];
         for _ in 0..10_000 {
-            let wait = jitter.attempt(3).unasked().as_millis() as usize;
+            let wait = jitter.attempt(3).backoff_wait().as_millis() as usize;
             tenths[(wait * 10 / 801).min(9)] += 1;
         }
         assert!(tenths.iter().all(|count| (850..1_150).contains(count)), "{tenths:?}");
@@ -114,7 +114,7 @@ mod tests {
     fn what_is_added_is_at_least_what_backoff_would_be() {
         let mut jitter = Jitter::seeded(7);
         let mut most = |spread, most| {
-            (0..1_000).map(|_| jitter.beyond(spread, most).as_millis()).max().unwrap()
+            (0..1_000).map(|_| jitter.extra_wait(spread, most).as_millis()).max().unwrap()
         };
         let ten = Duration::from_secs(10);
         assert!((9_000..=10_000).contains(&most(ten, Duration::MAX)));

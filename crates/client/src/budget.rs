@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// let layer = PoliteLayer::new().budget(Budget::new(10, 5));
 /// ```
 #[derive(Debug)]
-pub struct Budget {
+pub struct RetryBudget {
     /// In hundredths of a retry.
     balance: AtomicU64,
     percent: u64,
     most: u64,
 }
 
-impl Budget {
+impl RetryBudget {
     /// `percent` retries for a hundred calls; at most `reserve` are saved up, and are there to begin
     /// with.
     pub fn new(percent: u32, reserve: u32) -> Self {
@@ -55,7 +55,7 @@ impl Budget {
 }
 
 /// One retry for five calls, and ten to begin with.
-impl Default for Budget {
+impl Default for RetryBudget {
     fn default() -> Self {
         Self::new(20, 10)
     }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn retries_are_earned_by_calls() {
-        let budget = Budget::new(50, 2);
+        let budget = RetryBudget::new(50, 2);
         assert!(budget.withdraw() && budget.withdraw() && !budget.withdraw());
         budget.deposit();
         assert!(!budget.withdraw());

@@ -10,15 +10,15 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
-use crate::server::Server;
-use crate::shared::Shared;
-use crate::told::Told;
-use crate::{Event, GiveUp, PoliteError, Replay};
+use crate::known_server::KnownServer;
+use crate::server_limits::ServerLimits;
+use crate::state::ClientState;
+use crate::{BodyReplay, ClientEvent, GiveUpReason, PoliteError};
 
 /// One call, with all its attempts.
-pub(crate) struct Call {
-    shared: Arc<Shared>,
-    server: Arc<Mutex<Server>>,
+pub(crate) struct ClientCall {
+    shared: Arc<ClientState>,
+    server: Arc<Mutex<KnownServer>>,
     /// When it may leave, until it does.
     turn: Option<Instant>,
     /// Whether it has paid for a retry that has not left.
@@ -30,8 +30,8 @@ pub(crate) struct Call {
     patience: Duration,
 }
 
-impl Call {
-    pub(crate) fn new(shared: Arc<Shared>, head: &Parts) -> Self {
+impl ClientCall {
+    pub(crate) fn new(shared: Arc<ClientState>, head: &Parts) -> Self {
         Self {
             server: shared.server(head, Instant::now()),
             turn: None,
@@ -51,21 +51,21 @@ impl Call {
     ) -> Result<Response<O>, PoliteError<S::Error>>
     where
         S: Service<Request<B>, Response = Response<O>> + Clone,
-        R: Replay<B>,
+        R: BodyReplay<B>,
     {
         if self.shared.throttles(&self.server, Instant::now()) {
-            self.shared.tell(Event::Throttled);
+            self.shared.observe(ClientEvent::Throttled);
             return Err(PoliteError::Throttled);
         }
         self.pace().await.map_err(PoliteError::TooEarly)?;
         let mut next = request;
         loop {
-            let again = self.again(&next, &replay);
-            let number = self.depart(&mut inner).await?;
+            let again = self.repeat_request(&next, &replay);
+            let number = self.begin_send_when_ready(&mut inner).await?;
             let response = inner.call(next).await.map_err(PoliteError::Service)?;
             self.attempts += 1;
-            let told = Told::by(response.status(), response.headers());
-            self.server.lock().learn(&told, number, Instant::now());
+            let told = ServerLimits::from_response(response.status(), response.headers());
+            self.server.lock().record_response(&told, number, Instant::now());
             if !told.is_refused {
                 return Ok(response);
             }
@@ -80,7 +80,11 @@ impl Call {
     }
 
     /// The request once more, if it may have to be sent once more.
-    fn again<B, R: Replay<B>>(&self, request: &Request<B>, replay: &R) -> Option<Request<B>> {
+    fn repeat_request<B, R: BodyReplay<B>>(
+        &self,
+        request: &Request<B>,
+        replay: &R,
+    ) -> Option<Request<B>> {
         if !self.may_repeat || self.attempts >= self.shared.rules.max_retries {
             return None;
         }
@@ -103,7 +107,7 @@ impl Call {
             if wait.is_zero() {
                 return Ok(());
             }
-            self.shared.tell(Event::Paced { wait });
+            self.shared.observe(ClientEvent::Paced { wait });
             if self.wait(wait).await.is_none() {
                 return Ok(());
             }
@@ -128,13 +132,16 @@ impl Call {
 
     /// Leaves when the inner service is ready. That may take long, and somebody may be refused
     /// meanwhile: then it waits once more, and a fresh clone leaves the place that it had to others.
-    async fn depart<S, Q>(&mut self, inner: &mut S) -> Result<u64, PoliteError<S::Error>>
+    async fn begin_send_when_ready<S, Q>(
+        &mut self,
+        inner: &mut S,
+    ) -> Result<u64, PoliteError<S::Error>>
     where
         S: Service<Q> + Clone,
     {
         loop {
             poll_fn(|context| inner.poll_ready(context)).await.map_err(PoliteError::Service)?;
-            if let Some(number) = self.leave() {
+            if let Some(number) = self.try_begin_send() {
                 return Ok(number);
             }
             *inner = inner.clone();
@@ -144,8 +151,8 @@ impl Call {
 
     /// From here on it counts, whatever becomes of it. Which request of all it is; `None` while a
     /// refusal holds.
-    fn leave(&mut self) -> Option<u64> {
-        let number = self.server.lock().leave(self.turn, Instant::now())?;
+    fn try_begin_send(&mut self) -> Option<u64> {
+        let number = self.server.lock().try_begin_send(self.turn, Instant::now())?;
         if self.attempts == 0 {
             self.shared.rules.budget.deposit();
         }
@@ -164,31 +171,39 @@ impl Call {
         &mut self,
         again: Option<Request<B>>,
         status: StatusCode,
-        told: &Told,
+        told: &ServerLimits,
     ) -> Option<(Request<B>, Duration)> {
         let attempt = self.attempts;
-        self.shared.tell(Event::Refused { status, told: told.retry_after, attempt });
+        self.shared.observe(ClientEvent::Refused {
+            status,
+            retry_after: told.retry_after,
+            attempt,
+        });
         let is_last = attempt > self.shared.rules.max_retries;
-        let why_not = if is_last { GiveUp::Attempts } else { GiveUp::NotRepeatable };
+        let why_not = if is_last { GiveUpReason::Attempts } else { GiveUpReason::NotRepeatable };
         let retry = again
             .ok_or(why_not)
             .and_then(|again| self.back_off(status, told).map(|wait| (again, wait)));
-        self.shared.tell(match &retry {
-            Ok((_, wait)) => Event::Retrying { wait: *wait, attempt: attempt + 1 },
-            Err(why) => Event::GaveUp { attempt, why: *why },
+        self.shared.observe(match &retry {
+            Ok((_, wait)) => ClientEvent::Retrying { wait: *wait, attempt: attempt + 1 },
+            Err(why) => ClientEvent::GaveUp { attempt, why: *why },
         });
         retry.ok()
     }
 
     /// As long as told and a little more; or, if nothing was told, longer each time.
-    fn back_off(&mut self, status: StatusCode, told: &Told) -> Result<Duration, GiveUp> {
+    fn back_off(
+        &mut self,
+        status: StatusCode,
+        told: &ServerLimits,
+    ) -> Result<Duration, GiveUpReason> {
         // Who comes back before the time that it was told was not invited for then.
         let is_honoured = |told: Duration| told <= self.shared.rules.max_block;
         let is_invited =
             status == StatusCode::TOO_MANY_REQUESTS && told.retry_after.is_some_and(is_honoured);
-        let wait = self.wait_of_a_retry(told).ok_or(GiveUp::Wait)?;
+        let wait = self.retry_wait(told).ok_or(GiveUpReason::Wait)?;
         if !is_invited {
-            self.pay()?;
+            self.pay_for_retry()?;
         }
         Ok(wait)
     }
@@ -204,18 +219,19 @@ impl Call {
     /// It cannot leave, and there is no refusal any more that could be passed on.
     fn too_early<E>(&self, wait: Duration) -> PoliteError<E> {
         if self.attempts > 0 {
-            self.shared.tell(Event::GaveUp { attempt: self.attempts, why: GiveUp::Wait });
+            self.shared
+                .observe(ClientEvent::GaveUp { attempt: self.attempts, why: GiveUpReason::Wait });
         }
         PoliteError::TooEarly(wait)
     }
 
-    fn pay(&mut self) -> Result<(), GiveUp> {
+    fn pay_for_retry(&mut self) -> Result<(), GiveUpReason> {
         self.has_paid = self.shared.rules.budget.withdraw();
-        self.has_paid.then_some(()).ok_or(GiveUp::Budget)
+        self.has_paid.then_some(()).ok_or(GiveUpReason::Budget)
     }
 
     /// `None` if that is more than it may wait.
-    fn wait_of_a_retry(&mut self, told: &Told) -> Option<Duration> {
+    fn retry_wait(&mut self, told: &ServerLimits) -> Option<Duration> {
         if told.retry_after.is_some() {
             let now = Instant::now();
             return self.reserve(now).ok().map(|turn| turn - now);
@@ -226,7 +242,7 @@ impl Call {
 
 /// A call that is over before it has left, because nobody waits for it any more or because it gave up,
 /// leaves its turn to others, and takes back what it has paid.
-impl Drop for Call {
+impl Drop for ClientCall {
     fn drop(&mut self) {
         self.give_back();
         if self.has_paid {

@@ -60,24 +60,25 @@ mod tests {
     use super::*;
     use std::io;
 
-    type Boxed = Box<dyn Error + Send + Sync>;
+    type BoxedError = Box<dyn Error + Send + Sync>;
 
     #[derive(Debug, thiserror::Error)]
     #[error("cannot connect")]
-    struct Unreachable(#[source] io::Error);
+    struct UnreachableError(#[source] io::Error);
 
     #[test]
     fn a_concrete_error_is_shown_with_its_source() {
-        let error: Boxed = PoliteError::Service(Unreachable(io::Error::other("no route"))).into();
+        let error: BoxedError =
+            PoliteError::Service(UnreachableError(io::Error::other("no route"))).into();
         assert_eq!(error.to_string(), "cannot connect");
         assert_eq!(error.source().unwrap().to_string(), "no route");
     }
 
     #[test]
     fn a_boxed_error_is_what_it_was() {
-        let boxed = PoliteError::<Boxed>::Service(io::Error::other("x").into()).into_boxed();
+        let boxed = PoliteError::<BoxedError>::Service(io::Error::other("x").into()).into_boxed();
         assert!(boxed.is::<io::Error>());
-        let boxed = PoliteError::<Boxed>::Throttled.into_boxed();
+        let boxed = PoliteError::<BoxedError>::Throttled.into_boxed();
         assert_eq!(boxed.downcast_ref(), Some(&PoliteError::<Infallible>::Throttled));
         let wait = Duration::from_secs(7);
         let boxed = PoliteError::<io::Error>::TooEarly(wait).into_boxed();

@@ -7,9 +7,12 @@ use std::time::Duration;
 use http::request::Parts;
 use tower_layer::Layer;
 
-use crate::rules::Rules;
-use crate::shared::Shared;
-use crate::{Backoff, Budget, ClonedBodies, EmptyBodies, Observer, Polite, Replay, Throttle};
+use crate::rules::ClientRules;
+use crate::state::ClientState;
+use crate::{
+    AdaptiveThrottle, BodyReplay, ClientObserver, ClonedBodies, EmptyBodies, PoliteClient,
+    RetryBackoff, RetryBudget,
+};
 
 /// Makes a client polite: it waits when it is told to, paces itself before it is refused, and
 /// retries what may be retried.
@@ -40,17 +43,17 @@ use crate::{Backoff, Budget, ClonedBodies, EmptyBodies, Observer, Polite, Replay
 /// # }
 /// ```
 pub struct PoliteLayer<R = EmptyBodies> {
-    rules: Rules,
+    rules: ClientRules,
     replay: R,
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
 }
 
 impl PoliteLayer {
     /// A layer with the defaults: at most five retries, of requests that are safe to repeat and
     /// have no body, and at most 90 seconds of waiting for each call.
     pub fn new() -> Self {
-        let rules = Rules::default();
-        Self { shared: Arc::new(Shared::new(&rules)), rules, replay: EmptyBodies }
+        let rules = ClientRules::default();
+        Self { shared: Arc::new(ClientState::new(&rules)), rules, replay: EmptyBodies }
     }
 }
 
@@ -119,19 +122,19 @@ impl<R> PoliteLayer<R> {
 
     /// How waits grow, and by how much they differ.
     #[must_use]
-    pub fn backoff(self, backoff: Backoff) -> Self {
+    pub fn backoff(self, backoff: RetryBackoff) -> Self {
         self.with(|rules| rules.backoff = backoff)
     }
 
     /// How many retries there may be in total. Defaults to one for five calls.
     #[must_use]
-    pub fn budget(self, budget: Budget) -> Self {
+    pub fn budget(self, budget: RetryBudget) -> Self {
         self.with(|rules| rules.budget = Arc::new(budget))
     }
 
     /// Refuses calls locally while their server refuses most. Off by default.
     #[must_use]
-    pub fn throttle(self, throttle: Throttle) -> Self {
+    pub fn throttle(self, throttle: AdaptiveThrottle) -> Self {
         self.with(|rules| rules.throttle = Some(throttle))
     }
 
@@ -160,7 +163,7 @@ impl<R> PoliteLayer<R> {
 
     /// Reports what happens to an observer.
     #[must_use]
-    pub fn observer(self, observer: impl Observer + 'static) -> Self {
+    pub fn observer(self, observer: impl ClientObserver + 'static) -> Self {
         self.with(|rules| rules.observer = Some(Arc::new(observer)))
     }
 
@@ -181,7 +184,7 @@ impl<R> PoliteLayer<R> {
     pub fn replay<B, F>(self, replay: F) -> PoliteLayer<F>
     where
         F: Fn(&B) -> Option<B> + Clone + Send + Sync + 'static,
-        F: Replay<B>,
+        F: BodyReplay<B>,
     {
         self.with_replay(replay)
     }
@@ -190,17 +193,17 @@ impl<R> PoliteLayer<R> {
         PoliteLayer { rules: self.rules, replay, shared: self.shared }
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Rules)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut ClientRules)) -> Self {
         change(&mut self.rules);
-        Self { shared: Arc::new(Shared::new(&self.rules)), ..self }
+        Self { shared: Arc::new(ClientState::new(&self.rules)), ..self }
     }
 }
 
 impl<S, R: Clone> Layer<S> for PoliteLayer<R> {
-    type Service = Polite<S, R>;
+    type Service = PoliteClient<S, R>;
 
-    fn layer(&self, inner: S) -> Polite<S, R> {
-        Polite::new(inner, self.replay.clone(), Arc::clone(&self.shared))
+    fn layer(&self, inner: S) -> PoliteClient<S, R> {
+        PoliteClient::new(inner, self.replay.clone(), Arc::clone(&self.shared))
     }
 }
 

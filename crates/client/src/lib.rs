@@ -45,34 +45,34 @@
 
 mod allowance;
 mod backoff;
-mod bare;
+mod bare_item;
 mod budget;
-#[cfg(feature = "reqwest")]
-mod by_reqwest;
 mod call;
 mod error;
-mod field;
+mod field_item;
+mod known_server;
+mod known_servers;
 mod layer;
-mod line;
 mod observer;
 mod pacer;
 mod replay;
+#[cfg(feature = "reqwest")]
+mod reqwest_service;
 mod rules;
 mod scope;
-mod server;
-mod servers;
+mod send_schedule;
+mod server_limits;
 mod service;
-mod shared;
+mod state;
 mod throttle;
-mod told;
 
-pub use backoff::Backoff;
-pub use budget::Budget;
-#[cfg(feature = "reqwest")]
-pub use by_reqwest::ReqwestService;
+pub use backoff::RetryBackoff;
+pub use budget::RetryBudget;
 pub use error::PoliteError;
 pub use layer::PoliteLayer;
-pub use observer::{Event, GiveUp, Observer};
-pub use replay::{ClonedBodies, EmptyBodies, Replay};
-pub use service::Polite;
-pub use throttle::Throttle;
+pub use observer::{ClientEvent, ClientObserver, GiveUpReason};
+pub use replay::{BodyReplay, ClonedBodies, EmptyBodies};
+#[cfg(feature = "reqwest")]
+pub use reqwest_service::ReqwestService;
+pub use service::PoliteClient;
+pub use throttle::AdaptiveThrottle;

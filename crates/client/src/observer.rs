@@ -15,13 +15,13 @@ use http::StatusCode;
 ///     }
 /// });
 /// ```
-pub trait Observer: Send + Sync {
+pub trait ClientObserver: Send + Sync {
     /// Something has happened. Called from within the call, so it should not take long.
-    fn observe(&self, event: &Event);
+    fn observe(&self, event: &ClientEvent);
 }
 
-impl<F: Fn(&Event) + Send + Sync> Observer for F {
-    fn observe(&self, event: &Event) {
+impl<F: Fn(&ClientEvent) + Send + Sync> ClientObserver for F {
+    fn observe(&self, event: &ClientEvent) {
         self(event);
     }
 }
@@ -29,7 +29,7 @@ impl<F: Fn(&Event) + Send + Sync> Observer for F {
 /// What happened to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Event {
+pub enum ClientEvent {
     /// It waits before it leaves, so that it is not refused.
     Paced {
         /// For how long.
@@ -40,7 +40,7 @@ pub enum Event {
         /// How.
         status: StatusCode,
         /// When to come back, if the server says so.
-        told: Option<Duration>,
+        retry_after: Option<Duration>,
         /// Which attempt it was, from 1.
         attempt: u32,
     },
@@ -58,7 +58,7 @@ pub enum Event {
         /// After which attempt.
         attempt: u32,
         /// Why.
-        why: GiveUp,
+        why: GiveUpReason,
     },
     /// It is refused locally, because the server has refused most recently.
     Throttled,
@@ -67,7 +67,7 @@ pub enum Event {
 /// Why a refused call is not sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum GiveUp {
+pub enum GiveUpReason {
     /// Sending it twice might do it twice, or its body is gone.
     NotRepeatable,
     /// It has been sent as often as allowed.

@@ -14,12 +14,12 @@ use http_body::Body;
 ///
 /// let layer = PoliteLayer::new().replay(|body: &String| Some(body.clone()));
 /// ```
-pub trait Replay<B>: Clone + Send + Sync + 'static {
+pub trait BodyReplay<B>: Clone + Send + Sync + 'static {
     /// The same body once more; `None` if that is not possible.
     fn replay(&self, body: &B) -> Option<B>;
 }
 
-impl<B, F: Fn(&B) -> Option<B> + Clone + Send + Sync + 'static> Replay<B> for F {
+impl<B, F: Fn(&B) -> Option<B> + Clone + Send + Sync + 'static> BodyReplay<B> for F {
     fn replay(&self, body: &B) -> Option<B> {
         self(body)
     }
@@ -29,7 +29,7 @@ impl<B, F: Fn(&B) -> Option<B> + Clone + Send + Sync + 'static> Replay<B> for F 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmptyBodies;
 
-impl<B: Body + Default> Replay<B> for EmptyBodies {
+impl<B: Body + Default> BodyReplay<B> for EmptyBodies {
     fn replay(&self, body: &B) -> Option<B> {
         body.is_end_stream().then(B::default)
     }
@@ -39,7 +39,7 @@ impl<B: Body + Default> Replay<B> for EmptyBodies {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClonedBodies;
 
-impl<B: Clone> Replay<B> for ClonedBodies {
+impl<B: Clone> BodyReplay<B> for ClonedBodies {
     fn replay(&self, body: &B) -> Option<B> {
         Some(body.clone())
     }

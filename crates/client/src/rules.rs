@@ -8,34 +8,34 @@ use http::request::Parts;
 
 use crate::replay::is_idempotent;
 use crate::scope::host_and_port;
-use crate::{Backoff, Budget, Observer, Throttle};
+use crate::{AdaptiveThrottle, ClientObserver, RetryBackoff, RetryBudget};
 
-type Scope = Arc<dyn Fn(&Parts) -> String + Send + Sync>;
-type RepeatIf = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
+type ScopeFunction = Arc<dyn Fn(&Parts) -> String + Send + Sync>;
+type RepeatFunction = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 
 /// How polite, towards whom, and who hears of it.
 #[derive(Clone)]
-pub(crate) struct Rules {
+pub(crate) struct ClientRules {
     pub(crate) max_retries: u32,
     pub(crate) max_wait: Duration,
     pub(crate) max_block: Duration,
-    pub(crate) backoff: Backoff,
-    pub(crate) budget: Arc<Budget>,
-    pub(crate) throttle: Option<Throttle>,
+    pub(crate) backoff: RetryBackoff,
+    pub(crate) budget: Arc<RetryBudget>,
+    pub(crate) throttle: Option<AdaptiveThrottle>,
     pub(crate) paces: bool,
-    pub(crate) scope: Scope,
-    pub(crate) repeat_if: RepeatIf,
-    pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) scope: ScopeFunction,
+    pub(crate) repeat_if: RepeatFunction,
+    pub(crate) observer: Option<Arc<dyn ClientObserver>>,
     pub(crate) seed: Option<u64>,
 }
 
-impl Default for Rules {
+impl Default for ClientRules {
     fn default() -> Self {
         Self {
             max_retries: 5,
             max_wait: Duration::from_secs(90),
             max_block: Duration::from_secs(86_400),
-            backoff: Backoff::default(),
+            backoff: RetryBackoff::default(),
             budget: Arc::default(),
             throttle: None,
             paces: true,
@@ -47,7 +47,7 @@ impl Default for Rules {
     }
 }
 
-impl fmt::Debug for Rules {
+impl fmt::Debug for ClientRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rules")
             .field("max_retries", &self.max_retries)

@@ -9,23 +9,23 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::call::Call;
-use crate::shared::Shared;
-use crate::{PoliteError, Replay};
+use crate::call::ClientCall;
+use crate::state::ClientState;
+use crate::{BodyReplay, PoliteError};
 
 /// A polite client. Made by a [`PoliteLayer`](crate::PoliteLayer).
 ///
 /// It is always ready: it waits in its calls, and readies the inner service when a request leaves.
 /// Otherwise a place that the inner service has reserved would be held through every wait.
 #[derive(Clone)]
-pub struct Polite<S, R> {
+pub struct PoliteClient<S, R> {
     inner: S,
     replay: R,
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
 }
 
-impl<S, R> Polite<S, R> {
-    pub(crate) const fn new(inner: S, replay: R, shared: Arc<Shared>) -> Self {
+impl<S, R> PoliteClient<S, R> {
+    pub(crate) const fn new(inner: S, replay: R, shared: Arc<ClientState>) -> Self {
         Self { inner, replay, shared }
     }
 
@@ -45,12 +45,12 @@ impl<S, R> Polite<S, R> {
     }
 }
 
-impl<S, R, B, O> Service<Request<B>> for Polite<S, R>
+impl<S, R, B, O> Service<Request<B>> for PoliteClient<S, R>
 where
     S: Service<Request<B>, Response = Response<O>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Send,
-    R: Replay<B>,
+    R: BodyReplay<B>,
     B: Send + 'static,
     O: Send + 'static,
 {
@@ -65,12 +65,12 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (inner, replay) = (self.inner.clone(), self.replay.clone());
         let (head, body) = request.into_parts();
-        let call = Call::new(Arc::clone(&self.shared), &head);
+        let call = ClientCall::new(Arc::clone(&self.shared), &head);
         Box::pin(call.run(inner, replay, Request::from_parts(head, body)))
     }
 }
 
-impl<S: fmt::Debug, R> fmt::Debug for Polite<S, R> {
+impl<S: fmt::Debug, R> fmt::Debug for PoliteClient<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Polite").field("inner", &self.inner).finish_non_exhaustive()
     }

@@ -24,14 +24,14 @@ use crate::backoff::Jitter;
 /// let layer = PoliteLayer::new().throttle(Throttle::default());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Throttle {
+pub struct AdaptiveThrottle {
     /// K in hundredths. Defaults to 200. Less is stricter, 100 the strictest.
     pub percent: u32,
     /// How long a call is remembered. Defaults to two minutes.
     pub window: Duration,
 }
 
-impl Default for Throttle {
+impl Default for AdaptiveThrottle {
     fn default() -> Self {
         Self { percent: 200, window: Duration::from_secs(120) }
     }
@@ -39,8 +39,8 @@ impl Default for Throttle {
 
 /// What happened of late, in parts of the window.
 #[derive(Debug, Default)]
-pub(crate) struct Recent {
-    parts: [Part; PARTS],
+pub(crate) struct AcceptanceWindow {
+    parts: [AcceptanceWindowPart; PARTS],
     /// When the first part began, and which part is the last one.
     epoch: Option<Instant>,
     turn: u128,
@@ -49,14 +49,19 @@ pub(crate) struct Recent {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Part {
+struct AcceptanceWindowPart {
     requests: u64,
     accepts: u64,
 }
 
-impl Recent {
+impl AcceptanceWindow {
     /// Whether a call is to be refused here. If so, it is counted.
-    pub(crate) fn refuses(&mut self, now: Instant, rule: &Throttle, jitter: &mut Jitter) -> bool {
+    pub(crate) fn refuses(
+        &mut self,
+        now: Instant,
+        rule: &AdaptiveThrottle,
+        jitter: &mut Jitter,
+    ) -> bool {
         self.turn_to(now, rule);
         let requests: u64 = self.parts.iter().map(|part| part.requests).sum();
         let accepts: u64 = self.parts.iter().map(|part| part.accepts).sum();
@@ -68,13 +73,13 @@ impl Recent {
     }
 
     /// An attempt leaves.
-    pub(crate) fn sent(&mut self, now: Instant, rule: &Throttle) {
+    pub(crate) fn record_sent(&mut self, now: Instant, rule: &AdaptiveThrottle) {
         self.turn_to(now, rule);
         self.part().requests += 1;
     }
 
     /// One was not refused.
-    pub(crate) fn accepted(&mut self, now: Instant, rule: &Throttle) {
+    pub(crate) fn record_accepted(&mut self, now: Instant, rule: &AdaptiveThrottle) {
         self.turn_to(now, rule);
         self.part().accepts += 1;
     }
@@ -85,7 +90,7 @@ impl Recent {
     }
 
     /// Forgets the parts that are over.
-    fn turn_to(&mut self, now: Instant, rule: &Throttle) {
+    fn turn_to(&mut self, now: Instant, rule: &AdaptiveThrottle) {
         let epoch = *self.epoch.get_or_insert(now);
         self.until = now.checked_add(rule.window.min(FOR_EVER));
         let part = (rule.window / PARTS as u32).as_micros().max(1);
@@ -93,12 +98,12 @@ impl Recent {
         let passed = turn.saturating_sub(self.turn).min(PARTS as u128);
         for _ in 0..passed {
             self.turn += 1;
-            *self.part() = Part::default();
+            *self.part() = AcceptanceWindowPart::default();
         }
         self.turn = self.turn.max(turn);
     }
 
-    fn part(&mut self) -> &mut Part {
+    fn part(&mut self) -> &mut AcceptanceWindowPart {
         &mut self.parts[(self.turn % PARTS as u128) as usize]
     }
 }
@@ -109,17 +114,17 @@ const PARTS: usize = 12;
 mod tests {
     use super::*;
 
-    fn refused_of(recent: &mut Recent, now: Instant, calls: u32, accepted: bool) -> u32 {
-        let (rule, mut jitter) = (Throttle::default(), Jitter::seeded(7));
+    fn refused_of(recent: &mut AcceptanceWindow, now: Instant, calls: u32, accepted: bool) -> u32 {
+        let (rule, mut jitter) = (AdaptiveThrottle::default(), Jitter::seeded(7));
         let mut refused = 0;
         for _ in 0..calls {
             if recent.refuses(now, &rule, &mut jitter) {
                 refused += 1;
                 continue;
             }
-            recent.sent(now, &rule);
+            recent.record_sent(now, &rule);
             if accepted {
-                recent.accepted(now, &rule);
+                recent.record_accepted(now, &rule);
             }
         }
         refused
@@ -127,26 +132,26 @@ mod tests {
 
     #[test]
     fn a_server_that_accepts_is_never_throttled() {
-        assert_eq!(refused_of(&mut Recent::default(), Instant::now(), 1_000, true), 0);
+        assert_eq!(refused_of(&mut AcceptanceWindow::default(), Instant::now(), 1_000, true), 0);
     }
 
     #[test]
     fn retries_count_and_what_was_only_asked_does_not() {
-        let (mut recent, now) = (Recent::default(), Instant::now());
-        let (rule, mut jitter) = (Throttle::default(), Jitter::seeded(7));
+        let (mut recent, now) = (AcceptanceWindow::default(), Instant::now());
+        let (rule, mut jitter) = (AdaptiveThrottle::default(), Jitter::seeded(7));
         for _ in 0..100 {
             assert!(!recent.refuses(now, &rule, &mut jitter));
         }
         assert_eq!(refused_of(&mut recent, now, 10, true), 0);
         for _ in 0..100 {
-            recent.sent(now, &rule);
+            recent.record_sent(now, &rule);
         }
         assert!(refused_of(&mut recent, now, 100, true) > 50);
     }
 
     #[test]
     fn one_that_refuses_is_left_alone_until_the_window_is_over() {
-        let (mut recent, now) = (Recent::default(), Instant::now());
+        let (mut recent, now) = (AcceptanceWindow::default(), Instant::now());
         let refused = refused_of(&mut recent, now, 1_000, false);
         assert!(refused > 970, "{refused}");
         // 100 accepted ones allow 200 requests; the thousand before still count.
@@ -155,7 +160,7 @@ mod tests {
         let after = now + Duration::from_secs(300);
         assert_eq!(
             (recent.until(after), recent.until(later)),
-            (None, Some(later + Throttle::default().window))
+            (None, Some(later + AdaptiveThrottle::default().window))
         );
         assert_eq!(refused_of(&mut recent, after, 100, true), 0);
     }

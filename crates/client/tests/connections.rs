@@ -7,7 +7,7 @@ mod support;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use tidegate_client::{Event, GiveUp, PoliteError, PoliteLayer};
+use tidegate_client::{ClientEvent, GiveUpReason, PoliteError, PoliteLayer};
 use tokio::time::sleep;
 use tower::limit::ConcurrencyLimit;
 use tower::util::BoxCloneSyncService;
@@ -82,7 +82,7 @@ async fn a_retry_that_waits_for_a_connection_is_given_up_as_well() {
     let answers = all(&client, 2).await;
     assert!(answers.contains(&Ok(429)), "{answers:?}");
     assert!(answers.iter().any(|it| matches!(it, Err(PoliteError::TooEarly(_)))), "{answers:?}");
-    let gave_up = Event::GaveUp { attempt: 1, why: GiveUp::Wait };
+    let gave_up = ClientEvent::GaveUp { attempt: 1, why: GiveUpReason::Wait };
     assert_eq!(events.lock().unwrap().iter().filter(|event| **event == gave_up).count(), 2);
     assert_eq!(server.times().len(), 2);
 }

@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tidegate::{AlgorithmKind, Clock, Limiter, MemoryStore, Timestamp};
 use tidegate_client::PoliteLayer;
-use tidegate_tower::{Key, RateLimitLayer};
+use tidegate_tower::{RateLimitLayer, RequestKey};
 use tokio::time::Instant;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -96,7 +96,7 @@ async fn crowd(algorithm: AlgorithmKind, limit: &str) -> (Duration, Vec<Vec<Seen
     let start = Instant::now();
     let store = MemoryStore::builder().clock(TokioClock(start)).build();
     let limiter = Limiter::builder().algorithm(algorithm).limit(limit).store(store);
-    let layer = RateLimitLayer::limiter(limiter.build().unwrap()).by(Key::everybody());
+    let layer = RateLimitLayer::limiter(limiter.build().unwrap()).by(RequestKey::everybody());
     let logs: Vec<Log> = (0..CLIENTS).map(|_| Log::default()).collect();
     let mut clients = tokio::task::JoinSet::new();
     for (seed, log) in (0..).zip(&logs) {

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
-use tidegate_client::{Budget, Event, GiveUp, PoliteError, PoliteLayer, Throttle};
+use tidegate_client::{
+    AdaptiveThrottle, ClientEvent, GiveUpReason, PoliteError, PoliteLayer, RetryBudget,
+};
 use tokio::time::Instant;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -47,13 +49,16 @@ async fn without_advice_it_waits_for_longer_each_time() {
     assert_eq!(server.times().len(), 6);
     let events = events.lock().unwrap();
     let waits = events.iter().filter_map(|event| match event {
-        Event::Retrying { wait, .. } => Some(wait.as_millis()),
+        ClientEvent::Retrying { wait, .. } => Some(wait.as_millis()),
         _ => None,
     });
     for (wait, most) in waits.zip([100, 200, 400, 800, 1_600]) {
         assert!(wait <= most, "{wait} of {most}");
     }
-    assert_eq!(events.last(), Some(&Event::GaveUp { attempt: 6, why: GiveUp::Attempts }));
+    assert_eq!(
+        events.last(),
+        Some(&ClientEvent::GaveUp { attempt: 6, why: GiveUpReason::Attempts })
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,14 +103,14 @@ async fn a_wait_that_is_too_long_is_not_begun() {
 #[tokio::test(start_paused = true)]
 async fn a_budget_bounds_uninvited_retries_of_all_calls() {
     let server = Server::new([line(503, &[])]);
-    let client = server.client(PoliteLayer::new().budget(Budget::new(50, 3)));
+    let client = server.client(PoliteLayer::new().budget(RetryBudget::new(50, 3)));
     for _ in 0..10 {
         assert_eq!(client.get().await, Ok(503));
     }
     // Ten calls, three retries to begin with, and one for every two calls.
     assert!((15..=18).contains(&server.times().len()), "{:?}", server.times());
     let server = Server::new([line(429, &[("retry-after", "1")])]);
-    let client = server.client(PoliteLayer::new().budget(Budget::new(0, 0)).max_retries(3));
+    let client = server.client(PoliteLayer::new().budget(RetryBudget::new(0, 0)).max_retries(3));
     assert_eq!(client.get().await, Ok(429));
     assert_eq!(server.times().len(), 4, "invited ones are free");
 }
@@ -253,7 +258,7 @@ async fn hosts_are_apart_unless_said() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_most_is_spared() {
     let server = Server::new([line(503, &[])]);
-    let layer = PoliteLayer::new().max_retries(0).throttle(Throttle::default());
+    let layer = PoliteLayer::new().max_retries(0).throttle(AdaptiveThrottle::default());
     let client = server.client(layer);
     let mut throttled = 0;
     for _ in 0..200 {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
-use tidegate_client::{Budget, Event, GiveUp, PoliteError, PoliteLayer};
+use tidegate_client::{ClientEvent, GiveUpReason, PoliteError, PoliteLayer, RetryBudget};
 use tokio::time::{Instant, sleep};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt, service_fn};
@@ -57,7 +57,7 @@ async fn retries_left(server: &Server, client: &Client) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_is_not_made_costs_nothing() {
     let server = Server::new([line(503, &[("retry-after", "3600")]), line(503, &[])]);
-    let client = server.client(PoliteLayer::new().budget(Budget::new(0, 3)));
+    let client = server.client(PoliteLayer::new().budget(RetryBudget::new(0, 3)));
     assert_eq!(client.get().await, Ok(503));
     assert_eq!(retries_left(&server, &client).await, 3);
 }
@@ -65,7 +65,7 @@ async fn a_retry_that_is_not_made_costs_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_nobody_waits_for_costs_nothing() {
     let server = Server::new([line(503, &[("retry-after", "20")]), line(503, &[])]);
-    let client = server.client(PoliteLayer::new().budget(Budget::new(0, 3)));
+    let client = server.client(PoliteLayer::new().budget(RetryBudget::new(0, 3)));
     let call = tokio::time::timeout(seconds(10), client.get());
     assert!(call.await.is_err());
     assert_eq!(retries_left(&server, &client).await, 3);
@@ -74,7 +74,7 @@ async fn a_retry_that_nobody_waits_for_costs_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_sent_earns_nothing() {
     let server = Server::new([line(429, &[("retry-after", "3600")]), line(503, &[])]);
-    let client = server.client(PoliteLayer::new().budget(Budget::new(100, 2)));
+    let client = server.client(PoliteLayer::new().budget(RetryBudget::new(100, 2)));
     // What there was to begin with.
     assert_eq!(client.get().await, Ok(429));
     assert_eq!(retries_left(&server, &client).await, 2);
@@ -137,7 +137,7 @@ async fn a_retry_that_may_not_leave_in_the_end_is_too_early() {
     assert!(wait > seconds(570), "{wait:?}");
     assert_eq!(other.await.unwrap(), Ok(429));
     assert_eq!((server.times().len(), server_of_others.times().len()), (1, 1));
-    let gave_up = Event::GaveUp { attempt: 1, why: GiveUp::Wait };
+    let gave_up = ClientEvent::GaveUp { attempt: 1, why: GiveUpReason::Wait };
     assert!(events.lock().unwrap().contains(&gave_up));
 }
 
@@ -156,7 +156,7 @@ async fn a_retry_before_its_time_is_paid_for() {
     let server = Server::new([line(429, &[("retry-after", "60")])]);
     for (most, sent) in [(60, 2 + 10), (59, 2 + 1), (0, 2 + 1)] {
         let layer = PoliteLayer::new().max_wait(seconds(600)).max_block(seconds(most));
-        let client = server.client(layer.budget(Budget::new(0, 1)));
+        let client = server.client(layer.budget(RetryBudget::new(0, 1)));
         let before = server.times().len();
         assert_eq!(client.get().await, Ok(429));
         assert_eq!(client.get_from("http://b/").await, Ok(429));

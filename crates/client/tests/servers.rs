@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use http::Request;
-use tidegate_client::{PoliteError, PoliteLayer, Throttle};
+use tidegate_client::{AdaptiveThrottle, PoliteError, PoliteLayer};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, service_fn};
 
@@ -76,7 +76,7 @@ async fn a_throttle_spares_only_the_server_that_refuses() {
         let response = if is_bad { ours.answer(request) } else { theirs.answer(request) };
         async move { Ok::<_, Infallible>(response) }
     });
-    let layer = PoliteLayer::new().seed(7).max_retries(0).throttle(Throttle::default());
+    let layer = PoliteLayer::new().seed(7).max_retries(0).throttle(AdaptiveThrottle::default());
     let client = Client(BoxCloneSyncService::new(layer.layer(service)));
     for _ in 0..200 {
         let _ = client.get_from("http://bad/").await;
@@ -89,7 +89,7 @@ async fn a_throttle_spares_only_the_server_that_refuses() {
 async fn what_was_too_early_is_no_request_to_a_throttle() {
     let server =
         Server::new([line(200, &[]), line(429, &[("retry-after", "100")]), line(200, &[])]);
-    let client = server.client(PoliteLayer::new().throttle(Throttle::default()));
+    let client = server.client(PoliteLayer::new().throttle(AdaptiveThrottle::default()));
     assert_eq!(client.get().await, Ok(200));
     assert_eq!(client.get().await, Ok(429));
     for _ in 0..100 {

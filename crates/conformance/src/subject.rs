@@ -74,7 +74,7 @@ impl<C: Clock> Subject for LocalSubject<MemoryStore<C>> {
 
     fn each(&self, charges: &[Charge<'_>]) -> Vec<Verdict> {
         let mut told = Vec::new();
-        let is_done = self.store.settle_each_at_once(charges.iter().copied(), |charge, verdict| {
+        let is_done = self.store.settle_each(charges.iter().copied(), |charge, verdict| {
             assert_eq!(charge.counter(), charges[told.len()].counter());
             told.push(*verdict);
         });

@@ -15,7 +15,7 @@ use crate::{Span, Timestamp};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Calendar {
+pub enum CalendarPeriod {
     /// Midnight to midnight.
     Day,
     /// Monday to Monday.
@@ -24,7 +24,7 @@ pub enum Calendar {
     Month,
 }
 
-impl Calendar {
+impl CalendarPeriod {
     /// All of them, shortest first.
     pub const ALL: &'static [Self] = &[Self::Day, Self::Week, Self::Month];
 
@@ -59,7 +59,7 @@ impl Calendar {
     }
 }
 
-impl fmt::Display for Calendar {
+impl fmt::Display for CalendarPeriod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -120,16 +120,16 @@ mod tests {
         // 1970-01-05 was the first Monday.
         let monday = 4 * 86_400;
         for second in [0, monday - 1] {
-            let end = Calendar::Week.end(Timestamp::from_secs(second));
+            let end = CalendarPeriod::Week.end(Timestamp::from_secs(second));
             assert_eq!(end, Timestamp::from_secs(monday));
         }
-        let end = Calendar::Week.end(Timestamp::from_secs(monday));
+        let end = CalendarPeriod::Week.end(Timestamp::from_secs(monday));
         assert_eq!(end, Timestamp::from_secs(monday + 7 * 86_400));
     }
 
     #[test]
     fn none_lasts_longer_than_its_longest() {
-        for calendar in Calendar::ALL {
+        for calendar in CalendarPeriod::ALL {
             for hour in 0..20_000_u64 {
                 let now = Timestamp::from_secs(hour * 5_000);
                 let left = calendar.end(now).since(now);

@@ -42,13 +42,13 @@ mod state;
 mod time;
 mod verdict;
 
-pub use calendar::Calendar;
+pub use calendar::CalendarPeriod;
 pub use charge::{Charge, Fingerprint, Rule};
 pub use cost::{Cost, CostTooLarge, MAX_COUNT};
-pub use key_template::{KeyTemplate, KeyTemplateError, Placeholder, TemplatePart, WindowName};
+pub use key_template::{KeyPlaceholder, KeyTemplate, KeyTemplateError, TemplatePart, WindowName};
 pub use limit::{AlgorithmKind, Limit};
 pub use quota::{Quota, QuotaError};
-pub use settle::{Accounts, pays, settle};
-pub use state::State;
+pub use settle::{ChargeAccounts, pays, settle};
+pub use state::CounterState;
 pub use time::{Span, Timestamp};
 pub use verdict::Verdict;

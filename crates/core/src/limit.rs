@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::algorithm::{self, Algorithm};
-use crate::{Calendar, Cost, Quota, QuotaError, Span, Timestamp, Verdict};
+use crate::{CalendarPeriod, Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
 macro_rules! limits {
     ($($Name:ident $field:ident $name:literal,)*) => {
@@ -156,7 +156,7 @@ impl Limit {
     }
 
     /// The calendar it follows, if any.
-    pub const fn calendar(&self) -> Option<Calendar> {
+    pub const fn calendar(&self) -> Option<CalendarPeriod> {
         if let Self::FixedWindow(fixed) = self { fixed.calendar() } else { None }
     }
 

@@ -6,7 +6,7 @@ use crate::{Charge, Cost, Verdict};
 
 /// The states behind a list of charges, at one instant. A store lends them for one settlement,
 /// during which nobody else may change them.
-pub trait Accounts {
+pub trait ChargeAccounts {
     /// The verdict on charge `index` if it cost `cost`.
     fn probe(&mut self, index: usize, cost: Cost) -> Verdict;
     /// Takes charge `index`'s own cost, and reports what is left.
@@ -47,7 +47,7 @@ pub trait Accounts {
 /// assert!(!settle(&charges, &mut Fresh(&charges), &mut verdicts));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn settle<V>(charges: &[Charge<'_>], accounts: &mut impl Accounts, out: &mut V) -> bool
+pub fn settle<V>(charges: &[Charge<'_>], accounts: &mut impl ChargeAccounts, out: &mut V) -> bool
 where
     V: Extend<Verdict> + DerefMut<Target = [Verdict]>,
 {
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    impl Accounts for Book<'_> {
+    impl ChargeAccounts for Book<'_> {
         fn probe(&mut self, index: usize, cost: Cost) -> Verdict {
             let limit = self.charges[index].rule().limit.capacity();
             let remaining = limit.saturating_sub(self.used(index));

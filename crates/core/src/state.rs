@@ -9,24 +9,24 @@ macro_rules! states {
         ///
         /// ```
         /// use tidegate_core::algorithm::FixedWindow;
-        /// use tidegate_core::{Cost, Limit, State, Timestamp};
+        /// use tidegate_core::{Cost, Limit, CounterState, Timestamp};
         ///
         /// let limit: Limit = "5/minute".parse()?;
         /// let now = Timestamp::from_secs(1);
-        /// let mut state = State::fresh(&limit);
+        /// let mut state = CounterState::fresh(&limit);
         /// assert_eq!(state.commit(&limit, Cost::ONE, now).remaining, 4);
         /// // A state of another algorithm is as good as none.
-        /// let other = State::FixedWindow(FixedWindow::state(Timestamp::from_secs(9), 5));
+        /// let other = CounterState::FixedWindow(FixedWindow::state(Timestamp::from_secs(9), 5));
         /// assert_eq!(other.probe(&limit, Cost::ONE, now).remaining, 5);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[derive(Clone, Debug, PartialEq)]
         #[allow(missing_docs, reason = "the variants are the algorithms")]
-        pub enum State {
+        pub enum CounterState {
             $($Name(<algorithm::$Name as Algorithm>::State),)*
         }
 
-        impl State {
+        impl CounterState {
             /// The state of a key never seen.
             pub fn fresh(limit: &Limit) -> Self {
                 match limit { $(Limit::$Name(_) => Self::$Name(Default::default()),)* }

@@ -130,7 +130,7 @@ impl Span {
     /// assert_eq!(Span::from_secs(3_897).roughly().to_string(), "1h5m");
     /// ```
     pub fn roughly(self) -> impl fmt::Display {
-        Roughly(self.as_secs_ceil())
+        RoughSpan(self.as_secs_ceil())
     }
 
     /// What remains after `other`; zero if nothing does.
@@ -185,9 +185,9 @@ impl fmt::Display for Span {
 }
 
 /// See [`Span::roughly`].
-struct Roughly(u64);
+struct RoughSpan(u64);
 
-impl fmt::Display for Roughly {
+impl fmt::Display for RoughSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(secs) = *self;
         let units = UNITS.iter().rev().map(|(micros, name)| (micros / MICROS_PER_SEC, name));

@@ -4,33 +4,34 @@ use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderValue};
 use tidegate::config::RequestRules;
-use tidegate::config::gateway::{Gateway, KeyPlace};
+use tidegate::config::gateway::{ApiKeyLocation, GatewayPlan};
 use tidegate::{Attributes, Plan};
 use tidegate_http::{RequestFault, only_cookie, only_parameter, only_text};
 
-use crate::asked::Asked;
-use crate::jwt::Claims;
+use crate::jwt::JwtClaims;
+use crate::request_target::RequestTarget;
 
 /// The attributes that a plan asks for and that are not simply there.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct AttributeLookup {
     /// Names of attributes, and where their values are.
-    values: Vec<(String, Place)>,
+    values: Vec<(String, AttributeLocation)>,
     rules: RequestRules,
 }
 
 #[derive(Debug)]
-enum Place {
+enum AttributeLocation {
     Header(String, RequestRules),
     Query(String),
     Cookie(String),
     Claim(String),
 }
 
-impl Wanted {
-    pub(crate) fn by(plan: &Plan, gateway: &Gateway) -> Self {
+impl AttributeLookup {
+    pub(crate) fn by(plan: &Plan, gateway: &GatewayPlan) -> Self {
         let values = plan.attributes();
-        let values = values.filter_map(|it| Some((it.to_owned(), Place::of(it, gateway)?)));
+        let values =
+            values.filter_map(|it| Some((it.to_owned(), AttributeLocation::of(it, gateway)?)));
         Self { values: values.collect(), rules: gateway.requests }
     }
 
@@ -40,17 +41,19 @@ impl Wanted {
         &self,
         headers: &HeaderMap,
         query: Option<&str>,
-        claims: Option<&Claims>,
-    ) -> Result<Found, RequestFault> {
-        let mut found = Found::default();
+        claims: Option<&JwtClaims>,
+    ) -> Result<AttributeValues, RequestFault> {
+        let mut found = AttributeValues::default();
         for (name, place) in &self.values {
             let value = match place {
-                Place::Header(field, rules) => only_text(headers, field, rules)?,
-                Place::Query(part) => {
+                AttributeLocation::Header(field, rules) => only_text(headers, field, rules)?,
+                AttributeLocation::Query(part) => {
                     only_parameter(query.unwrap_or_default().as_bytes(), part, &self.rules)?
                 }
-                Place::Cookie(cookie) => only_cookie(headers, cookie, &self.rules)?,
-                Place::Claim(claim) => claims.and_then(|it| it.get(claim)).map(Cow::Owned),
+                AttributeLocation::Cookie(cookie) => only_cookie(headers, cookie, &self.rules)?,
+                AttributeLocation::Claim(claim) => {
+                    claims.and_then(|it| it.get(claim)).map(Cow::Owned)
+                }
             };
             if let Some(value) = value {
                 found.0.push((name.clone(), value.into_owned()));
@@ -66,19 +69,19 @@ pub(crate) fn rules_for_field(name: &str, rules: &RequestRules) -> RequestRules 
     if name.contains('_') { *rules } else { rules.keep_underscores() }
 }
 
-impl Place {
-    fn field(name: &str, gateway: &Gateway) -> Self {
+impl AttributeLocation {
+    fn field(name: &str, gateway: &GatewayPlan) -> Self {
         let name = name.to_ascii_lowercase();
         let rules = rules_for_field(&name, &gateway.requests);
         Self::Header(name, rules)
     }
 
-    fn of(attribute: &str, gateway: &Gateway) -> Option<Self> {
+    fn of(attribute: &str, gateway: &GatewayPlan) -> Option<Self> {
         if attribute == "api_key" {
             return match &gateway.api_key {
-                KeyPlace::Header(name) => Some(Self::field(name, gateway)),
-                KeyPlace::Query(name) => Some(Self::Query(name.clone())),
-                KeyPlace::Cookie(name) => Some(Self::Cookie(name.clone())),
+                ApiKeyLocation::Header(name) => Some(Self::field(name, gateway)),
+                ApiKeyLocation::Query(name) => Some(Self::Query(name.clone())),
+                ApiKeyLocation::Cookie(name) => Some(Self::Cookie(name.clone())),
                 _ => None,
             };
         }
@@ -96,9 +99,9 @@ impl Place {
 
 /// The values that were found, by the names of attributes.
 #[derive(Debug, Default)]
-pub(crate) struct Found(Vec<(String, Vec<u8>)>);
+pub(crate) struct AttributeValues(Vec<(String, Vec<u8>)>);
 
-impl Found {
+impl AttributeValues {
     /// Names and values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
         self.0.iter()
@@ -107,15 +110,15 @@ impl Found {
 
 /// Everything that is known of a request.
 #[derive(Debug)]
-pub(crate) struct Known<'r> {
+pub(crate) struct RequestAttributes<'r> {
     pub(crate) method: &'r str,
-    pub(crate) asked: &'r Asked<'r>,
+    pub(crate) asked: &'r RequestTarget<'r>,
     pub(crate) client: Option<&'r str>,
     pub(crate) route: Option<&'r str>,
-    pub(crate) found: &'r Found,
+    pub(crate) found: &'r AttributeValues,
 }
 
-impl Attributes for Known<'_> {
+impl Attributes for RequestAttributes<'_> {
     fn attribute(&self, name: &str) -> Option<&[u8]> {
         match name {
             "ip" => self.client.map(str::as_bytes),
@@ -132,13 +135,13 @@ impl Attributes for Known<'_> {
 }
 
 /// What a route is chosen by.
-pub(crate) struct Routed<'r> {
+pub(crate) struct RouteAttributes<'r> {
     pub(crate) method: &'r str,
-    pub(crate) asked: &'r Asked<'r>,
+    pub(crate) asked: &'r RequestTarget<'r>,
     pub(crate) headers: &'r HeaderMap,
 }
 
-impl Attributes for Routed<'_> {
+impl Attributes for RouteAttributes<'_> {
     fn attribute(&self, name: &str) -> Option<&[u8]> {
         match name {
             "method" => Some(self.method.as_bytes()),
@@ -155,7 +158,7 @@ impl Attributes for Routed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate::config::Source;
+    use tidegate::config::PolicySource;
 
     fn find(
         key: &str,
@@ -166,8 +169,8 @@ mod tests {
             "gateway: {{ upstreams: {{ a: http://h }}, jwt: {{ keys: k, algorithms: HS256 }} }}\n\
              policies: [{{ name: p, key: ['{key}'], limits: [1/s] }}]"
         );
-        let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
-        let wanted = Wanted::by(&plan, plan.gateway().unwrap());
+        let plan = Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap();
+        let wanted = AttributeLookup::by(&plan, plan.gateway().unwrap());
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.append(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 /// The memory of all connections together.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct BufferBudget {
     most: usize,
     used: AtomicUsize,
     refused: AtomicU64,
@@ -18,24 +18,24 @@ pub(crate) struct Budget {
 
 /// Some of it, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
-    budget: Arc<Budget>,
+pub(crate) struct BufferReservation {
+    budget: Arc<BufferBudget>,
     bytes: usize,
 }
 
-impl Budget {
+impl BufferBudget {
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, used: AtomicUsize::new(0), refused: AtomicU64::new(0) })
     }
 
     /// So many bytes, if they are left. Whoever gets none is refused.
-    pub(crate) fn hold(self: &Arc<Self>, bytes: usize) -> Option<Held> {
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<BufferReservation> {
         if self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > self.most {
             self.release(bytes);
-            self.refuse();
+            self.count_refusal();
             return None;
         }
-        Some(Held { budget: Arc::clone(self), bytes })
+        Some(BufferReservation { budget: Arc::clone(self), bytes })
     }
 
     fn release(&self, bytes: usize) {
@@ -43,7 +43,7 @@ impl Budget {
     }
 
     /// Somebody is refused because nothing is left.
-    pub(crate) fn refuse(&self) {
+    pub(crate) fn count_refusal(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -55,12 +55,12 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn refused(&self) -> u64 {
+    pub(crate) fn refusals(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Held {
+impl Drop for BufferReservation {
     fn drop(&mut self) {
         self.budget.release(self.bytes);
     }
@@ -68,57 +68,57 @@ impl Drop for Held {
 
 /// What waits on one HTTP/2 connection.
 #[derive(Debug)]
-pub(crate) struct Buffers {
-    budget: Arc<Budget>,
-    answers: Mutex<Answers>,
+pub(crate) struct Http2Buffers {
+    budget: Arc<BufferBudget>,
+    answers: Mutex<AnswerBacklog>,
     /// How many bodies of requests are under way, and the memory for them.
-    uploads: Mutex<(usize, Option<Held>)>,
+    uploads: Mutex<(usize, Option<BufferReservation>)>,
 }
 
 /// The answers of one connection. All of it is looked at and changed under one lock: otherwise the last
 /// piece might leave between a look and the sleep that follows it, and nobody would be woken.
 #[derive(Debug, Default)]
-struct Answers {
+struct AnswerBacklog {
     /// Bytes that the client has not taken.
     waiting: usize,
     /// Answers that go on when less of them waits, or less of all: at most one entry for each.
     sleepers: Vec<(usize, Waker)>,
 }
 
-impl Buffers {
-    pub(crate) const fn new(budget: Arc<Budget>) -> Self {
+impl Http2Buffers {
+    pub(crate) const fn new(budget: Arc<BufferBudget>) -> Self {
         Self {
             budget,
-            answers: Mutex::new(Answers { waiting: 0, sleepers: Vec::new() }),
+            answers: Mutex::new(AnswerBacklog { waiting: 0, sleepers: Vec::new() }),
             uploads: Mutex::new((0, None)),
         }
     }
 
-    pub(crate) const fn budget(&self) -> &Arc<Budget> {
+    pub(crate) const fn budget(&self) -> &Arc<BufferBudget> {
         &self.budget
     }
 
     /// How much may wait here.
-    fn most(&self) -> usize {
+    fn max_waiting(&self) -> usize {
         if self.budget.is_used_up() { 1 } else { MOST_WAITING }
     }
 
     /// Room for the bodies that the client sends: all of them share one window. `None` if there is none.
-    pub(crate) fn upload(self: &Arc<Self>) -> Option<UploadRoom> {
+    pub(crate) fn reserve_upload(self: &Arc<Self>) -> Option<UploadReservation> {
         let mut uploads = self.uploads.lock();
         if uploads.0 == 0 {
-            uploads.1 = Some(self.budget.hold(UPLOAD_WINDOW as usize)?);
+            uploads.1 = Some(self.budget.reserve(UPLOAD_WINDOW as usize)?);
         }
         uploads.0 += 1;
-        Some(UploadRoom(Arc::clone(self)))
+        Some(UploadReservation(Arc::clone(self)))
     }
 }
 
 /// Room for the body of a request, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct UploadRoom(Arc<Buffers>);
+pub(crate) struct UploadReservation(Arc<Http2Buffers>);
 
-impl Drop for UploadRoom {
+impl Drop for UploadReservation {
     fn drop(&mut self) {
         let mut uploads = self.0.uploads.lock();
         uploads.0 = uploads.0.saturating_sub(1);
@@ -130,13 +130,13 @@ impl Drop for UploadRoom {
 
 /// What waits of one answer.
 #[derive(Debug)]
-pub(crate) struct Outbox {
-    connection: Arc<Buffers>,
+pub(crate) struct AnswerBuffer {
+    connection: Arc<Http2Buffers>,
     waiting: AtomicUsize,
 }
 
-impl Outbox {
-    pub(crate) fn new(connection: Arc<Buffers>) -> Arc<Self> {
+impl AnswerBuffer {
+    pub(crate) fn new(connection: Arc<Http2Buffers>) -> Arc<Self> {
         Arc::new(Self { connection, waiting: AtomicUsize::new(0) })
     }
 
@@ -145,7 +145,7 @@ impl Outbox {
     pub(crate) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
         let mut answers = self.connection.answers.lock();
         let is_free = self.waiting.load(Ordering::Relaxed) == 0;
-        if is_free || answers.waiting < self.connection.most() {
+        if is_free || answers.waiting < self.connection.max_waiting() {
             return Poll::Ready(());
         }
         let number = self.number();
@@ -167,7 +167,7 @@ impl Outbox {
         let mut answers = self.connection.answers.lock();
         answers.waiting = answers.waiting.saturating_sub(bytes);
         let was = self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-        let has_room = answers.waiting < self.connection.most();
+        let has_room = answers.waiting < self.connection.max_waiting();
         let number = self.number();
         let is_woken = |other: usize| has_room || (was == bytes && other == number);
         let sleepers = std::mem::take(&mut answers.sleepers);
@@ -186,13 +186,13 @@ impl Outbox {
 
 /// A piece of an answer. It is counted until it has left, or is given up.
 #[derive(Debug)]
-pub(crate) struct Piece {
+pub(crate) struct AnswerChunk {
     bytes: Bytes,
-    counted: Option<(Arc<Outbox>, usize)>,
+    counted: Option<(Arc<AnswerBuffer>, usize)>,
 }
 
-impl Piece {
-    pub(crate) fn new(bytes: Bytes, outbox: Option<&Arc<Outbox>>) -> Self {
+impl AnswerChunk {
+    pub(crate) fn new(bytes: Bytes, outbox: Option<&Arc<AnswerBuffer>>) -> Self {
         let counted = outbox.map(|outbox| {
             let length = bytes.len();
             outbox.add(length);
@@ -202,7 +202,7 @@ impl Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for AnswerChunk {
     fn drop(&mut self) {
         if let Some((outbox, length)) = self.counted.take() {
             outbox.sub(length);
@@ -210,7 +210,7 @@ impl Drop for Piece {
     }
 }
 
-impl Buf for Piece {
+impl Buf for AnswerChunk {
     fn remaining(&self) -> usize {
         self.bytes.remaining()
     }
@@ -237,16 +237,17 @@ pub(crate) const UPLOAD_WINDOW: u32 = 256 << 10;
 mod tests {
     use super::*;
 
-    fn is_ready(outbox: &Outbox) -> bool {
+    fn is_ready(outbox: &AnswerBuffer) -> bool {
         outbox.poll_room(&Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]
     fn attack_13_a_connection_has_its_bound_and_every_answer_a_piece() {
-        let budget = Budget::new(64 << 20);
-        let connection = Arc::new(Buffers::new(Arc::clone(&budget)));
-        let (first, second) = (Outbox::new(Arc::clone(&connection)), Outbox::new(connection));
-        let piece = |outbox| Piece::new(Bytes::from(vec![0; 64 << 10]), Some(outbox));
+        let budget = BufferBudget::new(64 << 20);
+        let connection = Arc::new(Http2Buffers::new(Arc::clone(&budget)));
+        let (first, second) =
+            (AnswerBuffer::new(Arc::clone(&connection)), AnswerBuffer::new(connection));
+        let piece = |outbox| AnswerChunk::new(Bytes::from(vec![0; 64 << 10]), Some(outbox));
         let mut pieces = Vec::new();
         while is_ready(&first) {
             pieces.push(piece(&first));
@@ -261,9 +262,9 @@ mod tests {
         assert_eq!(budget.used(), 0);
     }
 
-    struct Count(AtomicUsize);
+    struct WakeCounter(AtomicUsize);
 
-    impl std::task::Wake for Count {
+    impl std::task::Wake for WakeCounter {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -271,12 +272,14 @@ mod tests {
 
     #[test]
     fn an_answer_goes_on_when_its_own_piece_has_left_however_much_others_have_waiting() {
-        let connection = Arc::new(Buffers::new(Budget::new(64 << 20)));
-        let (unread, read) = (Outbox::new(Arc::clone(&connection)), Outbox::new(connection));
-        let _pieces: Vec<_> =
-            (0..20).map(|_| Piece::new(Bytes::from(vec![0; 64 << 10]), Some(&unread))).collect();
-        let piece = Piece::new(Bytes::from_static(b"a piece"), Some(&read));
-        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let connection = Arc::new(Http2Buffers::new(BufferBudget::new(64 << 20)));
+        let (unread, read) =
+            (AnswerBuffer::new(Arc::clone(&connection)), AnswerBuffer::new(connection));
+        let _pieces: Vec<_> = (0..20)
+            .map(|_| AnswerChunk::new(Bytes::from(vec![0; 64 << 10]), Some(&unread)))
+            .collect();
+        let piece = AnswerChunk::new(Bytes::from_static(b"a piece"), Some(&read));
+        let count = Arc::new(WakeCounter(AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&count));
         for _ in 0..3 {
             assert!(read.poll_room(&Context::from_waker(&waker)).is_pending());
@@ -288,17 +291,17 @@ mod tests {
 
     #[test]
     fn attack_13_when_the_budget_is_used_up_new_ones_are_refused() {
-        let budget = Budget::new(1 << 20);
+        let budget = BufferBudget::new(1 << 20);
         let connections: Vec<_> =
-            (0..5).map(|_| Arc::new(Buffers::new(Arc::clone(&budget)))).collect();
-        let uploads: Vec<_> = connections.iter().filter_map(Buffers::upload).collect();
-        assert_eq!((uploads.len(), budget.refused()), (4, 1));
+            (0..5).map(|_| Arc::new(Http2Buffers::new(Arc::clone(&budget)))).collect();
+        let uploads: Vec<_> = connections.iter().filter_map(Http2Buffers::reserve_upload).collect();
+        assert_eq!((uploads.len(), budget.refusals()), (4, 1));
         assert!(budget.is_used_up());
         // More bodies on the same connection need no more.
-        assert!(connections[0].upload().is_some());
-        assert!(budget.hold(1).is_none());
-        let outbox = Outbox::new(Arc::clone(&connections[4]));
-        let _piece = Piece::new(Bytes::from_static(b"x"), Some(&outbox));
+        assert!(connections[0].reserve_upload().is_some());
+        assert!(budget.reserve(1).is_none());
+        let outbox = AnswerBuffer::new(Arc::clone(&connections[4]));
+        let _piece = AnswerChunk::new(Bytes::from_static(b"x"), Some(&outbox));
         assert!(!is_ready(&outbox));
         drop(uploads);
         assert!(is_ready(&outbox));

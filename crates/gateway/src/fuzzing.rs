@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request};
 use tidegate::config::{PathParameters, RequestRules};
 
-use crate::asked::Asked;
+use crate::request_target::RequestTarget;
 use crate::{jwt, upstream};
 
 /// A service's response ends where hyper sees it end.
@@ -39,16 +39,17 @@ pub fn asked(bytes: &[u8]) {
         strict.keep_encoded_slashes().path_parameters(PathParameters::Keep),
         strict.path_parameters(PathParameters::Strip),
     ] {
-        let Ok(asked) = Asked::read(&parts, &rules) else { continue };
-        let (path, target) = (&*asked.path, &*asked.target);
+        let Ok(asked) = RequestTarget::read(&parts, &rules) else { continue };
+        let (path, target) = (&*asked.path, &*asked.path_and_query);
         let normal = |text: &str| tidegate::path_in_normal_form(text.as_bytes()).into_owned();
         assert_eq!(normal(path), path.as_bytes(), "the path has a normal form that is another");
         assert_eq!(normal(target), path.as_bytes(), "{target} is forwarded, and {path} counted");
         let mut forwarded = parts.clone();
         forwarded.uri = target.parse().expect("a target that was read");
         forwarded.headers.insert(HOST, asked.host.text().parse().expect("a host that was read"));
-        let again = Asked::read(&forwarded, &rules).expect("what is forwarded is not refused");
-        assert_eq!((&*again.path, &*again.target), (path, target));
+        let again =
+            RequestTarget::read(&forwarded, &rules).expect("what is forwarded is not refused");
+        assert_eq!((&*again.path, &*again.path_and_query), (path, target));
         assert_eq!(again.host, asked.host);
     }
 }

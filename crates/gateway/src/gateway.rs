@@ -7,15 +7,15 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tidegate::config::gateway;
-use tidegate::{Lines, Plan};
-use tidegate_server::log::{self, Level};
-use tidegate_server::{Follower, NamedFiles};
+use tidegate::{Plan, WaitQueues};
+use tidegate_server::log::{self, LogLevel};
+use tidegate_server::{NamedFiles, PlanFollower};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use crate::buffers::Budget;
-use crate::runtime::Runtime;
-use crate::services::{GatewayError, Services};
+use crate::buffers::BufferBudget;
+use crate::runtime::GatewayRuntime;
+use crate::services::{GatewayError, GatewayServices};
 use crate::upstream::health;
 
 /// Where requests go, by the plan of now. Follows a plan that is replaced: services that stay keep
@@ -38,35 +38,38 @@ use crate::upstream::health;
 #[derive(Debug)]
 pub struct Gateway {
     /// For plans that do not describe one.
-    fallback: Option<gateway::Gateway>,
-    current: ArcSwap<Runtime>,
+    fallback: Option<gateway::GatewayPlan>,
+    current: ArcSwap<GatewayRuntime>,
     /// For the plan that comes next.
-    ready: Mutex<Option<Arc<Services>>>,
+    ready: Mutex<Option<Arc<GatewayServices>>>,
     /// The files of a plan that could not be followed because of one of them.
     missed: Mutex<NamedFiles>,
     /// Held by whoever makes the next one; the plan that could not be followed, if one could not.
     renewal: Mutex<Option<Arc<Plan>>>,
-    pub(crate) lines: Lines,
+    pub(crate) lines: WaitQueues,
     /// Memory for what waits.
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) budget: Arc<BufferBudget>,
     checks: Mutex<Vec<AbortHandle>>,
 }
 
 impl Gateway {
     /// As the plan describes it, or else as `fallback` does.
-    pub fn new(plan: Arc<Plan>, fallback: Option<gateway::Gateway>) -> Result<Self, GatewayError> {
+    pub fn new(
+        plan: Arc<Plan>,
+        fallback: Option<gateway::GatewayPlan>,
+    ) -> Result<Self, GatewayError> {
         let Some(about) = plan.gateway().or(fallback.as_ref()).cloned() else {
             return Err(GatewayError::new("no gateway: expected \"gateway\" in the file"));
         };
-        let services = Arc::new(Services::new(about, None, &mut NamedFiles::default())?);
+        let services = Arc::new(GatewayServices::new(about, None, &mut NamedFiles::default())?);
         Ok(Self {
-            current: ArcSwap::from_pointee(Runtime::new(plan, services)),
+            current: ArcSwap::from_pointee(GatewayRuntime::new(plan, services)),
             fallback,
             ready: Mutex::new(None),
             missed: Mutex::default(),
             renewal: Mutex::new(None),
-            lines: Lines::default(),
-            budget: Budget::new(DEFAULT_BUDGET),
+            lines: WaitQueues::default(),
+            budget: BufferBudget::new(DEFAULT_BUDGET),
             checks: Mutex::new(Vec::new()),
         })
     }
@@ -75,7 +78,7 @@ impl Gateway {
     /// bodies over HTTP/2 that services do not take, and requests in line. By default 256 MiB.
     #[must_use]
     pub fn with_memory(mut self, bytes: usize) -> Self {
-        self.budget = Budget::new(bytes);
+        self.budget = BufferBudget::new(bytes);
         self
     }
 
@@ -95,7 +98,7 @@ impl Gateway {
     }
 
     /// What requests go by under this plan.
-    pub(crate) fn runtime(&self, plan: &Arc<Plan>) -> Arc<Runtime> {
+    pub(crate) fn runtime(&self, plan: &Arc<Plan>) -> Arc<GatewayRuntime> {
         let current = self.current.load();
         if Arc::ptr_eq(&current.plan, plan) {
             return Arc::clone(&current);
@@ -107,7 +110,7 @@ impl Gateway {
     /// The first request under a new plan makes the gateway anew; others go by the old one until it
     /// is there. A plan that cannot be followed is reported once.
     #[cold]
-    fn renew(&self, plan: &Arc<Plan>) -> Arc<Runtime> {
+    fn renew(&self, plan: &Arc<Plan>) -> Arc<GatewayRuntime> {
         let Some(mut refused) = self.renewal.try_lock() else { return self.current.load_full() };
         let current = self.current.load_full();
         let is_refused = refused.as_ref().is_some_and(|it| Arc::ptr_eq(it, plan));
@@ -116,16 +119,16 @@ impl Gateway {
         }
         match self.services(plan, &current.services) {
             Ok(services) => {
-                let renewed = Arc::new(Runtime::new(Arc::clone(plan), services));
+                let renewed = Arc::new(GatewayRuntime::new(Arc::clone(plan), services));
                 self.current.store(Arc::clone(&renewed));
                 if !self.checks.lock().is_empty() {
-                    self.check_health();
+                    self.restart_health_checks();
                 }
                 renewed
             }
             Err(error) => {
                 let message = format!("{error}\nthe gateway stays as it was, its limits too");
-                log::say(Level::Warn, "gateway_refused", &message, &[]);
+                log::emit(LogLevel::Warn, "gateway_refused", &message, &[]);
                 *refused = Some(Arc::clone(plan));
                 current
             }
@@ -137,9 +140,9 @@ impl Gateway {
     fn services(
         &self,
         plan: &Plan,
-        current: &Arc<Services>,
-    ) -> Result<Arc<Services>, GatewayError> {
-        let about = self.about(plan)?;
+        current: &Arc<GatewayServices>,
+    ) -> Result<Arc<GatewayServices>, GatewayError> {
+        let about = self.config_for(plan)?;
         if let Some(ready) = self.ready.lock().take_if(|ready| ready.gateway == *about) {
             return Ok(ready);
         }
@@ -147,40 +150,40 @@ impl Gateway {
             return Ok(Arc::clone(current));
         }
         let mut files = NamedFiles::default();
-        Ok(Arc::new(Services::new(about.clone(), Some(current), &mut files)?))
+        Ok(Arc::new(GatewayServices::new(about.clone(), Some(current), &mut files)?))
     }
 
-    fn about<'a>(&'a self, plan: &'a Plan) -> Result<&'a gateway::Gateway, GatewayError> {
+    fn config_for<'a>(&'a self, plan: &'a Plan) -> Result<&'a gateway::GatewayPlan, GatewayError> {
         let about = plan.gateway().or(self.fallback.as_ref());
         about.ok_or_else(|| GatewayError::new("the file has no gateway any more"))
     }
 
     /// Asks services whether they are well, on the runtime of the caller, until dropped.
-    pub(crate) fn check_health(&self) {
+    pub(crate) fn restart_health_checks(&self) {
         let mut checks = self.checks.lock();
         checks.drain(..).for_each(|check| check.abort());
         for cluster in &self.current.load().services.clusters {
-            checks.push(tokio::spawn(health::watch(Arc::clone(cluster))).abort_handle());
+            checks.push(tokio::spawn(health::check_forever(Arc::clone(cluster))).abort_handle());
         }
     }
 
     /// The same, unless somebody does already.
-    pub(crate) fn begin_checks(&self) {
+    pub(crate) fn ensure_health_checks(&self) {
         if self.checks.lock().iter().all(AbortHandle::is_finished) {
-            self.check_health();
+            self.restart_health_checks();
         }
     }
 }
 
 /// A plan takes effect only with all that it names. Otherwise its policies would be in effect at other
 /// doors and not here, or here without the tokens that they tell callers apart by.
-impl Follower for Gateway {
+impl PlanFollower for Gateway {
     fn prepare(&self, plan: &Plan) -> Result<(), String> {
         let before = Arc::clone(&self.current.load().services);
         let mut files = NamedFiles::default();
         let services = self
-            .about(plan)
-            .and_then(|about| Services::new(about.clone(), Some(&before), &mut files));
+            .config_for(plan)
+            .and_then(|about| GatewayServices::new(about.clone(), Some(&before), &mut files));
         *self.missed.lock() = if services.is_ok() { NamedFiles::default() } else { files };
         *self.ready.lock() = Some(Arc::new(services.map_err(|error| error.to_string())?));
         Ok(())
@@ -205,10 +208,10 @@ impl Follower for Gateway {
                 continue;
             }
             let plan = Arc::clone(&current.plan);
-            self.current.store(Arc::new(Runtime::new(plan, Arc::new(services))));
+            self.current.store(Arc::new(GatewayRuntime::new(plan, Arc::new(services))));
             // Where nobody serves, nobody checks.
             if !self.checks.lock().is_empty() && Handle::try_current().is_ok() {
-                self.check_health();
+                self.restart_health_checks();
             }
             return problems;
         }
@@ -230,4 +233,4 @@ impl Drop for Gateway {
 
 const DEFAULT_BUDGET: usize = 256 << 20;
 /// How often connections that nobody uses are looked for.
-pub(crate) const SWEEP: Duration = Duration::from_secs(10);
+pub(crate) const POOL_SWEEP_INTERVAL: Duration = Duration::from_secs(10);

@@ -7,32 +7,32 @@
 // What is to be said goes through the server's log: anything else among its lines is no JSON.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
-mod after;
-mod asked;
+mod access_log;
+mod after_cost;
 mod attributes;
 mod body;
 mod buffers;
 mod connection;
-mod early;
+mod detachable_work;
+mod early_denial;
 mod forward;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gateway;
 mod jwt;
-mod line;
-mod log;
 mod metrics;
-mod movement;
-mod outliving;
-mod problem;
-mod routed_by;
+mod refusal;
+mod request_target;
+mod response_peek;
+mod route_fields;
 mod runtime;
 mod services;
 mod session;
-mod standing;
+mod transfer_activity;
 mod tunnel;
 mod upstream;
+mod wait_queue;
 mod worker;
 
 pub use gateway::Gateway;

@@ -6,7 +6,7 @@ use tidegate::Plan;
 use tidegate_server::{MetricFamily, MetricSource};
 
 use crate::Gateway;
-use crate::upstream::{Cluster, Fate};
+use crate::upstream::{UpstreamCluster, UpstreamResult};
 
 /// The services of a gateway, while there is one.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl MetricSource for ServiceMetrics {
         let clusters = &runtime.services.clusters;
         let requests = clusters.iter().flat_map(|cluster| requests(cluster)).collect();
         let addresses = clusters.iter().map(|it| (labels(it), it.endpoints.len() as u64));
-        let well = clusters.iter().map(|it| (labels(it), it.well() as u64));
+        let well = clusters.iter().map(|it| (labels(it), it.healthy_count() as u64));
         vec![
             MetricFamily {
                 name: "tidegate_upstream_requests_total",
@@ -55,7 +55,7 @@ impl MetricSource for ServiceMetrics {
                 name: "tidegate_gateway_buffers_refused_total",
                 kind: "counter",
                 help: "Requests that were refused because no memory was left for what waits.",
-                samples: vec![(Vec::new(), gateway.budget.refused())],
+                samples: vec![(Vec::new(), gateway.budget.refusals())],
             },
             MetricFamily {
                 name: "tidegate_access_log_dropped_total",
@@ -74,14 +74,14 @@ impl MetricSource for ServiceMetrics {
 }
 
 /// All of them from the beginning, so that a rate has where to start.
-fn requests(cluster: &Cluster) -> impl Iterator<Item = (Vec<(&'static str, String)>, u64)> {
-    Fate::ALL.into_iter().map(|fate| {
+fn requests(cluster: &UpstreamCluster) -> impl Iterator<Item = (Vec<(&'static str, String)>, u64)> {
+    UpstreamResult::ALL.into_iter().map(|fate| {
         let mut labels = labels(cluster);
         labels.push(("result", fate.name().to_owned()));
         (labels, cluster.counts.of(fate))
     })
 }
 
-fn labels(cluster: &Cluster) -> Vec<(&'static str, String)> {
+fn labels(cluster: &UpstreamCluster) -> Vec<(&'static str, String)> {
     vec![("upstream", cluster.about.name.clone())]
 }

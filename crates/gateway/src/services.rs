@@ -7,20 +7,20 @@ use std::sync::atomic::AtomicU64;
 use tidegate::config::gateway;
 use tidegate_server::NamedFiles;
 
-use crate::forward::Rules;
-use crate::jwt::{KeysError, Verifier};
-use crate::log::{AccessLog, LogError};
-use crate::upstream::{Cluster, TlsError};
+use crate::access_log::{AccessLog, AccessLogError};
+use crate::forward::FieldRules;
+use crate::jwt::{JwtKeysError, JwtVerifier};
+use crate::upstream::{UpstreamCluster, UpstreamTlsError};
 
 /// A gateway's configuration, made ready.
 #[derive(Debug)]
-pub(crate) struct Services {
-    pub(crate) gateway: gateway::Gateway,
+pub(crate) struct GatewayServices {
+    pub(crate) gateway: gateway::GatewayPlan,
     /// In the order of the gateway's services.
-    pub(crate) clusters: Vec<Arc<Cluster>>,
+    pub(crate) clusters: Vec<Arc<UpstreamCluster>>,
     /// In the order of the gateway's routes.
-    pub(crate) ways: Vec<Way>,
-    pub(crate) verifier: Option<Arc<Verifier>>,
+    pub(crate) route_targets: Vec<RouteTarget>,
+    pub(crate) verifier: Option<Arc<JwtVerifier>>,
     pub(crate) log: Option<Arc<AccessLog>>,
     /// Lines that access logs have lost, this one and those before it.
     pub(crate) lost_lines: Arc<AtomicU64>,
@@ -32,11 +32,11 @@ pub(crate) struct Services {
 
 /// Where a route leads, and what is changed on the way.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct RouteTarget {
     pub(crate) name: String,
-    pub(crate) cluster: Arc<Cluster>,
-    pub(crate) requests: Arc<Rules>,
-    pub(crate) responses: Arc<Rules>,
+    pub(crate) cluster: Arc<UpstreamCluster>,
+    pub(crate) requests: Arc<FieldRules>,
+    pub(crate) responses: Arc<FieldRules>,
 }
 
 /// Why a gateway cannot be as its configuration says: a file that is not there, or makes no sense.
@@ -50,33 +50,33 @@ impl GatewayError {
     }
 }
 
-impl From<TlsError> for GatewayError {
-    fn from(error: TlsError) -> Self {
+impl From<UpstreamTlsError> for GatewayError {
+    fn from(error: UpstreamTlsError) -> Self {
         Self(error.to_string())
     }
 }
 
-impl From<KeysError> for GatewayError {
-    fn from(error: KeysError) -> Self {
+impl From<JwtKeysError> for GatewayError {
+    fn from(error: JwtKeysError) -> Self {
         Self(error.to_string())
     }
 }
 
-impl From<LogError> for GatewayError {
-    fn from(error: LogError) -> Self {
+impl From<AccessLogError> for GatewayError {
+    fn from(error: AccessLogError) -> Self {
         Self(error.to_string())
     }
 }
 
-impl Services {
+impl GatewayServices {
     /// With what is known from those before: of addresses, and the log's file. The files that were
     /// read are those that the configuration names, as far as it could be followed.
     pub(crate) fn new(
-        gateway: gateway::Gateway,
+        gateway: gateway::GatewayPlan,
         before: Option<&Self>,
         files: &mut NamedFiles,
     ) -> Result<Self, GatewayError> {
-        Making { before, files, kept: None }.make(gateway)
+        ServicesBuilder { before, files, kept: None }.make(gateway)
     }
 
     /// The same with what is in its files now. A part whose file makes no sense stays as it is, which is
@@ -84,7 +84,7 @@ impl Services {
     pub(crate) fn refreshed(&self) -> (Option<Self>, Vec<String>) {
         let (mut files, mut problems) = (NamedFiles::default(), Vec::new());
         let kept = Some(&mut problems);
-        let making = Making { before: Some(self), files: &mut files, kept };
+        let making = ServicesBuilder { before: Some(self), files: &mut files, kept };
         match making.make(self.gateway.clone()) {
             Ok(made) => (Some(made), problems),
             Err(error) => (None, vec![error.to_string()]),
@@ -93,16 +93,16 @@ impl Services {
 }
 
 /// How services are made.
-struct Making<'a> {
-    before: Option<&'a Services>,
+struct ServicesBuilder<'a> {
+    before: Option<&'a GatewayServices>,
     files: &'a mut NamedFiles,
     /// Where what cannot be read anew stays as it was before, and why that is so. Otherwise nothing is
     /// made of it.
     kept: Option<&'a mut Vec<String>>,
 }
 
-impl Making<'_> {
-    fn make(mut self, gateway: gateway::Gateway) -> Result<Services, GatewayError> {
+impl ServicesBuilder<'_> {
+    fn make(mut self, gateway: gateway::GatewayPlan) -> Result<GatewayServices, GatewayError> {
         let before = self.before;
         let mut clusters = Vec::with_capacity(gateway.upstreams().len());
         for about in gateway.upstreams() {
@@ -111,10 +111,10 @@ impl Making<'_> {
         let mut ways = Vec::with_capacity(gateway.routes().len());
         for (number, route) in gateway.routes().iter().enumerate() {
             let Some(cluster) = clusters.get(route.upstream()) else { continue };
-            let known = before.and_then(|it| it.ways.get(number));
+            let known = before.and_then(|it| it.route_targets.get(number));
             let requests = [&gateway.request_headers, &route.request_headers];
             let responses = [&gateway.response_headers, &route.response_headers];
-            ways.push(Way {
+            ways.push(RouteTarget {
                 name: route.name.clone(),
                 cluster: Arc::clone(cluster),
                 requests: self.rules(&requests, known.map(|it| &it.requests))?,
@@ -129,40 +129,53 @@ impl Making<'_> {
         let lost_lines = before.map(|it| Arc::clone(&it.lost_lines)).unwrap_or_default();
         let log = log(&gateway, before, &lost_lines)?;
         let files = self.files.clone();
-        Ok(Services { gateway, clusters, ways, verifier, log, lost_lines, signatures, files })
+        Ok(GatewayServices {
+            gateway,
+            clusters,
+            route_targets: ways,
+            verifier,
+            log,
+            lost_lines,
+            signatures,
+            files,
+        })
     }
 
-    fn cluster(&mut self, about: &gateway::Upstream) -> Result<Arc<Cluster>, GatewayError> {
+    fn cluster(
+        &mut self,
+        about: &gateway::UpstreamPlan,
+    ) -> Result<Arc<UpstreamCluster>, GatewayError> {
         let clusters = self.before.map(|it| &it.clusters[..]).unwrap_or_default();
         let known = clusters.iter().find(|cluster| cluster.about.name == about.name);
-        if let Some(same) = known.and_then(|it| it.same(about, self.files)) {
+        if let Some(same) = known.and_then(|it| it.if_unchanged(about, self.files)) {
             return Ok(same);
         }
-        let made = Cluster::new(about, known.map(|it| &**it), self.files).map(Arc::new);
-        self.or_kept(made.map_err(GatewayError::from), known.cloned())
+        let made = UpstreamCluster::new(about, known.map(|it| &**it), self.files).map(Arc::new);
+        self.or_previous(made.map_err(GatewayError::from), known.cloned())
     }
 
     fn rules(
         &mut self,
         rules: &[&gateway::HeaderRules],
-        known: Option<&Arc<Rules>>,
-    ) -> Result<Arc<Rules>, GatewayError> {
-        let made = Rules::new(rules, self.files).map(Arc::new);
-        self.or_kept(made, known.cloned())
+        known: Option<&Arc<FieldRules>>,
+    ) -> Result<Arc<FieldRules>, GatewayError> {
+        let made = FieldRules::new(rules, self.files).map(Arc::new);
+        self.or_previous(made, known.cloned())
     }
 
     fn verifier(
         &mut self,
-        about: &gateway::Jwt,
+        about: &gateway::JwtPlan,
         signatures: &Arc<AtomicU64>,
-    ) -> Result<Arc<Verifier>, GatewayError> {
-        let made = Verifier::new(about, self.files).map(|it| Arc::new(it.counting(signatures)));
+    ) -> Result<Arc<JwtVerifier>, GatewayError> {
+        let made =
+            JwtVerifier::new(about, self.files).map(|it| Arc::new(it.with_counter(signatures)));
         let known = self.before.and_then(|it| it.verifier.clone());
-        self.or_kept(made.map_err(GatewayError::from), known)
+        self.or_previous(made.map_err(GatewayError::from), known)
     }
 
     /// What was made; or what was there before, where it may stay.
-    fn or_kept<T>(
+    fn or_previous<T>(
         &mut self,
         made: Result<T, GatewayError>,
         known: Option<T>,
@@ -181,12 +194,12 @@ impl Making<'_> {
 }
 
 fn log(
-    gateway: &gateway::Gateway,
-    before: Option<&Services>,
+    gateway: &gateway::GatewayPlan,
+    before: Option<&GatewayServices>,
     lost_lines: &Arc<AtomicU64>,
-) -> Result<Option<Arc<AccessLog>>, LogError> {
+) -> Result<Option<Arc<AccessLog>>, AccessLogError> {
     let Some(about) = &gateway.access_log else { return Ok(None) };
-    let open = before.and_then(|it| it.log.as_ref()).filter(|log| log.is_of(about));
+    let open = before.and_then(|it| it.log.as_ref()).filter(|log| log.has_config(about));
     match open {
         Some(log) => Ok(Some(Arc::clone(log))),
         None => Ok(Some(Arc::new(AccessLog::open(about, Arc::clone(lost_lines))?))),

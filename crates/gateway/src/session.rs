@@ -10,59 +10,59 @@ use http::{Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
-use tidegate::{Clock as _, Cost, Decision, Owed, Plan, Store, SystemClock};
-use tidegate_http::{Answer, describe};
-use tidegate_server::trace::{self, Span, TraceParent};
+use tidegate::{Clock as _, Cost, Decision, Plan, RequestCharges, Store, SystemClock};
+use tidegate_http::{RateLimitAnswer, describe};
+use tidegate_server::trace::{self, TraceParent, TraceSpan};
 
-use crate::after::Sight;
-use crate::asked::Asked;
-use crate::attributes::{Known, Routed};
-use crate::body::Body;
-use crate::buffers::UploadRoom;
-use crate::connection::{Busy, Peer, Progress, Switch};
-use crate::forward::{self, Forward, Trailers};
-use crate::log::{About, AccessLog, Record};
-use crate::outliving::{Departure, Outliving};
-use crate::problem::{self, Refusal};
-use crate::runtime::Runtime;
-use crate::services::Way;
+use crate::access_log::{AccessLog, AccessLogRecord, AccessLogRequest};
+use crate::after_cost::ForwardOutcome;
+use crate::attributes::{RequestAttributes, RouteAttributes};
+use crate::body::GatewayBody;
+use crate::buffers::UploadReservation;
+use crate::connection::{ActiveRequest, GatewayPeer, GatewayProgress, ProtocolSwitch};
+use crate::detachable_work::{DetachableWork, SentFlag};
+use crate::forward::{self, ForwardRequest, TrailerFilter};
+use crate::refusal::{self, GatewayRefusal};
+use crate::request_target::RequestTarget;
+use crate::runtime::GatewayRuntime;
+use crate::services::RouteTarget;
 use crate::tunnel::Tunnel;
-use crate::upstream::{Answered, Framing, Sending};
-use crate::worker::Worker;
-use crate::{after, early, line, standing};
+use crate::upstream::{ForwardFraming, UpstreamRequest, UpstreamResponse};
+use crate::worker::GatewayWorker;
+use crate::{after_cost, early_denial, response_peek, wait_queue};
 
 /// What the requests of one connection share.
 #[derive(Debug)]
-pub(crate) struct Session<S> {
-    worker: Arc<Worker<S>>,
-    peer: Peer,
+pub(crate) struct GatewaySession<S> {
+    worker: Arc<GatewayWorker<S>>,
+    peer: GatewayPeer,
     /// The peer's address, written once.
     address: Option<String>,
-    progress: Progress,
+    progress: GatewayProgress,
     /// What became of a request to switch protocols.
-    switch: Arc<Switch>,
+    switch: Arc<ProtocolSwitch>,
     tunnel: Mutex<Option<Tunnel>>,
     clock: SystemClock,
 }
 
 /// A request that was understood, and what is decided about it.
-struct Case<'r> {
+struct GatewayRequest<'r> {
     plan: &'r Plan,
-    runtime: &'r Runtime,
+    runtime: &'r GatewayRuntime,
     parts: &'r Parts,
-    asked: &'r Asked<'r>,
+    asked: &'r RequestTarget<'r>,
     client: Option<&'r str>,
     upgrade: Option<OnUpgrade>,
-    departure: &'r Departure,
-    record: Option<&'r mut Record>,
+    departure: &'r SentFlag,
+    record: Option<&'r mut AccessLogRecord>,
 }
 
-impl<S: Store + 'static> Session<S> {
+impl<S: Store + 'static> GatewaySession<S> {
     pub(crate) fn new(
-        worker: Arc<Worker<S>>,
-        peer: Peer,
-        progress: Progress,
-        switch: Arc<Switch>,
+        worker: Arc<GatewayWorker<S>>,
+        peer: GatewayPeer,
+        progress: GatewayProgress,
+        switch: Arc<ProtocolSwitch>,
     ) -> Self {
         let address = peer.ip.map(|ip| ip.to_string());
         let (tunnel, clock) = (Mutex::new(None), SystemClock::new());
@@ -75,7 +75,7 @@ impl<S: Store + 'static> Session<S> {
     }
 
     /// A request has come.
-    pub(crate) fn begin(&self) -> Busy {
+    pub(crate) fn begin(&self) -> ActiveRequest {
         self.progress.begin()
     }
 
@@ -83,8 +83,8 @@ impl<S: Store + 'static> Session<S> {
     pub(crate) async fn answer(
         session: Arc<Self>,
         request: Request<Incoming>,
-        busy: Busy,
-    ) -> Response<Body> {
+        busy: ActiveRequest,
+    ) -> Response<GatewayBody> {
         // Once: the whole answer is by one plan, whatever is loaded meanwhile.
         let plan = session.worker.app.limiter().plan();
         let runtime = session.worker.gateway.runtime(&plan);
@@ -93,70 +93,78 @@ impl<S: Store + 'static> Session<S> {
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
         let response = if runtime.has_after_costs {
-            let departure = Arc::new(Departure::default());
+            let departure = Arc::new(SentFlag::default());
             let (working, left) = (Arc::clone(&session), Arc::clone(&departure));
-            let work = async move { working.work(&runtime, request, may_switch, &left).await };
-            Outliving::new(departure, work).await
+            let work = async move {
+                working.answer_and_record(&runtime, request, may_switch, &left).await
+            };
+            DetachableWork::new(departure, work).await
         } else {
-            session.work(&runtime, request, may_switch, &Departure::default()).await
+            session.answer_and_record(&runtime, request, may_switch, &SentFlag::default()).await
         };
         if may_switch {
-            session.switch.answered(response.status() == StatusCode::SWITCHING_PROTOCOLS);
+            session.switch.set_switched(response.status() == StatusCode::SWITCHING_PROTOCOLS);
         }
-        response.map(|body| body.busy(busy))
+        response.map(|body| body.with_active_request(busy))
     }
 
     /// All of it that may outlive the client.
-    async fn work(
+    async fn answer_and_record(
         &self,
-        runtime: &Runtime,
+        runtime: &GatewayRuntime,
         request: Request<Incoming>,
         may_switch: bool,
-        departure: &Departure,
-    ) -> Response<Body> {
+        departure: &SentFlag,
+    ) -> Response<GatewayBody> {
         let mut record = runtime.services.log.as_ref().and_then(AccessLog::begin);
         let mut span = self.span(runtime, &request);
         let responding =
             self.respond(runtime, request, may_switch, departure, record.as_deref_mut());
         let response = trace::within(&mut span, pin!(responding)).await;
-        self.progress.answered(response.status() == StatusCode::TOO_MANY_REQUESTS);
+        self.progress.record_answer(response.status() == StatusCode::TOO_MANY_REQUESTS);
         if let (Some(mut span), Some(tracer)) = (span, self.worker.app.tracer()) {
-            span.answered(response.status());
+            span.set_http_status(response.status());
             tracer.end(span);
         }
         if let Some(record) = &mut record {
-            record.answered(response.status().as_u16());
+            record.set_status(response.status().as_u16());
         }
-        response.map(|body| body.recorded(record))
+        response.map(|body| body.with_record(record))
     }
 
     /// Until the head of the response is there, if the request is traced.
-    fn span(&self, runtime: &Runtime, request: &Request<Incoming>) -> Option<Box<Span>> {
+    fn span(
+        &self,
+        runtime: &GatewayRuntime,
+        request: &Request<Incoming>,
+    ) -> Option<Box<TraceSpan>> {
         let tracer = self.worker.app.tracer()?;
         let caller = TraceParent::of(request.headers());
-        match runtime.trust.believes(self.peer.ip) {
+        match runtime.trust.trusts_peer(self.peer.ip) {
             true => tracer.begin("gateway", caller),
-            false => tracer.begin_for_stranger("gateway", caller),
+            false => tracer.begin_untrusted("gateway", caller),
         }
     }
 
     async fn respond(
         &self,
-        runtime: &Runtime,
+        runtime: &GatewayRuntime,
         mut request: Request<Incoming>,
         may_switch: bool,
-        departure: &Departure,
-        mut record: Option<&mut Record>,
-    ) -> Response<Body> {
+        departure: &SentFlag,
+        mut record: Option<&mut AccessLogRecord>,
+    ) -> Response<GatewayBody> {
         let upgrade = may_switch.then(|| hyper::upgrade::on(&mut request));
         let (parts, body) = request.into_parts();
         let client = self.client(runtime, &parts);
-        let asked = match Asked::read(&parts, &runtime.services.gateway.requests) {
+        let asked = match RequestTarget::read(&parts, &runtime.services.gateway.requests) {
             Ok(asked) => asked,
-            Err(fault) => return Refusal::from(fault).counted(&self.worker.app),
+            Err(fault) => {
+                return GatewayRefusal::from(fault).into_counted_response(&self.worker.app);
+            }
         };
         if let Some(record) = &mut record {
-            record.about(&About {
+            record.set_request(&AccessLogRequest {
                 ip: client.as_deref(),
                 method: parts.method.as_str(),
                 host: Some(asked.host.name()),
@@ -164,7 +172,7 @@ impl<S: Store + 'static> Session<S> {
                 user_agent: parts.headers.get(USER_AGENT).and_then(|it| it.to_str().ok()),
             });
         }
-        let case = Case {
+        let case = GatewayRequest {
             plan: &runtime.plan,
             runtime,
             parts: &parts,
@@ -174,11 +182,13 @@ impl<S: Store + 'static> Session<S> {
             departure,
             record,
         };
-        self.decide(case, body).await.unwrap_or_else(|it| it.counted(&self.worker.app))
+        self.decide(case, body)
+            .await
+            .unwrap_or_else(|it| it.into_counted_response(&self.worker.app))
     }
 
     /// Whom the request is from.
-    fn client<'s>(&'s self, runtime: &Runtime, parts: &Parts) -> Option<Cow<'s, str>> {
+    fn client<'s>(&'s self, runtime: &GatewayRuntime, parts: &Parts) -> Option<Cow<'s, str>> {
         if !runtime.trust.trusts_anybody() {
             return self.address.as_deref().map(Cow::Borrowed);
         }
@@ -187,13 +197,18 @@ impl<S: Store + 'static> Session<S> {
     }
 
     /// Limits first: who has no route or no valid token is limited by address all the same.
-    async fn decide(&self, mut case: Case<'_>, body: Incoming) -> Result<Response<Body>, Refusal> {
-        let Case { runtime, parts, asked, .. } = case;
+    async fn decide(
+        &self,
+        mut case: GatewayRequest<'_>,
+        body: Incoming,
+    ) -> Result<Response<GatewayBody>, GatewayRefusal> {
+        let GatewayRequest { runtime, parts, asked, .. } = case;
         let method = parts.method.as_str();
-        runtime.routed_by.check(&parts.headers)?;
-        let routed = Routed { method, asked, headers: &parts.headers };
+        runtime.route_fields.check(&parts.headers)?;
+        let routed = RouteAttributes { method, asked, headers: &parts.headers };
         let services = &runtime.services;
-        let way = services.gateway.route(&routed).and_then(|number| services.ways.get(number));
+        let way =
+            services.gateway.route(&routed).and_then(|number| services.route_targets.get(number));
         let verifier = services.verifier.as_ref();
         let may_have_token = verifier.is_some() && parts.headers.contains_key(AUTHORIZATION);
         if may_have_token && let Some(denied) = self.deny_early(&mut case, way).await? {
@@ -202,71 +217,75 @@ impl<S: Store + 'static> Session<S> {
         let claims = verifier.map(|it| it.claims(&parts.headers, self.clock.now())).transpose();
         let owed = {
             let claims = claims.as_ref().ok().and_then(|it| it.as_ref()).and_then(Option::as_ref);
-            let found = runtime.wanted.find(&parts.headers, asked.query, claims)?;
+            let found = runtime.attribute_lookup.find(&parts.headers, asked.query, claims)?;
             if let Some(record) = &mut case.record {
-                found.iter().for_each(|(name, value)| record.attribute(name, value));
+                found.iter().for_each(|(name, value)| record.add_attribute(name, value));
             }
             let route = way.map(|way| way.name.as_str());
-            let known = Known { method, asked, client: case.client, route, found: &found };
+            let known =
+                RequestAttributes { method, asked, client: case.client, route, found: &found };
             case.plan.charges(&known, Cost::ONE)
         };
         if let Some(fault) = owed.cost_fault() {
-            return Err(Refusal::bad(fault.to_string()));
+            return Err(GatewayRefusal::bad(fault.to_string()));
         }
         // Over HTTP/2, a client can make us keep what it sends and asks for, also while it waits in line.
-        let room = self.room(!body.is_end_stream()).ok_or_else(Refusal::no_memory)?;
+        let room =
+            self.reserve_upload(!body.is_end_stream()).ok_or_else(GatewayRefusal::no_memory)?;
         let gateway = &self.worker.gateway;
         let waiting = (&gateway.lines, &gateway.budget);
-        let size = || size(&parts.headers);
-        let decision = line::settle(&self.worker.app, &owed, waiting, size).await;
-        let answer = Answer::of_owed(&owed, &decision);
+        let size = || waiting_bytes(&parts.headers);
+        let decision = wait_queue::decide_or_wait(&self.worker.app, &owed, waiting, size).await;
+        let answer = RateLimitAnswer::of_charges(&owed, &decision);
         if let Some(record) = &mut case.record {
-            record.decided(&decision, answer.policy());
+            record.set_decision(&decision, answer.policy());
         }
         if !decision.is_allowed() {
-            return Ok(denied(&case, &answer));
+            return Ok(answer_denied(&case, &answer));
         }
         if let Err(invalid) = claims {
-            return Err(Refusal::unauthorised(invalid.to_string()));
+            return Err(GatewayRefusal::unauthorised(invalid.to_string()));
         }
-        let Some(way) = way else { return Err(Refusal::no_route()) };
+        let Some(way) = way else { return Err(GatewayRefusal::no_route()) };
         self.forward(case, way, (body, room), &owed, &decision).await
     }
 
     /// The denial of a request that is over a limit whatever its token says.
     async fn deny_early(
         &self,
-        case: &mut Case<'_>,
-        way: Option<&Way>,
-    ) -> Result<Option<Response<Body>>, Refusal> {
-        let Case { runtime, parts, asked, .. } = *case;
-        let found = runtime.wanted.find(&parts.headers, asked.query, None)?;
+        case: &mut GatewayRequest<'_>,
+        way: Option<&RouteTarget>,
+    ) -> Result<Option<Response<GatewayBody>>, GatewayRefusal> {
+        let GatewayRequest { runtime, parts, asked, .. } = *case;
+        let found = runtime.attribute_lookup.find(&parts.headers, asked.query, None)?;
         let (method, route) = (parts.method.as_str(), way.map(|way| way.name.as_str()));
-        let known = Known { method, asked, client: case.client, route, found: &found };
+        let known = RequestAttributes { method, asked, client: case.client, route, found: &found };
         let owed = case.plan.charges(&known, Cost::ONE);
-        let Some((owed, decision)) = early::deny(&self.worker.app, &owed).await else {
+        let Some((owed, decision)) =
+            early_denial::deny_without_token(&self.worker.app, &owed).await
+        else {
             return Ok(None);
         };
-        let answer = Answer::of_owed(&owed, &decision);
+        let answer = RateLimitAnswer::of_charges(&owed, &decision);
         if let Some(record) = &mut case.record {
-            found.iter().for_each(|(name, value)| record.attribute(name, value));
-            record.decided(&decision, answer.policy());
+            found.iter().for_each(|(name, value)| record.add_attribute(name, value));
+            record.set_decision(&decision, answer.policy());
         }
-        Ok(Some(denied(case, &answer)))
+        Ok(Some(answer_denied(case, &answer)))
     }
 
     async fn forward(
         &self,
-        mut case: Case<'_>,
-        way: &Way,
-        (body, room): (Incoming, Option<UploadRoom>),
-        owed: &Owed<'_>,
+        mut case: GatewayRequest<'_>,
+        way: &RouteTarget,
+        (body, room): (Incoming, Option<UploadReservation>),
+        owed: &RequestCharges<'_>,
         decision: &Decision,
-    ) -> Result<Response<Body>, Refusal> {
-        let Case { runtime, parts, asked, client, .. } = case;
+    ) -> Result<Response<GatewayBody>, GatewayRefusal> {
+        let GatewayRequest { runtime, parts, asked, client, .. } = case;
         let cluster = &*way.cluster;
         if let Some(record) = &mut case.record {
-            record.routed(&way.name);
+            record.set_route(&way.name);
         }
         let trace = self.worker.app.tracer().and_then(|_| {
             trace::note(|span| {
@@ -276,77 +295,80 @@ impl<S: Store + 'static> Session<S> {
         });
         let upgrade = case.upgrade.as_ref().and_then(|_| forward::wanted_upgrade(&parts.headers));
         let body = (!body.is_end_stream()).then_some(body);
-        let forward = Forward {
+        let forward = ForwardRequest {
             parts,
-            target: &asked.target,
+            target: &asked.path_and_query,
             host: Some(asked.host.text()),
             filter: &runtime.filter,
             length: body.as_ref().map_or(asked.length.map(|_| 0), |_| asked.length),
-            trailers: Trailers::of(parts, &runtime.filter, &way.requests),
+            trailers: TrailerFilter::of(parts, &runtime.filter, &way.requests),
             rules: &way.requests,
             client,
             peer: self.peer.ip,
             is_secure: self.peer.is_secure,
-            believed: runtime.trust.believes(self.peer.ip),
+            believed: runtime.trust.trusts_peer(self.peer.ip),
             upgrade,
             preserves_host: cluster.about.preserves_host,
             trace,
             framing: framing(parts, body.as_ref()),
         };
         let departure = case.departure;
-        let sending = Sending { pool: &self.worker.pool, cluster, forward, room, departure };
+        let sending =
+            UpstreamRequest { pool: &self.worker.pool, cluster, forward, room, departure };
         let answered = match sending.run(body).await {
             Ok(answered) => answered,
             Err(failure) => {
                 if let Some(record) = &mut case.record {
-                    record.broke_off(&failure);
+                    record.set_error(&failure);
                 }
-                let sight = if departure.has_left() { Sight::Lost } else { Sight::Unsent };
-                after::settle(&self.worker.app, owed, decision, sight).await;
-                return Err(Refusal::of(&failure, &cluster.about.name));
+                let sight =
+                    if departure.is_sent() { ForwardOutcome::Lost } else { ForwardOutcome::Unsent };
+                after_cost::correct_costs(&self.worker.app, owed, decision, sight).await;
+                return Err(GatewayRefusal::of(&failure, &cluster.about.name));
             }
         };
         if let Some(record) = &mut case.record {
-            record.served_by(&format!("{} {}", cluster.about.name, answered.endpoint.address));
+            record.set_upstream(&format!("{} {}", cluster.about.name, answered.endpoint.address));
         }
-        let sight = Sight::Response(answered.status.as_u16(), &answered.headers);
-        after::settle(&self.worker.app, owed, decision, sight).await;
+        let sight = ForwardOutcome::Response(answered.status.as_u16(), &answered.headers);
+        after_cost::correct_costs(&self.worker.app, owed, decision, sight).await;
         let idle = cluster.about.timeouts.idle.into();
         let mut response =
             self.response(answered, case.upgrade.filter(|_| upgrade.is_some()), idle)?;
-        let standing = standing::look(&self.worker.app, owed).await;
-        let answer = Answer::of_owed(owed, standing.as_ref().unwrap_or(decision));
+        let standing = response_peek::peek_after_cost(&self.worker.app, owed).await;
+        let answer = RateLimitAnswer::of_charges(owed, standing.as_ref().unwrap_or(decision));
         describe(&answer, response.headers_mut());
-        problem::describe_as_asked_for(case.plan, &answer, response.headers_mut());
+        refusal::describe_if_configured(case.plan, &answer, response.headers_mut());
         way.responses.apply(response.headers_mut());
         Ok(response)
     }
 
     /// Room for a request's body, if it has one and may need some. `None` if there is none.
-    fn room(&self, has_body: bool) -> Option<Option<UploadRoom>> {
+    fn reserve_upload(&self, has_body: bool) -> Option<Option<UploadReservation>> {
         let Some(buffers) = self.progress.buffers() else { return Some(None) };
         if buffers.budget().is_used_up() {
-            buffers.budget().refuse();
+            buffers.budget().count_refusal();
             return None;
         }
-        if has_body { buffers.upload().map(Some) } else { Some(None) }
+        if has_body { buffers.reserve_upload().map(Some) } else { Some(None) }
     }
 
     /// The service's response as the client gets it.
     fn response(
         &self,
-        answered: Answered,
+        answered: UpstreamResponse,
         upgrade: Option<OnUpgrade>,
         idle: std::time::Duration,
-    ) -> Result<Response<Body>, Refusal> {
-        let Answered { status, headers, body, switched, .. } = answered;
+    ) -> Result<Response<GatewayBody>, GatewayRefusal> {
+        let UpstreamResponse { status, headers, body, switched, .. } = answered;
         match (switched, upgrade) {
             (Some((service, lease)), Some(client)) => {
                 *self.tunnel.lock() = Some(Tunnel { client, service, lease, idle });
             }
             (Some(_), None) => {
-                let failure = crate::upstream::Failure::Garbage("it switches protocols unasked");
-                return Err(Refusal::of(&failure, "the service"));
+                let failure =
+                    crate::upstream::UpstreamFailure::Malformed("it switches protocols unasked");
+                return Err(GatewayRefusal::of(&failure, "the service"));
             }
             (None, _) => {}
         }
@@ -357,23 +379,26 @@ impl<S: Store + 'static> Session<S> {
     }
 }
 
-fn denied(case: &Case<'_>, answer: &Answer<'_, '_>) -> Response<Body> {
-    if problem::is_grpc(&case.parts.headers) {
-        return problem::denied_grpc(case.plan, answer);
+fn answer_denied(
+    case: &GatewayRequest<'_>,
+    answer: &RateLimitAnswer<'_, '_>,
+) -> Response<GatewayBody> {
+    if refusal::is_grpc(&case.parts.headers) {
+        return refusal::denied_grpc_response(case.plan, answer);
     }
     let policy = answer.policy().and_then(|name| case.plan.policy(name));
-    problem::denied(case.plan, answer, policy.and_then(|policy| policy.denied()))
+    refusal::denied_response(case.plan, answer, policy.and_then(|policy| policy.denied()))
 }
 
 /// How much memory a request takes that waits, about: its fields are kept as they came, and as they are
 /// understood.
-fn size(headers: &http::HeaderMap) -> usize {
+fn waiting_bytes(headers: &http::HeaderMap) -> usize {
     let fields = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
     fields.sum::<usize>().saturating_mul(3).saturating_add(8 << 10)
 }
 
 /// A length that the client has told is told to the service; chunks stay chunks.
-fn framing(parts: &Parts, body: Option<&Incoming>) -> Framing {
+fn framing(parts: &Parts, body: Option<&Incoming>) -> ForwardFraming {
     let has_length = parts.headers.contains_key(http::header::CONTENT_LENGTH);
-    if body.is_some() && !has_length { Framing::Chunked } else { Framing::Sized }
+    if body.is_some() && !has_length { ForwardFraming::Chunked } else { ForwardFraming::Sized }
 }

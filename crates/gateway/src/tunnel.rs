@@ -7,16 +7,16 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use crate::movement::Movement;
-use crate::upstream::{Lease, Link};
+use crate::transfer_activity::TransferActivity;
+use crate::upstream::{UpstreamLink, UpstreamSlot};
 
 /// The two ends of a tunnel that is about to begin.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     pub(crate) client: OnUpgrade,
-    pub(crate) service: Link,
+    pub(crate) service: UpstreamLink,
     /// The request is under way until the tunnel ends.
-    pub(crate) lease: Lease,
+    pub(crate) lease: UpstreamSlot,
     /// How long both may be silent.
     pub(crate) idle: Duration,
 }
@@ -25,7 +25,7 @@ impl Tunnel {
     pub(crate) async fn run(self) {
         let Self { client, service, lease, idle } = self;
         let Ok(client) = client.await else { return };
-        let Link { wire, read, .. } = service;
+        let UpstreamLink { wire, read, .. } = service;
         connect(TokioIo::new(client), wire, read.freeze(), idle).await;
         drop(lease);
     }
@@ -41,7 +41,7 @@ async fn connect(
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (mut from_service, mut to_service) = tokio::io::split(service);
     // One for both: who only listens is not silent while somebody speaks.
-    let movement = Movement::new();
+    let movement = TransferActivity::new();
     let up = copy(&mut from_client, &mut to_service, Bytes::new(), &movement, idle);
     let down = copy(&mut from_service, &mut to_client, first, &movement, idle);
     // When one side has said all it had to say, the other one may still answer.
@@ -53,7 +53,7 @@ async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     first: Bytes,
-    movement: &Movement,
+    movement: &TransferActivity,
     idle: Duration,
 ) {
     let mut buffer = vec![0; BUFFER];
@@ -67,7 +67,7 @@ async fn copy(
             Some(Ok(count @ 1..)) => bytes = buffer.get(..count).unwrap_or_default(),
             _ => break,
         }
-        movement.moved();
+        movement.record();
     }
     // Who does not listen any more may not hear this either.
     let _ = movement.within(idle, to.shutdown()).await;
@@ -77,14 +77,14 @@ async fn copy(
 async fn send(
     to: &mut (impl AsyncWrite + Unpin),
     mut bytes: &[u8],
-    movement: &Movement,
+    movement: &TransferActivity,
 ) -> std::io::Result<()> {
     while !bytes.is_empty() {
         match to.write(bytes).await? {
             0 => return Err(std::io::ErrorKind::WriteZero.into()),
             count => bytes = bytes.get(count..).unwrap_or_default(),
         }
-        movement.moved();
+        movement.record();
     }
     to.flush().await
 }

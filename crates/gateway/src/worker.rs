@@ -4,21 +4,21 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tidegate::Store;
-use tidegate_server::{App, Config, Listener, accept};
+use tidegate_server::{App, Listener, ListenerConfig, accept};
 use tokio::time::interval;
 
-use crate::connection::{self, Peer};
-use crate::gateway::{Gateway, SWEEP};
+use crate::connection::{self, GatewayPeer};
+use crate::gateway::{Gateway, POOL_SWEEP_INTERVAL};
 use crate::metrics::ServiceMetrics;
-use crate::upstream::Pool;
+use crate::upstream::UpstreamPool;
 
 /// What the connections of one worker share. Connections to services do not leave it.
 #[derive(Debug)]
-pub(crate) struct Worker<S> {
+pub(crate) struct GatewayWorker<S> {
     pub(crate) app: Arc<App<S>>,
     pub(crate) gateway: Arc<Gateway>,
-    pub(crate) config: Arc<Config>,
-    pub(crate) pool: Arc<Pool>,
+    pub(crate) config: Arc<ListenerConfig>,
+    pub(crate) pool: Arc<UpstreamPool>,
 }
 
 /// Passes requests from `listener` on to services until `shutdown` resolves, then finishes those in
@@ -30,18 +30,18 @@ pub async fn serve<S: Store + 'static>(
     listener: impl Into<Listener>,
     app: Arc<App<S>>,
     gateway: Arc<Gateway>,
-    config: Config,
+    config: ListenerConfig,
     shutdown: impl Future<Output = ()>,
 ) {
     let config = Arc::new(config);
-    let pool = Arc::new(Pool::default());
-    app.also_show(Arc::new(ServiceMetrics::of(&gateway)));
-    gateway.begin_checks();
-    app.followed_by(&gateway);
-    let worker = Arc::new(Worker { app, gateway, config: Arc::clone(&config), pool });
+    let pool = Arc::new(UpstreamPool::default());
+    app.add_metric_source(Arc::new(ServiceMetrics::of(&gateway)));
+    gateway.ensure_health_checks();
+    app.add_follower(&gateway);
+    let worker = Arc::new(GatewayWorker { app, gateway, config: Arc::clone(&config), pool });
     let swept = Arc::clone(&worker.pool);
     let sweeping = async move {
-        let mut ticks = interval(SWEEP);
+        let mut ticks = interval(POOL_SWEEP_INTERVAL);
         loop {
             ticks.tick().await;
             swept.sweep();
@@ -49,7 +49,7 @@ pub async fn serve<S: Store + 'static>(
     };
     let serving = accept::run(listener, &config, shutdown, |stream, seat| {
         let ip = stream.peer().address.map(|ip| ip.to_canonical());
-        let peer = Peer { ip, is_secure: stream.is_secure() };
+        let peer = GatewayPeer { ip, is_secure: stream.is_secure() };
         connection::serve(stream, peer, Arc::clone(&worker), seat)
     });
     tokio::select! {

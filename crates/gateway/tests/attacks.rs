@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use support::echo::Echo;
 use support::{Client, Front, GENEROUS, soon};
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufStream};
 use tokio::net::TcpSocket;
 use tokio::time::sleep;
@@ -21,9 +21,14 @@ const GET: &[u8] = b"\0\0\x09\x01\x05\0\0\0\x01\x82\x86\x84\x01\x04test";
 const HALF: &str = "GET / HTTP/1.1\r\nhost: a\r\nx-long: ";
 
 /// Nobody leaves because of time.
-fn patient() -> Config {
+fn patient() -> ListenerConfig {
     let long = Duration::from_secs(600);
-    Config { max_connections: SEATS, header_timeout: long, idle_timeout: long, ..Config::default() }
+    ListenerConfig {
+        max_connections: SEATS,
+        header_timeout: long,
+        idle_timeout: long,
+        ..ListenerConfig::default()
+    }
 }
 
 /// A connection from another address of this machine.
@@ -117,7 +122,7 @@ async fn attack_07_half_a_head_over_http2_leaves_room_for_others() {
 async fn attack_07_whoever_is_answered_keeps_its_seat_up_to_its_share() {
     let echo = Echo::start().await;
     let text = format!("gateway: {{ upstreams: {{ up: http://{} }} }}\n{GENEROUS}", echo.address);
-    let config = Config { max_connections_per_client: Some(10), ..patient() };
+    let config = ListenerConfig { max_connections_per_client: Some(10), ..patient() };
     let front = Front::with(&text, config).await;
     let mut seats = Vec::new();
     for _ in 0..SEATS {
@@ -138,7 +143,8 @@ async fn attack_07_whoever_is_answered_keeps_its_seat_up_to_its_share() {
 #[tokio::test]
 async fn attack_07_only_a_request_begins_a_new_time_of_silence() {
     let echo = Echo::start().await;
-    let config = Config { idle_timeout: Duration::from_millis(500), ..Config::default() };
+    let config =
+        ListenerConfig { idle_timeout: Duration::from_millis(500), ..ListenerConfig::default() };
     let text = format!("gateway: {{ upstreams: {{ up: http://{} }} }}\n{GENEROUS}", echo.address);
     let front = Front::with(&text, config).await;
     let mut client = front.connect().await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use support::echo::Echo;
 use support::{Client, Front, GENEROUS, soon};
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
@@ -33,7 +33,8 @@ async fn a_stopping_gateway_finishes_what_it_has_begun() {
 async fn slow_and_silent_clients_are_cut_off() {
     let echo = Echo::start().await;
     let short = Duration::from_secs(1);
-    let config = Config { header_timeout: short, idle_timeout: short, ..Config::default() };
+    let config =
+        ListenerConfig { header_timeout: short, idle_timeout: short, ..ListenerConfig::default() };
     let text = format!("gateway: {{ upstreams: {{ up: http://{} }} }}\n{GENEROUS}", echo.address);
     let front = Front::with(&text, config).await;
     let (mut silent, mut slow) = (front.connect().await, front.connect().await);
@@ -52,8 +53,12 @@ async fn slow_and_silent_clients_are_cut_off() {
 /// With as many seats, and nobody leaves because of time.
 async fn front(echo: &Echo, max_connections: usize) -> Front {
     let long = Duration::from_secs(600);
-    let config =
-        Config { max_connections, header_timeout: long, idle_timeout: long, ..Config::default() };
+    let config = ListenerConfig {
+        max_connections,
+        header_timeout: long,
+        idle_timeout: long,
+        ..ListenerConfig::default()
+    };
     let text = format!("gateway: {{ upstreams: {{ up: http://{} }} }}\n{GENEROUS}", echo.address);
     Front::with(&text, config).await
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use support::echo::Echo;
 use support::{Front, front, request, with};
 use tidegate::{Charge, Store, StoreError, StoreErrorKind, Verdicts};
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 
 #[tokio::test]
 async fn only_failed_attempts_count() {
@@ -157,7 +157,7 @@ async fn a_store_gives_back_nothing_that_another_took_in_its_place() {
         // Back by the time that the response is there.
         let store = Lost { is_available: true, refunds: Arc::clone(&refunds) };
         let text = with(echo.address, "", &policy);
-        let front = Front::on(&text, store, Config::default()).await;
+        let front = Front::on(&text, store, ListenerConfig::default()).await;
         assert_eq!(front.get("/").await.status, 200);
         assert_eq!(refunds.load(Ordering::SeqCst), 0, "{on_store_error}");
     }
@@ -168,7 +168,7 @@ async fn only_failed_attempts_count_while_the_store_is_away() {
     let echo = Echo::start().await;
     let policy = "[{ name: p, key: [ip], limits: [1/hour], cost: { response_status: 401 } }]";
     let store = Lost { is_available: false, refunds: Arc::default() };
-    let front = Front::on(&with(echo.address, "", policy), store, Config::default()).await;
+    let front = Front::on(&with(echo.address, "", policy), store, ListenerConfig::default()).await;
     for _ in 0..3 {
         assert_eq!(front.get("/").await.status, 200);
     }

@@ -70,7 +70,7 @@ impl Service {
 async fn left(front: &Front) -> Option<u64> {
     let plan = front.app.limiter().plan();
     let owed = plan.charges(&[("ip", "127.0.0.1")], Cost::PEEK);
-    front.app.limiter().settle(&owed).await.remaining()
+    front.app.limiter().decide(&owed).await.remaining()
 }
 
 async fn until_left(front: &Front, expected: u64) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use support::{Client, Front, soon};
 use tidegate::{MemoryStore, RedisStore, Store};
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tidegate_testkit::Redis;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -59,7 +59,7 @@ async fn hammer<S: Store + 'static>(store: S) {
          policies: [{{ name: p, key: ['header:x-user'], limits: [{ALLOWED}/day], \
          store_deadline: 10s, on_store_error: closed }}]"
     );
-    let front = Front::on(&text, store, Config::default()).await;
+    let front = Front::on(&text, store, ListenerConfig::default()).await;
     let admitted: Arc<Vec<AtomicU32>> = Arc::new((0..CALLERS).map(|_| AtomicU32::new(0)).collect());
     let mut callers: Vec<usize> = (0..CALLERS * TRIED).map(|number| number % CALLERS).collect();
     fastrand::Rng::with_seed(7).shuffle(&mut callers);

@@ -16,9 +16,9 @@ use ring::hmac;
 use serde_json::{Value, json};
 use support::echo::Echo;
 use support::{Front, fields, request, soon, with};
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{Clock as _, ManualClock, MemoryStore, SystemClock};
-use tidegate_server::{ReloadRequest, Reloaded, Reloader};
+use tidegate_server::{PlanReloader, ReloadOutcome, ReloadRequest};
 use tidegate_testkit::Scratch;
 
 const OLD: &str = "the old secret, of at least thirty-two bytes, as it should be";
@@ -41,12 +41,12 @@ fn jwt(keys: &Path) -> String {
 }
 
 /// A gateway by a file, and who reloads it.
-async fn start(scratch: &Scratch, text: &str) -> (Front, Reloader<MemoryStore<ManualClock>>) {
+async fn start(scratch: &Scratch, text: &str) -> (Front, PlanReloader<MemoryStore<ManualClock>>) {
     let file = scratch.write("limits.yaml", text);
     let front = Front::start(text).await;
-    front.app.followed_by(&front.gateway);
-    let source = Source::read(&file).unwrap();
-    let reloader = Reloader::new(Arc::clone(&front.app), &file, &source);
+    front.app.add_follower(&front.gateway);
+    let source = PolicySource::read(&file).unwrap();
+    let reloader = PlanReloader::new(Arc::clone(&front.app), &file, &source);
     (front, reloader)
 }
 
@@ -146,12 +146,12 @@ async fn attack_06_a_key_is_revoked_while_the_policies_are_refused() {
     let text = with(echo.address, &jwt(&keys), GENEROUS);
     let (front, mut reloader) = start(&scratch, &text).await;
     scratch.write("limits.yaml", "policies: [{ name: a }]");
-    assert!(matches!(reloader.reload(), Reloaded::Refused(_)));
+    assert!(matches!(reloader.reload(), ReloadOutcome::Refused(_)));
     fs::write(&keys, NEW).unwrap();
-    assert!(matches!(reloader.reload(), Reloaded::Refused(_)));
+    assert!(matches!(reloader.reload(), ReloadOutcome::Refused(_)));
     assert_eq!(front.ask(&of_alice(OLD)).await.status, 401);
     assert_eq!(front.ask(&of_alice(NEW)).await.status, 200);
-    assert!(matches!(reloader.reload(), Reloaded::Unchanged));
+    assert!(matches!(reloader.reload(), ReloadOutcome::Unchanged));
 }
 
 #[tokio::test]
@@ -165,15 +165,15 @@ async fn attack_06_a_key_is_revoked_while_another_file_is_broken() {
     assert_eq!(fields(&front.ask(&of_alice(OLD)).await.json(), "x-team"), ["blue"]);
     fs::write(&secret, "").unwrap();
     fs::write(&keys, NEW).unwrap();
-    let Reloaded::FilesRefused(problems) = reloader.reload() else { panic!("accepted") };
+    let ReloadOutcome::FilesRefused(problems) = reloader.reload() else { panic!("accepted") };
     assert!(problems.len() == 1 && problems[0].contains("secret: empty"), "{problems:?}");
-    assert!(matches!(reloader.reload(), Reloaded::Unchanged), "it is reported once");
+    assert!(matches!(reloader.reload(), ReloadOutcome::Unchanged), "it is reported once");
     reloader.request().ask();
-    assert!(matches!(reloader.reload(), Reloaded::FilesRefused(_)), "or to whoever asks");
+    assert!(matches!(reloader.reload(), ReloadOutcome::FilesRefused(_)), "or to whoever asks");
     assert_eq!(front.ask(&of_alice(OLD)).await.status, 401);
     assert_eq!(fields(&front.ask(&of_alice(NEW)).await.json(), "x-team"), ["blue"]);
     fs::write(&secret, "green").unwrap();
-    assert!(matches!(reloader.reload(), Reloaded::FilesChanged));
+    assert!(matches!(reloader.reload(), ReloadOutcome::FilesChanged));
     assert_eq!(fields(&front.ask(&of_alice(NEW)).await.json(), "x-team"), ["green"]);
     assert_eq!(front.app.reload_problem(), None);
 }

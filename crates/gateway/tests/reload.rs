@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use support::echo::Echo;
 use support::{Front, front, with};
-use tidegate::config::Source;
-use tidegate_server::{Reloaded, Reloader};
+use tidegate::config::PolicySource;
+use tidegate_server::{PlanReloader, ReloadOutcome};
 
 const TWO: &str = "[{ name: p, key: [ip], limits: [2/minute] }]";
 const NINE: &str = "[{ name: p, key: [ip], limits: [9/minute] }]";
@@ -78,7 +78,7 @@ async fn files_are_read_when_a_plan_is_loaded_and_not_by_requests() {
     std::fs::remove_file(&keys).unwrap();
     assert_eq!(limit(&front).await, "9");
     // As an operator changes limits: the rest of the plan is as it was, and is not read again.
-    let amended = Source::new("test", with(echo.address, &jwt(&keys), TWO)).unwrap();
+    let amended = PolicySource::new("test", with(echo.address, &jwt(&keys), TWO)).unwrap();
     front.app.limiter().reload(&amended).unwrap();
     assert_eq!(limit(&front).await, "2");
 }
@@ -88,16 +88,16 @@ async fn a_plan_takes_effect_when_the_file_that_it_misses_comes() {
     let echo = Echo::start().await;
     let (file, keys) = (scratch("late.yaml"), scratch("late-keys"));
     std::fs::write(&file, with(echo.address, "", TWO)).unwrap();
-    let source = Source::read(&file).unwrap();
+    let source = PolicySource::read(&file).unwrap();
     let front = Front::start(source.text()).await;
     assert_eq!(limit(&front).await, "2");
-    front.app.followed_by(&front.gateway);
-    let mut reloader = Reloader::new(Arc::clone(&front.app), &file, &source);
+    front.app.add_follower(&front.gateway);
+    let mut reloader = PlanReloader::new(Arc::clone(&front.app), &file, &source);
     std::fs::write(&file, with(echo.address, &jwt(&keys), NINE)).unwrap();
-    assert!(matches!(reloader.reload(), Reloaded::Refused(_)));
-    assert!(matches!(reloader.reload(), Reloaded::Unchanged), "it is still missing");
+    assert!(matches!(reloader.reload(), ReloadOutcome::Refused(_)));
+    assert!(matches!(reloader.reload(), ReloadOutcome::Unchanged), "it is still missing");
     std::fs::write(&keys, SECRET).unwrap();
-    assert!(matches!(reloader.reload(), Reloaded::Changed));
+    assert!(matches!(reloader.reload(), ReloadOutcome::Changed));
     assert_eq!(limit(&front).await, "9");
     for path in [file, keys] {
         let _ = std::fs::remove_file(path);

@@ -9,17 +9,21 @@ use std::net::SocketAddr;
 use support::echo::Echo;
 use support::{Front, GENEROUS, Reply, soon};
 use tidegate::MemoryStore;
-use tidegate::config::Source;
-use tidegate_server::trace::{Exporter, Ratio, TraceParent, Tracer};
-use tidegate_server::{App, Config};
+use tidegate::config::PolicySource;
+use tidegate_server::trace::{SamplingRatio, SpanExporter, TraceParent, Tracer};
+use tidegate_server::{App, ListenerConfig};
 
 /// A gateway that traces so many requests of strangers.
-async fn start(to: SocketAddr, ratio: Ratio, more: &str) -> (Front<MemoryStore>, Exporter) {
+async fn start(
+    to: SocketAddr,
+    ratio: SamplingRatio,
+    more: &str,
+) -> (Front<MemoryStore>, SpanExporter) {
     let gateway = format!("gateway: {{ upstreams: {{ up: \"http://{to}\" }} }}");
-    let source = Source::new("test", format!("{gateway}\n{more}\n{GENEROUS}")).unwrap();
+    let source = PolicySource::new("test", format!("{gateway}\n{more}\n{GENEROUS}")).unwrap();
     let (tracer, exporter) = Tracer::new(ratio, "test");
     let app = App::load(&source, MemoryStore::new()).unwrap_or_else(|wrong| panic!("{wrong}"));
-    (Front::serving(app.traced_by(tracer), Config::default()).await, exporter)
+    (Front::serving(app.with_tracer(tracer), ListenerConfig::default()).await, exporter)
 }
 
 async fn ask<S: tidegate::Store + 'static>(front: &Front<S>, fields: &str) -> Reply {
@@ -38,7 +42,7 @@ const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-ff00000000000001-01";
 #[tokio::test]
 async fn a_service_is_told_which_part_of_the_trace_asks_it() {
     let echo = Echo::start().await;
-    let (front, exporter) = start(echo.address, Ratio::ALL, "").await;
+    let (front, exporter) = start(echo.address, SamplingRatio::ALL, "").await;
     let reply = ask(&front, &format!("traceparent: {CALLER}\r\ntracestate: a=b\r\n")).await;
     let told = seen(&reply, "traceparent");
     let [told] = &told[..] else { panic!("{told:?}") };
@@ -61,7 +65,7 @@ async fn a_service_is_told_which_part_of_the_trace_asks_it() {
 async fn what_is_not_traced_is_passed_on_as_it_is() {
     let echo = Echo::start().await;
     let off = CALLER.replace("-01", "-00");
-    let (front, _exporter) = start(echo.address, Ratio::ALL, "").await;
+    let (front, _exporter) = start(echo.address, SamplingRatio::ALL, "").await;
     assert_eq!(seen(&ask(&front, &format!("traceparent: {off}\r\n")).await, "traceparent"), [off]);
     let plain = Front::to(echo.address).await;
     let reply = ask(&plain, &format!("traceparent: {CALLER}\r\n")).await;
@@ -72,9 +76,9 @@ async fn what_is_not_traced_is_passed_on_as_it_is() {
 async fn only_a_proxy_that_is_trusted_says_that_more_is_recorded_than_was_meant() {
     let echo = Echo::start().await;
     let field = format!("traceparent: {CALLER}\r\n");
-    let (stranger, _exporter) = start(echo.address, Ratio::NONE, "").await;
+    let (stranger, _exporter) = start(echo.address, SamplingRatio::NONE, "").await;
     assert_eq!(seen(&ask(&stranger, &field).await, "traceparent"), [CALLER]);
     let trusted = "trusted_proxies: [127.0.0.0/8]";
-    let (friend, _exporter) = start(echo.address, Ratio::NONE, trusted).await;
+    let (friend, _exporter) = start(echo.address, SamplingRatio::NONE, trusted).await;
     assert_ne!(seen(&ask(&friend, &field).await, "traceparent"), [CALLER]);
 }

@@ -18,7 +18,7 @@ async fn the_denied_wait_in_line() {
     );
     // A clock of the system's kind: waiting moves it.
     let store = tidegate::MemoryStore::builder().clock(TokioClock::new()).build();
-    let front = Front::on(&text, store, tidegate_server::Config::default()).await;
+    let front = Front::on(&text, store, tidegate_server::ListenerConfig::default()).await;
     let start = tokio::time::Instant::now();
     let mut waiting = Vec::new();
     for number in 0..6 {

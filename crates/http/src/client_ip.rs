@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue};
-use tidegate_limiter::{Address, Network};
+use tidegate_limiter::{IpAddress, IpNetwork};
 
 /// Which of the addresses that a request shows is its client's.
 ///
@@ -27,51 +27,51 @@ use tidegate_limiter::{Address, Network};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClientIp(Trust);
+pub struct ClientIp(ProxyTrust);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Trust {
+enum ProxyTrust {
     #[default]
     Nobody,
     Hops(usize),
-    Proxies(Vec<Network>),
+    Proxies(Vec<IpNetwork>),
 }
 
 impl ClientIp {
     /// Nobody is trusted: the client is who connects.
-    pub const fn of_the_socket() -> Self {
-        Self(Trust::Nobody)
+    pub const fn of_socket() -> Self {
+        Self(ProxyTrust::Nobody)
     }
 
     /// Always so many proxies stand in between, each of which appends to `X-Forwarded-For`. Whoever
     /// reaches us past them can write what they like there: close that way.
     pub const fn behind_hops(hops: usize) -> Self {
-        Self(if hops == 0 { Trust::Nobody } else { Trust::Hops(hops) })
+        Self(if hops == 0 { ProxyTrust::Nobody } else { ProxyTrust::Hops(hops) })
     }
 
     /// Whoever connects from these networks is a proxy that appends to `X-Forwarded-For`, and so is
     /// whoever it says it got a request from, if that is in them too. A request that comes by another
     /// way is of who connects. On a unix socket only a neighbour can connect: it is trusted.
-    pub fn behind_proxies(networks: impl IntoIterator<Item = Network>) -> Self {
-        Self(Trust::Proxies(networks.into_iter().collect()))
+    pub fn behind_proxies(networks: impl IntoIterator<Item = IpNetwork>) -> Self {
+        Self(ProxyTrust::Proxies(networks.into_iter().collect()))
     }
 
     /// Whether anybody is trusted.
     pub fn trusts_anybody(&self) -> bool {
-        self.0 != Trust::Nobody
+        self.0 != ProxyTrust::Nobody
     }
 
     /// Whether it depends on who connects what a request may say of itself.
-    pub const fn asks_who_connects(&self) -> bool {
-        matches!(self.0, Trust::Proxies(_))
+    pub const fn depends_on_peer(&self) -> bool {
+        matches!(self.0, ProxyTrust::Proxies(_))
     }
 
     /// Whether what a request from `peer` says about its way here is believed.
-    pub fn believes(&self, peer: Option<IpAddr>) -> bool {
+    pub fn trusts_peer(&self, peer: Option<IpAddr>) -> bool {
         match &self.0 {
-            Trust::Nobody => false,
-            Trust::Hops(_) => true,
-            Trust::Proxies(networks) => peer.is_none_or(|peer| {
+            ProxyTrust::Nobody => false,
+            ProxyTrust::Hops(_) => true,
+            ProxyTrust::Proxies(networks) => peer.is_none_or(|peer| {
                 let peer = peer.to_canonical();
                 networks.iter().any(|network| network.contains(peer.into()))
             }),
@@ -82,19 +82,19 @@ impl ClientIp {
     pub fn of(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAddr> {
         let peer = peer.map(|ip| ip.to_canonical());
         match &self.0 {
-            Trust::Nobody => peer,
-            Trust::Hops(hops) => {
+            ProxyTrust::Nobody => peer,
+            ProxyTrust::Hops(hops) => {
                 // Fewer than trusted: the first proxy is what the others have heard of.
                 let chain = forwarded(headers).take(*hops).map_while(|address| address);
                 chain.last().or(peer)
             }
-            Trust::Proxies(networks) => Self::behind(networks, peer, headers),
+            ProxyTrust::Proxies(networks) => Self::behind(networks, peer, headers),
         }
     }
 
     /// The same by networks that somebody else keeps; see [`behind_proxies`](Self::behind_proxies).
     pub fn behind(
-        networks: &[Network],
+        networks: &[IpNetwork],
         peer: Option<IpAddr>,
         headers: &HeaderMap,
     ) -> Option<IpAddr> {
@@ -120,7 +120,7 @@ fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let fields = headers.get_all(X_FORWARDED_FOR).iter();
     let lines: Vec<&[u8]> = fields.map(HeaderValue::as_bytes).collect();
     lines.into_iter().rev().flat_map(|line| {
-        line.rsplit(|byte| *byte == b',').map(|part| Address::read(part).map(IpAddr::from))
+        line.rsplit(|byte| *byte == b',').map(|part| IpAddress::read(part).map(IpAddr::from))
     })
 }
 

@@ -5,20 +5,20 @@ use std::fmt::{self, Display};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
-use tidegate_limiter::{Reason, Source, Span};
-use tidegate_wire::{CheckResponse, LimitStatus, Problem, QuotaExceeded};
+use tidegate_limiter::{DecisionReason, DecisionSource, Span};
+use tidegate_wire::{CheckResponse, LimitStatus, ProblemDetails, QuotaExceeded};
 
-use crate::{Answer, PROBLEM_JSON, Said, describe};
+use crate::{LimitReport, PROBLEM_JSON, RateLimitAnswer, describe};
 
 /// The answer to a request that may not happen: 429 with everything that helps to do better.
-pub fn denial(answer: &Answer<'_, '_>) -> Response<Bytes> {
-    let mut response = plain_denial(answer);
+pub fn denial(answer: &RateLimitAnswer<'_, '_>) -> Response<Bytes> {
+    let mut response = denial_without_fields(answer);
     describe(answer, response.headers_mut());
     response
 }
 
 /// The same without the [fields](crate::Fields) that go with it.
-pub fn plain_denial(answer: &Answer<'_, '_>) -> Response<Bytes> {
+pub fn denial_without_fields(answer: &RateLimitAnswer<'_, '_>) -> Response<Bytes> {
     let mut text = Vec::with_capacity(ENOUGH);
     write_denial(answer, &mut text);
     let mut response = Response::new(text.into());
@@ -28,41 +28,44 @@ pub fn plain_denial(answer: &Answer<'_, '_>) -> Response<Bytes> {
 }
 
 /// Writes the body of a denial behind what is there.
-pub fn write_denial(answer: &Answer<'_, '_>, out: &mut Vec<u8>) {
+pub fn write_denial(answer: &RateLimitAnswer<'_, '_>, out: &mut Vec<u8>) {
     let status = StatusCode::TOO_MANY_REQUESTS;
     // Where no limit was asked, none was exceeded.
-    let is_exceeded = answer.decision().reason() != Reason::StoreUnavailable;
-    Problem {
-        kind: if is_exceeded { Problem::QUOTA_EXCEEDED } else { Problem::BLANK },
+    let is_exceeded = answer.decision().reason() != DecisionReason::StoreUnavailable;
+    ProblemDetails {
+        kind: if is_exceeded { ProblemDetails::QUOTA_EXCEEDED } else { ProblemDetails::BLANK },
         title: status.canonical_reason().unwrap_or("Error"),
         status: status.as_u16(),
         detail: &detail(answer),
-        members: QuotaExceeded { violated_policies: answer.violated(), answer: body(answer) },
+        members: QuotaExceeded {
+            violated_policies: answer.violated(),
+            answer: answer_body(answer),
+        },
     }
     .write(out);
 }
 
 /// The body of an answer to a request that may happen, as text.
-pub fn allowance(answer: &Answer<'_, '_>) -> Bytes {
+pub fn allowed_body(answer: &RateLimitAnswer<'_, '_>) -> Bytes {
     let mut text = Vec::with_capacity(ENOUGH);
-    body(answer).write(&mut text);
+    answer_body(answer).write(&mut text);
     text.into()
 }
 
 /// The body of an answer, allowed or denied.
-pub fn body<'a>(answer: &Answer<'a, '_>) -> CheckResponse<'a> {
+pub fn answer_body<'a>(answer: &RateLimitAnswer<'a, '_>) -> CheckResponse<'a> {
     let decision = answer.decision();
     let reason = answer.reason();
     CheckResponse {
         allowed: decision.is_allowed(),
-        policy: if reason == Reason::NoPolicy { None } else { answer.policy() },
+        policy: if reason == DecisionReason::NoPolicy { None } else { answer.policy() },
         reason: reason.name(),
         limit: decision.limit(),
         remaining: decision.remaining(),
         retry_after_ms: decision.retry_after().map(Span::as_millis_ceil),
         reset_after_ms: decision.reset_after().map(Span::as_millis_ceil),
         source: decision.source().name(),
-        limits: answer.each().map(status).collect(),
+        limits: answer.each_limit().map(status).collect(),
     }
 }
 
@@ -75,8 +78,8 @@ pub fn json(body: &impl serde::Serialize) -> Bytes {
     text.into()
 }
 
-fn status(said: Said<'_>) -> LimitStatus<'_> {
-    let Said { policy, rule, verdict } = said;
+fn status(said: LimitReport<'_>) -> LimitStatus<'_> {
+    let LimitReport { policy, rule, verdict } = said;
     LimitStatus {
         policy,
         algorithm: rule.limit.kind().name(),
@@ -90,11 +93,11 @@ fn status(said: Said<'_>) -> LimitStatus<'_> {
     }
 }
 
-fn detail(answer: &Answer<'_, '_>) -> String {
+fn detail(answer: &RateLimitAnswer<'_, '_>) -> String {
     let name = answer.policy().unwrap_or_default();
     match (answer.tightest(), answer.decision().retry_after()) {
         (Some(said), Some(wait)) => {
-            let allows = Allowed { answer, said: &said };
+            let allows = AppliedLimit { answer, report: &said };
             format!("policy {name} allows {allows}: try again in {}", wait.max(SECOND).roughly())
         }
         (Some(_), None) if answer.is_crowded() => {
@@ -109,15 +112,15 @@ fn detail(answer: &Answer<'_, '_>) -> String {
 }
 
 /// The limit that was applied: of one whose store is away, this instance's share.
-struct Allowed<'s, 'a, 'd> {
-    answer: &'s Answer<'a, 'd>,
-    said: &'s Said<'a>,
+struct AppliedLimit<'s, 'a, 'd> {
+    answer: &'s RateLimitAnswer<'a, 'd>,
+    report: &'s LimitReport<'a>,
 }
 
-impl Display for Allowed<'_, '_, '_> {
+impl Display for AppliedLimit<'_, '_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (limit, applied) = (&self.said.rule.limit, self.said.verdict.limit);
-        let is_away = self.answer.decision().source() == Source::Fallback;
+        let (limit, applied) = (&self.report.rule.limit, self.report.verdict.limit);
+        let is_away = self.answer.decision().source() == DecisionSource::Fallback;
         match is_away && applied < limit.capacity() {
             true => write!(f, "{applied} of {} here while the store is away", limit.rate()),
             false => limit.rate().fmt(f),
@@ -132,7 +135,7 @@ const SECOND: Span = Span::from_secs(1);
 
 #[cfg(test)]
 mod tests {
-    use tidegate_limiter::config::Source as Text;
+    use tidegate_limiter::config::PolicySource as Text;
     use tidegate_limiter::{Cost, Decision, Plan, Verdict};
 
     use super::*;
@@ -154,11 +157,11 @@ mod tests {
                 verdicts.push(verdict);
                 false
             });
-            detail(&Answer::of_owed(&owed, &decision))
+            detail(&RateLimitAnswer::of_charges(&owed, &decision))
         };
-        assert_eq!(said(Source::Store, 10), "policy api allows 10/1m: try again in 9s");
-        assert_eq!(said(Source::Fallback, 10), "policy api allows 10/1m: try again in 9s");
+        assert_eq!(said(DecisionSource::Store, 10), "policy api allows 10/1m: try again in 9s");
+        assert_eq!(said(DecisionSource::Fallback, 10), "policy api allows 10/1m: try again in 9s");
         let share = "policy api allows 5 of 10/1m here while the store is away: try again in 9s";
-        assert_eq!(said(Source::Fallback, 5), share);
+        assert_eq!(said(DecisionSource::Fallback, 5), share);
     }
 }

@@ -6,24 +6,24 @@ use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tidegate_limiter::config::LegacyHeaders;
 use tidegate_limiter::{Limit, Span};
 
-use crate::legacy::Legacy;
-use crate::stencil::{Digits, write_quota, write_quoted, write_state};
-use crate::{Answer, Said, Stencil};
+use crate::legacy::LegacyValues;
+use crate::policy_header::{FieldInteger, write_quota, write_quoted, write_state};
+use crate::{CachedPolicyHeader, LimitReport, RateLimitAnswer};
 
 /// Says when to try again, and how the tightest limit stands if any was asked.
-pub fn describe(answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
-    Fields::of(answer).insert_into(headers);
+pub fn describe(answer: &RateLimitAnswer<'_, '_>, headers: &mut HeaderMap) {
+    RateLimitFields::of(answer).insert_into(headers);
 }
 
 /// Tells the same to `tell`, a field at a time, for those who have no header map: its name, and what
 /// writes its value behind what is there.
 pub fn each_field(
-    answer: &Answer<'_, '_>,
+    answer: &RateLimitAnswer<'_, '_>,
     mut tell: impl FnMut(&'static str, &dyn Fn(&mut Vec<u8>)),
 ) {
-    let told = Told::by(answer);
+    let told = RateLimitValues::of(answer);
     if let Some(secs) = told.retry_after {
-        tell("retry-after", &|out| out.extend_from_slice(Digits::new().of(secs).as_bytes()));
+        tell("retry-after", &|out| out.extend_from_slice(FieldInteger::new().of(secs).as_bytes()));
     }
     if let Some((_, said)) = told.tightest {
         tell("ratelimit-policy", &|out| {
@@ -37,20 +37,20 @@ pub fn each_field(
 }
 
 /// What the fields are made of.
-struct Told<'a> {
+struct RateLimitValues<'a> {
     retry_after: Option<u64>,
     /// The tightest limit, and its place.
-    tightest: Option<(usize, Said<'a>)>,
+    tightest: Option<(usize, LimitReport<'a>)>,
     t: u64,
 }
 
-impl<'a> Told<'a> {
+impl<'a> RateLimitValues<'a> {
     #[inline(always)]
-    fn by(answer: &Answer<'a, '_>) -> Self {
+    fn of(answer: &RateLimitAnswer<'a, '_>) -> Self {
         let decision = answer.decision();
         let retry_after = answer.retry_after().map(retry_after_secs);
         let tightest = decision.tightest_index();
-        let tightest = tightest.and_then(|index| Some((index, answer.said(index)?)));
+        let tightest = tightest.and_then(|index| Some((index, answer.limit_report(index)?)));
         let window = tightest.map(|(_, said)| effective_window(said).as_secs_ceil());
         // Whoever heeds `t` must not come back before `Retry-After`.
         Self { retry_after, tightest, t: retry_after.or(window).unwrap_or_default() }
@@ -60,7 +60,7 @@ impl<'a> Told<'a> {
 /// The time that what remains is for. A sliding window is full again up to two windows from now; but
 /// it moves along, so that what remains is for one. Whoever waits until its current part ends would
 /// come too early: what that has counted, counts on.
-fn effective_window(said: Said<'_>) -> Span {
+fn effective_window(said: LimitReport<'_>) -> Span {
     let (reset, window) = (said.verdict.reset_after, said.rule.limit.quota().window());
     match said.rule.limit {
         Limit::SlidingWindow(_) => reset.min(window),
@@ -70,67 +70,67 @@ fn effective_window(said: Said<'_>) -> Span {
 
 /// The fields of an answer, for a response that is not there yet.
 #[derive(Clone, Debug, Default)]
-pub struct Fields {
+pub struct RateLimitFields {
     retry_after: Option<u64>,
     /// How the tightest limit stands, if any was asked.
-    state: Option<State>,
+    state: Option<RateLimitState>,
     /// Boxed, since few want them.
-    legacy: Option<Box<Legacy>>,
+    legacy: Option<Box<LegacyValues>>,
 }
 
 /// In numbers: they are written when the response is there, and not moved about as text before.
 #[derive(Clone, Debug)]
-struct State {
-    stencil: Drawn,
+struct RateLimitState {
+    header: HeaderOrigin,
     remaining: u64,
     t: u64,
 }
 
 /// A stencil, wherever it is.
 #[derive(Clone, Debug)]
-enum Drawn {
-    Before(&'static Stencil),
-    JustNow(Arc<Stencil>),
+enum HeaderOrigin {
+    Cached(&'static CachedPolicyHeader),
+    Computed(Arc<CachedPolicyHeader>),
 }
 
-impl State {
+impl RateLimitState {
     /// `RateLimit-Policy` and `RateLimit`.
     fn values(self) -> (HeaderValue, HeaderValue) {
-        let stencil = match &self.stencil {
-            Drawn::Before(stencil) => stencil,
-            Drawn::JustNow(stencil) => &**stencil,
+        let stencil = match &self.header {
+            HeaderOrigin::Cached(stencil) => stencil,
+            HeaderOrigin::Computed(stencil) => &**stencil,
         };
         (stencil.quota(), stencil.state(self.remaining, self.t))
     }
 }
 
-impl Fields {
+impl RateLimitFields {
     /// When to try again, and how the tightest limit stands if any was asked.
-    pub fn of(answer: &Answer<'_, '_>) -> Self {
+    pub fn of(answer: &RateLimitAnswer<'_, '_>) -> Self {
         let mut fields = Self::default();
-        fields.tell(answer);
+        fields.set_from(answer);
         fields
     }
 
     /// The same in place of what these fields say, without moving them about.
     #[inline]
-    pub fn tell(&mut self, answer: &Answer<'_, '_>) {
-        let Told { retry_after, tightest, t } = Told::by(answer);
+    pub fn set_from(&mut self, answer: &RateLimitAnswer<'_, '_>) {
+        let RateLimitValues { retry_after, tightest, t } = RateLimitValues::of(answer);
         self.retry_after = retry_after;
         self.legacy = None;
         self.state = tightest.map(|(index, said)| {
-            let draw = || Stencil::new(said.policy, &said.rule.limit);
-            let stencil = match answer.stencil(index) {
-                Some(stencil) => Drawn::Before(stencil),
-                None => Drawn::JustNow(Arc::new(draw())),
+            let draw = || CachedPolicyHeader::new(said.policy, &said.rule.limit);
+            let stencil = match answer.policy_header(index) {
+                Some(stencil) => HeaderOrigin::Cached(stencil),
+                None => HeaderOrigin::Computed(Arc::new(draw())),
             };
-            State { stencil, remaining: said.verdict.remaining, t }
+            RateLimitState { header: stencil, remaining: said.verdict.remaining, t }
         });
     }
 
     /// `X-RateLimit-*` beside them; see [`describe_legacy`](crate::describe_legacy).
-    pub fn tell_legacy(&mut self, answer: &Answer<'_, '_>, unit: LegacyHeaders) {
-        self.legacy = Legacy::of(answer, unit).map(Box::new);
+    pub fn set_legacy_from(&mut self, answer: &RateLimitAnswer<'_, '_>, unit: LegacyHeaders) {
+        self.legacy = LegacyValues::of(answer, unit).map(Box::new);
     }
 
     /// When to try again, and nothing else.
@@ -143,7 +143,7 @@ impl Fields {
     pub fn insert_into(self, headers: &mut HeaderMap) {
         let Self { retry_after, state, legacy } = self;
         insert_retry_after(retry_after, headers);
-        if let Some((policy, state)) = state.map(State::values) {
+        if let Some((policy, state)) = state.map(RateLimitState::values) {
             headers.insert(RATELIMIT_POLICY, policy);
             headers.insert(RATELIMIT, state);
         }
@@ -157,7 +157,7 @@ impl Fields {
     pub fn append_to(self, headers: &mut HeaderMap) {
         let Self { retry_after, state, legacy } = self;
         insert_retry_after(retry_after, headers);
-        if let Some((policy, state)) = state.map(State::values) {
+        if let Some((policy, state)) = state.map(RateLimitState::values) {
             headers.append(RATELIMIT_POLICY, policy);
             headers.append(RATELIMIT, state);
         }
@@ -184,7 +184,7 @@ const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy")
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_limiter::config::Source;
+    use tidegate_limiter::config::PolicySource;
     use tidegate_limiter::{Cost, Decision, LocalStore, ManualClock, MemoryStore, Plan, Timestamp};
 
     fn described(policy: &str, cost: u64) -> HeaderMap {
@@ -193,19 +193,21 @@ mod tests {
 
     fn described_by(store: &impl LocalStore, policy: &str, cost: u64) -> HeaderMap {
         let text = format!("policies: [{{ key: [], {policy} }}]");
-        let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
+        let plan = Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap();
         let owed = plan.charges::<[(&str, &str)]>(&[], Cost::new(cost).unwrap());
         let charges = owed.charges();
-        let decision = Decision::of_charges(charges, tidegate_limiter::Source::Store, |out| {
-            store.settle_now(charges, out)
-        });
-        let (answer, mut headers) = (Answer::of_owed(&owed, &decision), HeaderMap::new());
+        let decision =
+            Decision::of_charges(charges, tidegate_limiter::DecisionSource::Store, |out| {
+                store.settle_now(charges, out)
+            });
+        let (answer, mut headers) =
+            (RateLimitAnswer::of_charges(&owed, &decision), HeaderMap::new());
         describe(&answer, &mut headers);
         assert_eq!(told(&answer), headers);
         headers
     }
 
-    fn told(answer: &Answer<'_, '_>) -> HeaderMap {
+    fn told(answer: &RateLimitAnswer<'_, '_>) -> HeaderMap {
         let mut headers = HeaderMap::new();
         each_field(answer, |name, write| {
             let mut value = Vec::new();

@@ -10,7 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_limiter::config::{PathParameters, RequestRules};
 use tidegate_limiter::path_in_normal_form;
 
-use crate::{ClientIp, Host, HttpRequest, RequestPath, only_bearer, only_cookie, only_parameter};
+use crate::{
+    ClientIp, HttpRequest, RequestHost, RequestPath, only_bearer, only_cookie, only_parameter,
+};
 
 /// The first line is a target, the second a host, and each further line a field.
 pub fn request(bytes: &[u8]) {
@@ -35,12 +37,16 @@ pub fn request(bytes: &[u8]) {
 
 /// A host that is read has one name, which is its own.
 fn hosts(host: &[u8]) {
-    let Ok(read) = Host::read(host) else { return };
+    let Ok(read) = RequestHost::read(host) else { return };
     assert_eq!(read.name(), read.name().to_ascii_lowercase());
     assert!(read.text().starts_with(read.name()));
     let upper = host.to_ascii_uppercase();
     for again in [&upper[..], read.text().as_bytes()] {
-        assert_eq!(Host::read(again).as_ref(), Ok(&read), "another spelling is another host");
+        assert_eq!(
+            RequestHost::read(again).as_ref(),
+            Ok(&read),
+            "another spelling is another host"
+        );
     }
 }
 
@@ -57,11 +63,11 @@ fn attributes(target: &[u8], host: &[u8], headers: &HeaderMap) {
             rules,
         };
         for name in NAMES {
-            if let Ok(only) = request.only(name) {
+            if let Ok(only) = request.only_attribute(name) {
                 assert_eq!(only, request.attribute(name), "{name}");
             }
         }
-        if let Ok(Some(path)) = request.only("path") {
+        if let Ok(Some(path)) = request.only_attribute("path") {
             assert_eq!(path_in_normal_form(&path), path);
             let again = RequestPath::read(&path, &rules);
             assert_eq!(again.as_ref().map(RequestPath::counted), Ok(&*path));
@@ -109,7 +115,7 @@ fn lenient() -> RequestRules {
 fn clients(headers: &mut HeaderMap) {
     let proxy: Option<IpAddr> = "10.0.0.1".parse().ok();
     let client: Option<IpAddr> = "203.0.113.9".parse().ok();
-    assert_eq!(ClientIp::of_the_socket().of(proxy, headers), proxy);
+    assert_eq!(ClientIp::of_socket().of(proxy, headers), proxy);
     let networks = ["10.0.0.0/8".parse().unwrap()];
     for trust in [ClientIp::behind_hops(1), ClientIp::behind_proxies(networks)] {
         let _ = trust.of(proxy, headers);

@@ -5,26 +5,30 @@ use http::header::HeaderName;
 use tidegate_limiter::config::LegacyHeaders;
 use tidegate_limiter::{Clock, SystemClock, Timestamp};
 
-use crate::Answer;
+use crate::RateLimitAnswer;
 
 /// Adds `X-RateLimit-Limit`, `-Remaining` and `-Reset` of the tightest limit, if any was asked. The
 /// last is when to come back, in this unit.
-pub fn describe_legacy(answer: &Answer<'_, '_>, unit: LegacyHeaders, headers: &mut HeaderMap) {
-    if let Some(legacy) = Legacy::of(answer, unit) {
+pub fn describe_legacy(
+    answer: &RateLimitAnswer<'_, '_>,
+    unit: LegacyHeaders,
+    headers: &mut HeaderMap,
+) {
+    if let Some(legacy) = LegacyValues::of(answer, unit) {
         legacy.insert_into(headers);
     }
 }
 
 /// What these fields say.
 #[derive(Clone, Debug)]
-pub(crate) struct Legacy {
+pub(crate) struct LegacyValues {
     limit: u64,
     remaining: u64,
     reset: u64,
 }
 
-impl Legacy {
-    pub(crate) fn of(answer: &Answer<'_, '_>, unit: LegacyHeaders) -> Option<Self> {
+impl LegacyValues {
+    pub(crate) fn of(answer: &RateLimitAnswer<'_, '_>, unit: LegacyHeaders) -> Option<Self> {
         let now = match unit {
             LegacyHeaders::EpochSeconds => SystemClock::new().now(),
             _ => Timestamp::ZERO,
@@ -32,7 +36,7 @@ impl Legacy {
         Self::at(now, answer, unit)
     }
 
-    fn at(now: Timestamp, answer: &Answer<'_, '_>, unit: LegacyHeaders) -> Option<Self> {
+    fn at(now: Timestamp, answer: &RateLimitAnswer<'_, '_>, unit: LegacyHeaders) -> Option<Self> {
         let said = answer.tightest()?;
         let wait = answer.decision().retry_after().unwrap_or(said.verdict.reset_after);
         let reset = match unit {
@@ -76,8 +80,8 @@ mod tests {
         clock.advance(Span::from_millis(500));
         let decision = limiter.check_now("alice");
         let mut headers = HeaderMap::new();
-        let answer = Answer::of_policy(limiter.policy(), &decision);
-        let legacy = Legacy::at(now + Span::from_millis(500), &answer, unit).unwrap();
+        let answer = RateLimitAnswer::of_policy(limiter.policy(), &decision);
+        let legacy = LegacyValues::at(now + Span::from_millis(500), &answer, unit).unwrap();
         legacy.insert_into(&mut headers);
         [LIMIT, REMAINING, RESET].map(|name| headers[name].to_str().unwrap().to_owned())
     }
@@ -93,7 +97,7 @@ mod tests {
     fn of_two_limits_the_one_with_less_left_is_told() {
         let mut headers = HeaderMap::new();
         for (remaining, told) in [(5, "5"), (9, "5"), (3, "3")] {
-            Legacy { limit: 10, remaining, reset: 1 }.insert_if_tighter(&mut headers);
+            LegacyValues { limit: 10, remaining, reset: 1 }.insert_if_tighter(&mut headers);
             assert_eq!(headers[REMAINING], told);
         }
     }
@@ -103,7 +107,7 @@ mod tests {
         let limiter = Limiter::builder().limit("2/hour").build().unwrap();
         let decision = limiter.check_now("alice");
         let mut headers = HeaderMap::new();
-        let answer = Answer::of_policy(limiter.policy(), &decision);
+        let answer = RateLimitAnswer::of_policy(limiter.policy(), &decision);
         describe_legacy(&answer, LegacyHeaders::EpochSeconds, &mut headers);
         let reset: u64 = headers[RESET].to_str().unwrap().parse().unwrap();
         assert!(reset > 1_700_000_000, "{reset}");

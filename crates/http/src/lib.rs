@@ -27,20 +27,20 @@ mod fields;
 #[doc(hidden)]
 pub mod fuzzing;
 mod legacy;
+mod policy_header;
 mod request;
-mod stencil;
 
-pub use answer::{Answer, Said};
+pub use answer::{LimitReport, RateLimitAnswer};
 pub use client_ip::ClientIp;
-pub use denial::{allowance, body, denial, json, plain_denial, write_denial};
-pub use fields::{Fields, describe, each_field};
+pub use denial::{allowed_body, answer_body, denial, denial_without_fields, json, write_denial};
+pub use fields::{RateLimitFields, describe, each_field};
 pub use legacy::describe_legacy;
+pub use policy_header::CachedPolicyHeader;
 pub use request::{
-    Host, HttpRequest, RequestFault, RequestPath, all_cookies, bearer, content_length,
+    HttpRequest, RequestFault, RequestHost, RequestPath, all_cookies, bearer, content_length,
     cookie_values, is_same_variable, only_bearer, only_cookie, only_field, only_parameter,
     only_text, query_value, query_values, read_method, refuse_other_spelling,
 };
-pub use stencil::Stencil;
 
 /// The media type of answers.
 pub const JSON: &str = "application/json";

@@ -5,8 +5,8 @@ use tidegate_policy::{KeyHasher, OnStoreError, Policy, PolicyError, Precision};
 use tidegate_store::{MemoryStore, Store};
 
 use crate::Limiter;
-use crate::gate::Gate;
-use crate::wait::{Lines, Patience};
+use crate::decider::Decider;
+use crate::wait_queue::{WaitLimits, WaitQueues};
 
 /// Builds a [`Limiter`].
 ///
@@ -28,7 +28,7 @@ pub struct LimiterBuilder<S = MemoryStore> {
     on_store_error: OnStoreError,
     precision: Precision,
     expected_nodes: u32,
-    patience: Patience,
+    patience: WaitLimits,
 }
 
 impl Default for LimiterBuilder {
@@ -43,7 +43,7 @@ impl Default for LimiterBuilder {
             on_store_error: OnStoreError::default(),
             precision: Precision::default(),
             expected_nodes: 1,
-            patience: Patience::default(),
+            patience: WaitLimits::default(),
         }
     }
 }
@@ -107,7 +107,7 @@ impl<S: Store> LimiterBuilder<S> {
     }
 
     /// How long, and in how long a line, [`Limiter::until_ready`] waits.
-    pub fn patience(self, patience: Patience) -> Self {
+    pub fn wait_limits(self, patience: WaitLimits) -> Self {
         Self { patience, ..self }
     }
 
@@ -160,11 +160,11 @@ impl<S: Store> LimiterBuilder<S> {
         Ok(Limiter {
             policy,
             limit_names,
-            gate: Gate::new(self.store, self.expected_nodes),
+            gate: Decider::new(self.store, self.expected_nodes),
             on_store_error: self.on_store_error,
             precision: self.precision,
             patience: self.patience,
-            lines: Lines::default(),
+            lines: WaitQueues::default(),
         })
     }
 }

@@ -30,7 +30,7 @@ use tidegate_store::Verdicts;
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub struct Decision {
     allowed: bool,
-    source: Source,
+    source: DecisionSource,
     verdicts: Verdicts,
     /// A bit for each limit that counts: see [`counts`](Decision::counts).
     enforced: u32,
@@ -44,19 +44,23 @@ impl Decision {
     /// Settles charges for `rules` by `settle`, which fills in a verdict for each and says
     /// whether the request passes.
     #[inline(always)]
-    pub fn settled(
+    pub fn of_rules(
         rules: &[Rule],
-        source: Source,
+        source: DecisionSource,
         settle: impl FnOnce(&mut Verdicts) -> bool,
     ) -> Self {
-        let mut decision = Self::unsettled(false, source);
-        decision.settle(rules, settle);
+        let mut decision = Self::without_verdicts(false, source);
+        decision.fill_by_rules(rules, settle);
         decision
     }
 
     /// [`settled`](Decision::settled) in a place that is there already, and holds no verdict yet.
     #[inline(always)]
-    pub(crate) fn settle(&mut self, rules: &[Rule], settle: impl FnOnce(&mut Verdicts) -> bool) {
+    pub(crate) fn fill_by_rules(
+        &mut self,
+        rules: &[Rule],
+        settle: impl FnOnce(&mut Verdicts) -> bool,
+    ) {
         self.allowed = settle(&mut self.verdicts);
         for (index, rule) in rules.iter().enumerate() {
             self.enforced |= u32::from(rule.enforced) << (index % 32);
@@ -66,18 +70,18 @@ impl Decision {
     /// The same for charges of several policies.
     pub fn of_charges(
         charges: &[Charge<'_>],
-        source: Source,
+        source: DecisionSource,
         settle: impl FnOnce(&mut Verdicts) -> bool,
     ) -> Self {
-        let mut decision = Self::unsettled(false, source);
+        let mut decision = Self::without_verdicts(false, source);
         let allowed = settle(&mut decision.verdicts);
-        decision.close(charges, allowed);
+        decision.fill_outcome(charges, allowed);
         decision
     }
 
     /// Says how the charges were settled whose verdicts are there.
     #[inline]
-    pub(crate) fn close(&mut self, charges: &[Charge<'_>], allowed: bool) {
+    pub(crate) fn fill_outcome(&mut self, charges: &[Charge<'_>], allowed: bool) {
         self.allowed = allowed;
         for (index, charge) in charges.iter().enumerate() {
             self.enforced |= u32::from(charge.rule().enforced) << (index % 32);
@@ -86,7 +90,7 @@ impl Decision {
 
     /// Without verdicts: no limit was asked, or none could answer.
     #[inline]
-    pub fn unsettled(allowed: bool, source: Source) -> Self {
+    pub fn without_verdicts(allowed: bool, source: DecisionSource) -> Self {
         Self {
             allowed,
             source,
@@ -102,7 +106,7 @@ impl Decision {
         Self {
             retry_after: Some(retry_after),
             enforced: closed.fold(0, |bits, index| bits | bit(index)),
-            ..Self::unsettled(false, Source::Fallback)
+            ..Self::without_verdicts(false, DecisionSource::Fallback)
         }
     }
 
@@ -115,7 +119,7 @@ impl Decision {
     /// whatever the limit has. What never fits does not fit later either.
     pub(crate) fn blocked(mut self, index: usize, wait: Span) -> Self {
         let is_hopeless = self.verdicts.get(index).is_some_and(Verdict::is_hopeless);
-        self = self.waiting(index, wait);
+        self = self.with_wait(index, wait);
         self.blocked |= bit(index);
         self.enforced |= bit(index);
         if let Some(verdict) = self.verdicts.get_mut(index) {
@@ -129,7 +133,7 @@ impl Decision {
     /// fits does not fit later either.
     pub(crate) fn turned_away(mut self, index: usize, wait: Span) -> Self {
         if !self.verdicts.get(index).is_some_and(Verdict::is_hopeless) {
-            self = self.waiting(index, wait);
+            self = self.with_wait(index, wait);
         }
         if let Some(verdict) = self.verdicts.get_mut(index) {
             verdict.remaining = 0;
@@ -138,7 +142,7 @@ impl Decision {
     }
 
     /// Denied, and the charge at `index` has to wait at least so long.
-    pub(crate) fn waiting(mut self, index: usize, wait: Span) -> Self {
+    pub(crate) fn with_wait(mut self, index: usize, wait: Span) -> Self {
         self.allowed = false;
         if let Some(verdict) = self.verdicts.get_mut(index) {
             verdict.allowed = false;
@@ -181,21 +185,21 @@ impl Decision {
     }
 
     /// Why.
-    pub fn reason(&self) -> Reason {
+    pub fn reason(&self) -> DecisionReason {
         let tightest = self.tightest_index();
         let is_blocked = tightest.is_some_and(|index| self.blocked & bit(index) != 0);
         match (self.allowed, self.source, tightest.and_then(|index| self.verdicts.get(index))) {
-            (_, Source::Fallback, None) => Reason::StoreUnavailable,
-            (_, _, None) => Reason::NoPolicy,
-            (true, ..) => Reason::WithinLimit,
-            (false, _, Some(verdict)) if verdict.is_hopeless() => Reason::CostExceedsLimit,
-            (false, ..) if is_blocked => Reason::Blocked,
-            (false, ..) => Reason::LimitExceeded,
+            (_, DecisionSource::Fallback, None) => DecisionReason::StoreUnavailable,
+            (_, _, None) => DecisionReason::NoPolicy,
+            (true, ..) => DecisionReason::WithinLimit,
+            (false, _, Some(verdict)) if verdict.is_hopeless() => DecisionReason::CostExceedsLimit,
+            (false, ..) if is_blocked => DecisionReason::Blocked,
+            (false, ..) => DecisionReason::LimitExceeded,
         }
     }
 
     /// What decided.
-    pub const fn source(&self) -> Source {
+    pub const fn source(&self) -> DecisionSource {
         self.source
     }
 
@@ -221,8 +225,9 @@ impl Decision {
 
     /// Whether the charge at `index`, of those that were decided about, was paid. A shadow limit need
     /// not have been, even if the request passed.
-    pub fn took(&self, charges: &[Charge<'_>], index: usize) -> bool {
-        let is_paid = self.allowed && !matches!(self.source, Source::DenyCache | Source::None);
+    pub fn has_paid(&self, charges: &[Charge<'_>], index: usize) -> bool {
+        let is_paid = self.allowed
+            && !matches!(self.source, DecisionSource::DenyCache | DecisionSource::None);
         is_paid && pays(charges, &self.verdicts, index)
     }
 
@@ -252,7 +257,7 @@ const fn bit(index: usize) -> u32 {
 /// Why a decision turned out as it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum DecisionReason {
     /// Every limit had room.
     WithinLimit,
     /// A limit had no room; it will have some.
@@ -267,7 +272,7 @@ pub enum Reason {
     StoreUnavailable,
 }
 
-impl Reason {
+impl DecisionReason {
     /// The name in answers.
     pub const fn name(self) -> &'static str {
         match self {
@@ -281,7 +286,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for DecisionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -290,7 +295,7 @@ impl fmt::Display for Reason {
 /// What decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Source {
+pub enum DecisionSource {
     /// The store.
     Store,
     /// What the store said recently: it would deny this too.
@@ -303,7 +308,7 @@ pub enum Source {
     None,
 }
 
-impl Source {
+impl DecisionSource {
     /// All of them, in the order of their numbers.
     pub const ALL: &'static [Self] =
         &[Self::Store, Self::DenyCache, Self::Lease, Self::Fallback, Self::None];
@@ -320,7 +325,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for DecisionSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

@@ -22,7 +22,7 @@ pub struct Histogram {
 
 /// What a [`Histogram`] had counted at some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Durations {
+pub struct HistogramSnapshot {
     /// How many fell below each of [`Histogram::BOUNDS`] and not below the one before; the last is
     /// of those above all of them.
     pub counts: [u64; BUCKETS],
@@ -75,15 +75,15 @@ impl Histogram {
     }
 
     /// What was counted so far.
-    pub fn snapshot(&self) -> Durations {
-        Durations {
+    pub fn snapshot(&self) -> HistogramSnapshot {
+        HistogramSnapshot {
             counts: std::array::from_fn(|bucket| self.counts[bucket].load(Ordering::Relaxed)),
             sum_nanos: self.sum.load(Ordering::Relaxed),
         }
     }
 }
 
-impl Durations {
+impl HistogramSnapshot {
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()

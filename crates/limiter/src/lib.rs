@@ -16,65 +16,68 @@
 #[cfg(feature = "macros")]
 pub mod attribute;
 mod builder;
-mod by_fingerprint;
+mod decider;
 mod decision;
 mod deny_cache;
 mod fallback;
-mod gate;
+mod fingerprint_map;
 mod histogram;
-mod leases;
+mod lease_table;
 mod limiter;
-mod looked;
-mod planned;
+mod peek_verdict;
+mod plan_limiter;
 mod rate_limiter;
 mod resolver;
 #[cfg(feature = "serde")]
 mod serial;
-mod trouble;
-mod vitals;
-mod wait;
+mod store_trouble;
+mod store_vitals;
+mod wait_queue;
 
 #[cfg(feature = "macros")]
 pub use attribute::Denied;
 pub use builder::{BuildError, LimitSpec, LimiterBuilder};
-pub use decision::{Decision, Reason, Source};
-pub use histogram::{Durations, Histogram};
+pub use decision::{Decision, DecisionReason, DecisionSource};
+pub use histogram::{Histogram, HistogramSnapshot};
 pub use limiter::Limiter;
-pub use planned::PlanLimiter;
+pub use plan_limiter::PlanLimiter;
 pub use rate_limiter::RateLimiter;
-pub use resolver::{KeyResolver, Resolved};
-pub use vitals::StoreReport;
-pub use wait::{Lines, NotReady, Patience, PlaceInLine, Turn};
+pub use resolver::{KeyResolver, ResolvingLimiter};
+pub use store_vitals::StoreReport;
+pub use wait_queue::{WaitError, WaitLimits, WaitQueuePlace, WaitQueueTurn, WaitQueues};
 
 #[cfg(feature = "macros")]
 pub use tidegate_macros::rate_limit;
 
 pub use tidegate_core::algorithm;
 pub use tidegate_core::{
-    AlgorithmKind, Calendar, Charge, Cost, CostTooLarge, Fingerprint, Limit, MAX_COUNT, Quota,
-    QuotaError, Rule, Span, Timestamp, Verdict,
+    AlgorithmKind, CalendarPeriod, Charge, Cost, CostTooLarge, Fingerprint, Limit, MAX_COUNT,
+    Quota, QuotaError, Rule, Span, Timestamp, Verdict,
 };
 #[doc(hidden)]
 pub use tidegate_policy::key_as_text;
 pub use tidegate_policy::{
-    AdHoc, Address, Attributes, CostFault, Key, KeyHasher, Network, NoNetwork, OnStoreError, Owed,
-    OwnedKey, Plan, Policy, PolicyError, Precision, path_in_normal_form,
+    AdHocLimit, Attributes, CostFault, IpAddress, IpNetwork, IpNetworkError, Key, KeyHasher,
+    OnStoreError, OwnedKey, Plan, Policy, PolicyError, Precision, RequestCharges,
+    path_in_normal_form,
 };
 
 /// Configuration files: reading, checking, explaining and importing them.
 pub mod config {
     pub use tidegate_core::{KeyTemplate, KeyTemplateError};
     pub use tidegate_policy::{
-        Amended, Amendment, Block, Described, Descriptor, DescriptorStatus, DescriptorsOwed,
-        Domain, Explained, LegacyHeaders, Mode, Outcome, PathCase, PathParameters, Place,
-        PlannedPolicy, Precision, Problem, Problems, RequestRules, Settings, SingleLimit, Source,
-        gateway, import, json_schema,
+        AmendedPlan, Amendment, BlockPenalty, Descriptor, DescriptorCharges, DescriptorOutcome,
+        EnvoyDomain, FileProblem, FileProblems, LegacyHeaders, LimitDescription, PathCase,
+        PathParameters, PlanSettings, PlannedPolicy, PolicyExplanation, PolicyMatch, PolicyMode,
+        PolicySource, Precision, RequestRules, SingleLimit, SourceSpan, gateway, import,
+        json_schema,
     };
 }
 
 pub use tidegate_store::{
-    Board, Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, MemoryStoreBuilder, Notice,
-    Notices, Stopwatch, Store, StoreError, StoreErrorKind, SystemClock, Usage, Verdicts,
+    Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, MemoryStoreBuilder, SettingEntry,
+    SettingsSnapshot, SharedSettings, Stopwatch, Store, StoreError, StoreErrorKind, StoreUsage,
+    SystemClock, Verdicts,
 };
 #[cfg(feature = "redis")]
 pub use tidegate_store_redis::{

@@ -3,12 +3,12 @@
 use std::future::Future;
 
 use tidegate_core::{Charge, Cost};
-use tidegate_policy::{Charges, Key, OnStoreError, Policy, Precision, key_as_text};
+use tidegate_policy::{Key, OnStoreError, Policy, PolicyCharges, Precision, key_as_text};
 use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store, StoreError};
 
-use crate::gate::{Gate, Payee, Terms};
-use crate::wait::{Lines, Patience};
-use crate::{Decision, LimiterBuilder, Source, StoreReport};
+use crate::decider::{Decider, DecisionTerms, RefundTarget};
+use crate::wait_queue::{WaitLimits, WaitQueues};
+use crate::{Decision, DecisionSource, LimiterBuilder, StoreReport};
 
 /// Decides whether something may happen now.
 ///
@@ -33,11 +33,11 @@ pub struct Limiter<S = MemoryStore> {
     pub(crate) policy: Policy,
     /// What its limits are called, if the store calls keys by names.
     pub(crate) limit_names: Vec<String>,
-    pub(crate) gate: Gate<S>,
+    pub(crate) gate: Decider<S>,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) precision: Precision,
-    pub(crate) patience: Patience,
-    pub(crate) lines: Lines,
+    pub(crate) patience: WaitLimits,
+    pub(crate) lines: WaitQueues,
 }
 
 impl Limiter {
@@ -67,7 +67,7 @@ impl<S: Store> Limiter<S> {
     pub async fn check_n<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
         let mut name = String::new();
         let charges = self.charges(key, cost, &mut name);
-        self.settle(&charges).await
+        self.decide_charges(&charges).await
     }
 
     /// What `key` owes. `name` is a place for what it is called, if the store calls keys by names.
@@ -76,7 +76,7 @@ impl<S: Store> Limiter<S> {
         key: &K,
         cost: Cost,
         name: &'a mut String,
-    ) -> Charges<'a> {
+    ) -> PolicyCharges<'a> {
         let mut charges = self.policy.charges(key, cost);
         if !self.limit_names.is_empty() {
             *name = key_as_text(key);
@@ -91,7 +91,7 @@ impl<S: Store> Limiter<S> {
     /// end of a wire and has to be asked: then nothing was.
     #[inline]
     pub fn try_check_n<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Option<Decision> {
-        let mut decision = Decision::unsettled(false, Source::Store);
+        let mut decision = Decision::without_verdicts(false, DecisionSource::Store);
         self.try_check_into(key, cost, &mut decision).then_some(decision)
     }
 
@@ -115,15 +115,15 @@ impl<S: Store> Limiter<S> {
     ) -> bool {
         if self.gate.is_remote() {
             let charges = self.policy.charges(key, cost);
-            let decision = self.gate.settle_at_once(&charges, Terms::of(self.precision));
+            let decision = self.gate.try_decide(&charges, DecisionTerms::of(self.precision));
             return decision.map(|decision| *place = decision).is_some();
         }
         let mut is_answered = false;
-        *place = Decision::unsettled(false, Source::Store);
-        place.settle(self.policy.rules(), |out| {
+        *place = Decision::without_verdicts(false, DecisionSource::Store);
+        place.fill_by_rules(self.policy.rules(), |out| {
             let answer = self
                 .policy
-                .with_charges(key, cost, |charges| self.gate.store().settle_at_once(charges, out));
+                .with_charges(key, cost, |charges| self.gate.store().try_settle(charges, out));
             is_answered = answer.is_some();
             answer.unwrap_or_default()
         });
@@ -150,7 +150,7 @@ impl<S: Store> Limiter<S> {
         let mut outcome = Ok(());
         let mut name = String::new();
         for charge in &self.charges(key, amount, &mut name) {
-            outcome = outcome.and(self.gate.refund(charge, Payee::Either).await);
+            outcome = outcome.and(self.gate.refund(charge, RefundTarget::Either).await);
         }
         outcome
     }
@@ -179,8 +179,8 @@ impl<S: Store> Limiter<S> {
         let mut name = String::new();
         let charges = self.charges(key, cost, &mut name);
         for (index, charge) in charges.iter().enumerate() {
-            if decision.took(&charges, index) {
-                let payee = Payee::of(decision.source());
+            if decision.has_paid(&charges, index) {
+                let payee = RefundTarget::of(decision.source());
                 outcome = outcome.and(self.gate.refund(charge, payee).await);
             }
         }
@@ -207,8 +207,11 @@ impl<S: Store> Limiter<S> {
         self.gate.report()
     }
 
-    pub(crate) fn settle(&self, charges: &[Charge<'_>]) -> impl Future<Output = Decision> + Send {
-        self.gate.settle(charges, Terms::of(self.precision), |_| self.on_store_error)
+    pub(crate) fn decide_charges(
+        &self,
+        charges: &[Charge<'_>],
+    ) -> impl Future<Output = Decision> + Send {
+        self.gate.decide(charges, DecisionTerms::of(self.precision), |_| self.on_store_error)
     }
 }
 
@@ -222,7 +225,7 @@ impl<S: LocalStore> Limiter<S> {
     /// [`check_n`](Limiter::check_n) without `await`.
     #[inline(always)]
     pub fn check_n_now<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
-        Decision::settled(self.policy.rules(), Source::Store, |out| {
+        Decision::of_rules(self.policy.rules(), DecisionSource::Store, |out| {
             self.policy
                 .with_charges(key, cost, |charges| self.gate.store().settle_now(charges, out))
         })

@@ -3,7 +3,7 @@
 use tidegate_core::Cost;
 use tidegate_policy::Key;
 
-use crate::{Decision, RateLimiter, Source};
+use crate::{Decision, DecisionSource, RateLimiter};
 
 /// Finds the key of something that is about to happen: a request, a call, a message.
 ///
@@ -51,12 +51,12 @@ where
 
 /// A limiter that finds its keys by itself.
 #[derive(Clone, Debug)]
-pub struct Resolved<L, R> {
+pub struct ResolvingLimiter<L, R> {
     limiter: L,
     resolver: R,
 }
 
-impl<L: RateLimiter, R> Resolved<L, R> {
+impl<L: RateLimiter, R> ResolvingLimiter<L, R> {
     /// Joins a limiter and a resolver.
     pub const fn new<T: ?Sized>(limiter: L, resolver: R) -> Self
     where
@@ -72,7 +72,7 @@ impl<L: RateLimiter, R> Resolved<L, R> {
     {
         match self.resolver.resolve(subject) {
             Some(key) => self.limiter.decide(&key, Cost::ONE).await,
-            None => Decision::unsettled(true, Source::None),
+            None => Decision::without_verdicts(true, DecisionSource::None),
         }
     }
 }

@@ -4,7 +4,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use tidegate_core::{Quota, Span};
 
-use crate::{Decision, LimitSpec, Reason, Source};
+use crate::{Decision, DecisionReason, DecisionSource, LimitSpec};
 
 /// As in the answers of the service; its `limits` are the verdicts here, in the order of the rules.
 ///
@@ -27,15 +27,15 @@ impl Serialize for Decision {
         members.serialize_field("retry_after_ms", &self.retry_after().map(Span::as_millis_ceil))?;
         members.serialize_field("reset_after_ms", &self.reset_after().map(Span::as_millis_ceil))?;
         members.serialize_field("source", &self.source())?;
-        let limits: Vec<_> = self.verdicts().iter().map(Limit).collect();
+        let limits: Vec<_> = self.verdicts().iter().map(SerializedVerdict).collect();
         members.serialize_field("limits", &limits)?;
         members.end()
     }
 }
 
-struct Limit<'a>(&'a crate::Verdict);
+struct SerializedVerdict<'a>(&'a crate::Verdict);
 
-impl Serialize for Limit<'_> {
+impl Serialize for SerializedVerdict<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let verdict = self.0;
         let mut members = serializer.serialize_struct("Verdict", 5)?;
@@ -49,13 +49,13 @@ impl Serialize for Limit<'_> {
     }
 }
 
-impl Serialize for Reason {
+impl Serialize for DecisionReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
 }
 
-impl Serialize for Source {
+impl Serialize for DecisionSource {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }

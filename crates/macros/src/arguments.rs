@@ -10,25 +10,25 @@ use crate::key::KeyExpression;
 
 /// `name = "...", quota = "...", ...`: each at most once, in any order.
 #[derive(Default)]
-pub(crate) struct Arguments {
+pub(crate) struct AttributeArguments {
     pub(crate) name: Option<LitStr>,
     pub(crate) key: Option<KeyExpression>,
-    pub(crate) scope: Scope,
-    pub(crate) on_denied: OnDenied,
-    pub(crate) source: Source,
+    pub(crate) scope: ScopeArgument,
+    pub(crate) on_denied: OnDeniedArgument,
+    pub(crate) source: LimitSource,
 }
 
 /// Where the limit is.
-pub(crate) enum Source {
+pub(crate) enum LimitSource {
     /// In the attribute; the counters are this process's.
-    Here { quotas: Vec<LitStr>, algorithm: Option<AlgorithmKind>, fail: Fail },
+    Here { quotas: Vec<LitStr>, algorithm: Option<AlgorithmKind>, fail: FailArgument },
     /// In a limiter that the program has.
     Limiter(Expr),
 }
 
-impl Default for Source {
+impl Default for LimitSource {
     fn default() -> Self {
-        Self::Here { quotas: Vec::new(), algorithm: None, fail: Fail::Local }
+        Self::Here { quotas: Vec::new(), algorithm: None, fail: FailArgument::Local }
     }
 }
 
@@ -60,16 +60,16 @@ macro_rules! choices {
 
 choices! {
     /// Whom the limit counts.
-    Scope { "global" => Global, "user" => User, "ip" => Ip }
+    ScopeArgument { "global" => Global, "user" => User, "ip" => Ip }
     /// What a call does that may not happen now.
-    OnDenied { "error" => Error, "wait" => Wait }
+    OnDeniedArgument { "error" => Error, "wait" => Wait }
     /// What a call does when the store does not answer.
-    Fail { "local" => Local, "open" => Open, "closed" => Closed }
+    FailArgument { "local" => Local, "open" => Open, "closed" => Closed }
 }
 
-impl Parse for Arguments {
+impl Parse for AttributeArguments {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let mut read = Reading::default();
+        let mut read = ArgumentReader::default();
         while !input.is_empty() {
             let nameless = |error: Error| {
                 let message =
@@ -89,16 +89,16 @@ impl Parse for Arguments {
 
 /// As it was written, before it is known what goes together.
 #[derive(Default)]
-struct Reading {
-    arguments: Arguments,
+struct ArgumentReader {
+    arguments: AttributeArguments,
     seen: Vec<Ident>,
     quotas: Vec<LitStr>,
     algorithm: Option<AlgorithmKind>,
-    fail: Fail,
+    fail: FailArgument,
     limiter: Option<Expr>,
 }
 
-impl Reading {
+impl ArgumentReader {
     fn argument(&mut self, argument: &Ident, input: ParseStream<'_>) -> Result<()> {
         if self.place_of(&argument.to_string()).is_some() {
             return Err(Error::new(argument.span(), format!("`{argument}` is there twice")));
@@ -121,7 +121,7 @@ impl Reading {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Arguments> {
+    fn finish(mut self) -> Result<AttributeArguments> {
         let missing = |what: &str| Error::new(Span::call_site(), what);
         self.arguments.source = match self.limiter.take() {
             Some(limiter) => {
@@ -131,13 +131,17 @@ impl Reading {
                         return Err(Error::new(place, message));
                     }
                 }
-                Source::Limiter(limiter)
+                LimitSource::Limiter(limiter)
             }
             None if self.quotas.is_empty() => return Err(missing(NO_QUOTA)),
             None if self.arguments.name.is_none() => return Err(missing(NO_NAME)),
             None => {
                 self.check_limits()?;
-                Source::Here { quotas: self.quotas, algorithm: self.algorithm, fail: self.fail }
+                LimitSource::Here {
+                    quotas: self.quotas,
+                    algorithm: self.algorithm,
+                    fail: self.fail,
+                }
             }
         };
         Ok(self.arguments)

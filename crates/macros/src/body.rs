@@ -9,7 +9,7 @@ use syn::{
 };
 
 /// What a function does.
-pub(crate) struct Body<'a> {
+pub(crate) struct FunctionBody<'a> {
     /// The statements that wait for the answer.
     pub(crate) block: &'a mut Block,
     pub(crate) is_async: bool,
@@ -17,7 +17,7 @@ pub(crate) struct Body<'a> {
     pub(crate) returned: Span,
 }
 
-impl<'a> Body<'a> {
+impl<'a> FunctionBody<'a> {
     pub(crate) fn of(function: &'a mut ItemFn) -> Result<Self> {
         let sig = &function.sig;
         if let Some(token) = &sig.constness {
@@ -96,14 +96,14 @@ fn argument(name: &PathSegment) -> Option<&Type> {
 
 /// The place of the `T` of `Output = T`.
 fn output_of(returned: &Type) -> Option<Span> {
-    let mut output = Output(None);
+    let mut output = OutputFinder(None);
     output.visit_type(returned);
     output.0
 }
 
-struct Output(Option<Span>);
+struct OutputFinder(Option<Span>);
 
-impl Visit<'_> for Output {
+impl Visit<'_> for OutputFinder {
     fn visit_assoc_type(&mut self, it: &AssocType) {
         if self.0.is_none() && it.ident == "Output" {
             self.0 = Some(it.ty.span());

@@ -5,19 +5,21 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Attribute, Expr, ItemFn, Result, Signature, Stmt};
 use tidegate_core::AlgorithmKind;
 
-use crate::arguments::{Arguments, Fail, OnDenied, Scope, Source};
-use crate::body::Body;
+use crate::arguments::{
+    AttributeArguments, FailArgument, LimitSource, OnDeniedArgument, ScopeArgument,
+};
+use crate::body::FunctionBody;
 
 /// The function, with a preamble that returns early when a limit denies.
-pub(crate) fn expand(arguments: Arguments, mut function: ItemFn) -> Result<TokenStream> {
+pub(crate) fn expand(arguments: AttributeArguments, mut function: ItemFn) -> Result<TokenStream> {
     let mut all = vec![arguments];
     for attribute in take_siblings(&mut function.attrs) {
         all.push(attribute.parse_args()?);
     }
     let signature = function.sig.clone();
-    let body = Body::of(&mut function)?;
+    let body = FunctionBody::of(&mut function)?;
     let limits = all.iter().enumerate();
-    let limits = limits.map(|(index, one)| Limit::new(index, one, &signature, body.is_async));
+    let limits = limits.map(|(index, one)| LimitTokens::new(index, one, &signature, body.is_async));
     let limits = limits.collect::<Result<Vec<_>>>()?;
     let set_up = limits.iter().map(|limit| &limit.set_up);
     let asks = (0..limits.len()).map(|turn| ask(&limits, turn, body.returned));
@@ -27,7 +29,7 @@ pub(crate) fn expand(arguments: Arguments, mut function: ItemFn) -> Result<Token
 }
 
 /// Asks the limit whose turn it is. If it denies, those before it get back what they gave.
-fn ask(limits: &[Limit], turn: usize, returned: Span) -> TokenStream {
+fn ask(limits: &[LimitTokens], turn: usize, returned: Span) -> TokenStream {
     let enter = &limits[turn].enter;
     let leave = limits[..turn].iter().map(|limit| &limit.leave);
     let denied = Ident::new("denied", Span::mixed_site());
@@ -43,16 +45,16 @@ fn ask(limits: &[Limit], turn: usize, returned: Span) -> TokenStream {
 }
 
 /// What one attribute becomes.
-struct Limit {
+struct LimitTokens {
     set_up: TokenStream,
     enter: TokenStream,
     leave: TokenStream,
 }
 
-impl Limit {
+impl LimitTokens {
     fn new(
         index: usize,
-        arguments: &Arguments,
+        arguments: &AttributeArguments,
         function: &Signature,
         is_async: bool,
     ) -> Result<Self> {
@@ -63,16 +65,16 @@ impl Limit {
         let key_expression = key(arguments, function, &name)?;
         let key = Ident::new(&format!("key_{index}"), Span::mixed_site());
         let (now, wait) = if is_async { ("", quote!(.await)) } else { ("_now", quote!()) };
-        let verb = if arguments.on_denied == OnDenied::Wait { "queue" } else { "enter" };
+        let verb = if arguments.on_denied == OnDeniedArgument::Wait { "queue" } else { "enter" };
         let (enter, leave) = (format_ident!("{verb}{now}"), format_ident!("leave{now}"));
         Ok(match &arguments.source {
-            Source::Here { quotas, algorithm, fail } => {
+            LimitSource::Here { quotas, algorithm, fail } => {
                 let limited = format_ident!("__TIDEGATE_{index}");
                 let (algorithm, fail) = (algorithm_tokens(*algorithm), fail_tokens(*fail));
                 Self {
                     set_up: quote! {
-                        static #limited: ::tidegate::attribute::Limited =
-                            ::tidegate::attribute::Limited::new(
+                        static #limited: ::tidegate::attribute::FunctionLimit =
+                            ::tidegate::attribute::FunctionLimit::new(
                                 #name, &[#(#quotas),*], #algorithm, #fail,
                             );
                         let #key = #key_expression;
@@ -81,7 +83,7 @@ impl Limit {
                     leave: quote!(#limited.#leave(&#key)#wait;),
                 }
             }
-            Source::Limiter(expression) => {
+            LimitSource::Limiter(expression) => {
                 let limiter = Ident::new(&format!("limiter_{index}"), Span::mixed_site());
                 Self {
                     set_up: quote! {
@@ -97,21 +99,25 @@ impl Limit {
 }
 
 /// An optional key: `None` exempts the call.
-fn key(arguments: &Arguments, function: &Signature, name: &TokenStream) -> Result<TokenStream> {
+fn key(
+    arguments: &AttributeArguments,
+    function: &Signature,
+    name: &TokenStream,
+) -> Result<TokenStream> {
     let own = arguments.key.as_ref().map(|key| key.within(function)).transpose()?;
     let some = quote!(::core::option::Option::Some);
     let scope = match arguments.scope {
-        Scope::Global => {
+        ScopeArgument::Global => {
             let everybody = own.unwrap_or_else(|| quote!(""));
             return Ok(quote!(#some(#everybody)));
         }
-        Scope::User => quote!(User),
-        Scope::Ip => quote!(Ip),
+        ScopeArgument::User => quote!(User),
+        ScopeArgument::Ip => quote!(Ip),
     };
     let caller = Ident::new("caller", Span::mixed_site());
     let together = own.map_or_else(|| quote!(#caller), |own| quote!((#caller, #own)));
     Ok(quote! {
-        match ::tidegate::attribute::resolve(::tidegate::attribute::Scope::#scope, #name) {
+        match ::tidegate::attribute::resolve(::tidegate::attribute::FunctionScope::#scope, #name) {
             #some(#caller) => #some(#together),
             ::core::option::Option::None => ::core::option::Option::None,
         }
@@ -128,11 +134,11 @@ fn algorithm_tokens(algorithm: Option<AlgorithmKind>) -> TokenStream {
     }
 }
 
-fn fail_tokens(fail: Fail) -> TokenStream {
+fn fail_tokens(fail: FailArgument) -> TokenStream {
     let variant = match fail {
-        Fail::Local => quote!(Local),
-        Fail::Open => quote!(Open),
-        Fail::Closed => quote!(Closed),
+        FailArgument::Local => quote!(Local),
+        FailArgument::Open => quote!(Open),
+        FailArgument::Closed => quote!(Closed),
     };
     quote!(::tidegate::OnStoreError::#variant)
 }

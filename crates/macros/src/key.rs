@@ -77,7 +77,7 @@ fn no_such_argument(argument: &Ident, known: &[Ident]) -> Error {
 
 /// All names that the arguments bind, also within patterns.
 fn arguments_of(function: &Signature) -> Vec<Ident> {
-    let mut names = Names::default();
+    let mut names = BoundNames::default();
     for argument in &function.inputs {
         match argument {
             FnArg::Receiver(receiver) => names.0.push(receiver.self_token.into()),
@@ -88,9 +88,9 @@ fn arguments_of(function: &Signature) -> Vec<Ident> {
 }
 
 #[derive(Default)]
-struct Names(Vec<Ident>);
+struct BoundNames(Vec<Ident>);
 
-impl Visit<'_> for Names {
+impl Visit<'_> for BoundNames {
     fn visit_pat_ident(&mut self, pattern: &PatIdent) {
         self.0.push(pattern.ident.clone());
         visit::visit_pat_ident(self, pattern);

@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tidegate::{
-    Clock, Decision, Denied, Limiter, MemoryStore, NotReady, Patience, RateLimiter, Reason, Source,
-    Timestamp, rate_limit,
+    Clock, Decision, DecisionReason, DecisionSource, Denied, Limiter, MemoryStore, RateLimiter,
+    Timestamp, WaitError, WaitLimits, rate_limit,
 };
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ async fn an_async_function_is_limited_by_key() {
         assert_eq!(twice_a_day("alice").await.unwrap(), 5);
     }
     let denied = twice_a_day("alice").await.unwrap_err();
-    assert_eq!(denied.decision().unwrap().reason(), Reason::LimitExceeded);
+    assert_eq!(denied.decision().unwrap().reason(), DecisionReason::LimitExceeded);
     assert!(
         denied.to_string().starts_with(r#""async" denied this call: try again in "#),
         "{denied}"
@@ -128,8 +128,8 @@ async fn in_line(limiter: &Limiter<MemoryStore<TokioClock>>) -> Result<Instant, 
 #[tokio::test(start_paused = true)]
 async fn a_function_may_wait_in_line() {
     let store = MemoryStore::builder().clock(TokioClock(Instant::now())).build();
-    let patience = Patience { max_wait: Duration::from_millis(250), max_queue: 10 };
-    let limiter = Limiter::builder().limit("10/second burst 1").patience(patience);
+    let patience = WaitLimits { max_wait: Duration::from_millis(250), max_queue: 10 };
+    let limiter = Limiter::builder().limit("10/second burst 1").wait_limits(patience);
     let limiter = Arc::new(limiter.store(store).build().unwrap());
     let start = Instant::now();
     for turn in 0..3 {
@@ -146,7 +146,7 @@ async fn a_function_may_wait_in_line() {
     let late: Vec<_> = results.into_iter().filter_map(Result::err).collect();
     assert_eq!(late.len(), 2);
     for denied in late {
-        assert!(matches!(denied.why_not_ready(), Some(NotReady::Later(_))), "{denied}");
+        assert!(matches!(denied.why_not_ready(), Some(WaitError::Later(_))), "{denied}");
         let wait = denied.retry_after().unwrap();
         assert!((80..=100).contains(&wait.as_millis()), "{wait:?}");
     }
@@ -228,7 +228,7 @@ struct Slow;
 impl RateLimiter for Slow {
     async fn decide<K: tidegate::Key + Sync + ?Sized>(&self, _: &K, _: tidegate::Cost) -> Decision {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        Decision::unsettled(false, Source::None)
+        Decision::without_verdicts(false, DecisionSource::None)
     }
 }
 
@@ -241,5 +241,5 @@ fn ask_slowly() -> Result<(), Denied> {
 
 #[test]
 fn limiters_are_replaceable() {
-    assert_eq!(ask_slowly().unwrap_err().decision().unwrap().reason(), Reason::NoPolicy);
+    assert_eq!(ask_slowly().unwrap_err().decision().unwrap().reason(), DecisionReason::NoPolicy);
 }

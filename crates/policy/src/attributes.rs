@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash};
 
 use smallvec::SmallVec;
 
-use crate::normalise::{Address, Normal, normal_path};
+use crate::normalise::{IpAddress, NormalBytes, normal_path};
 use crate::settings::PathCase;
 
 /// What is known about a request: values by name. A value may be any bytes; an empty one is not
@@ -56,7 +56,7 @@ impl<A: Attributes + ?Sized> Attributes for &A {
 
 /// The attributes that a plan asks for, each with a number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct PlanAttributes {
     names: Vec<Box<str>>,
     numbers: HashMap<Box<str>, usize>,
     path: Option<usize>,
@@ -64,7 +64,7 @@ pub(crate) struct Known {
     path_case: PathCase,
 }
 
-impl Known {
+impl PlanAttributes {
     /// None yet.
     pub(crate) fn new(path_case: PathCase) -> Self {
         Self { path_case, ..Self::default() }
@@ -104,24 +104,28 @@ impl Known {
     }
 
     /// Looks up each attribute, once for all policies.
-    pub(crate) fn resolve<'a>(&self, request: &'a (impl Attributes + ?Sized)) -> Resolved<'a> {
+    pub(crate) fn resolve<'a>(
+        &self,
+        request: &'a (impl Attributes + ?Sized),
+    ) -> ResolvedAttributes<'a> {
         let values: SmallVec<_> = self.names.iter().map(|name| request.attribute(name)).collect();
         let raw = |number: usize| values.get(number).copied().flatten();
         let path = |number| Some((number, normal_path(raw(number)?, self.path_case)));
         let path = self.path.and_then(path);
-        let address = self.address.and_then(|number| Some((number, Address::read(raw(number)?)?)));
-        Resolved { values, path, address }
+        let address =
+            self.address.and_then(|number| Some((number, IpAddress::read(raw(number)?)?)));
+        ResolvedAttributes { values, path, address }
     }
 }
 
 /// The attributes of one request, by number, with the normalised form of the two that have one.
-pub(crate) struct Resolved<'a> {
+pub(crate) struct ResolvedAttributes<'a> {
     values: SmallVec<[Option<&'a [u8]>; 8]>,
-    path: Option<(usize, Normal<'a>)>,
-    address: Option<(usize, Address)>,
+    path: Option<(usize, NormalBytes<'a>)>,
+    address: Option<(usize, IpAddress)>,
 }
 
-impl<'a> Resolved<'a> {
+impl<'a> ResolvedAttributes<'a> {
     /// As it came in.
     pub(crate) fn raw(&self, attribute: usize) -> Option<&'a [u8]> {
         self.values.get(attribute).copied().flatten()
@@ -136,7 +140,7 @@ impl<'a> Resolved<'a> {
     }
 
     /// As an address, if its name says that it is one.
-    pub(crate) fn address(&self, attribute: usize) -> Option<Address> {
+    pub(crate) fn address(&self, attribute: usize) -> Option<IpAddress> {
         let (number, address) = self.address?;
         (number == attribute).then_some(address)
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate_core::{Cost, MAX_COUNT};
 
-use crate::attributes::Resolved;
+use crate::attributes::ResolvedAttributes;
 use crate::problem::brief;
 
 /// What a request costs under this policy, per unit that it costs at all.
@@ -60,7 +60,7 @@ impl fmt::Display for CostFault {
 
 impl CostSource {
     /// The cost of one unit.
-    pub(crate) fn each(&self, request: &Resolved<'_>) -> Result<Cost, CostFault> {
+    pub(crate) fn unit_cost(&self, request: &ResolvedAttributes<'_>) -> Result<Cost, CostFault> {
         match self {
             Self::Fixed(each) => Ok(*each),
             Self::Attribute { attribute, name, default, min } => {
@@ -83,14 +83,14 @@ fn read_cost(value: &[u8]) -> Option<Cost> {
 }
 
 /// Multiplies costs. What costs nothing stays a peek.
-pub(crate) fn times(cost: Cost, each: Cost) -> Cost {
+pub(crate) fn multiplied_cost(cost: Cost, each: Cost) -> Cost {
     cost.get()
         .checked_mul(each.get())
         .and_then(|units| Cost::new(units).ok())
-        .unwrap_or_else(too_much)
+        .unwrap_or_else(cost_above_limits)
 }
 
 /// More than any limit holds: a request that costs this much never passes.
-pub(crate) fn too_much() -> Cost {
+pub(crate) fn cost_above_limits() -> Cost {
     Cost::new(MAX_COUNT).map_or(Cost::ONE, |most| most.plus(Cost::ONE))
 }

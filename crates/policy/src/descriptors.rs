@@ -1,12 +1,12 @@
 //! What Envoy descriptors owe: according to an envoyproxy/ratelimit file, or to our own policies.
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, Limit, Placeholder, Rule};
+use tidegate_core::{Charge, Cost, KeyPlaceholder, Limit, Rule};
 
 use crate::foreign::envoy::EntryLimit;
 use crate::key::Key;
-use crate::owed::Owed;
 use crate::policy::override_rule;
+use crate::request_charges::RequestCharges;
 use crate::{Attributes, Plan};
 
 /// One descriptor of a request: entries in order, and what it costs.
@@ -23,7 +23,7 @@ pub struct Descriptor<'a> {
 /// What became of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum DescriptorStatus {
+pub enum DescriptorOutcome {
     /// No limit applies to it, or another one replaces its limit.
     NoLimit,
     /// It is allowed whatever it costs.
@@ -39,11 +39,11 @@ pub enum DescriptorStatus {
 
 /// What a request of descriptors owes.
 #[derive(Clone, Debug)]
-pub struct DescriptorsOwed<'p> {
+pub struct DescriptorCharges<'p> {
     /// The charges, in the order of the descriptors.
-    pub owed: Owed<'p>,
+    pub charges: RequestCharges<'p>,
     /// What became of each descriptor.
-    pub statuses: SmallVec<[DescriptorStatus; 4]>,
+    pub statuses: SmallVec<[DescriptorOutcome; 4]>,
 }
 
 impl Plan {
@@ -69,10 +69,10 @@ impl Plan {
         &'r self,
         domain: &str,
         descriptors: &[Descriptor<'r>],
-    ) -> DescriptorsOwed<'r> {
+    ) -> DescriptorCharges<'r> {
         let by_file = self.domains().iter().find(|other| other.name() == domain);
         let limits = by_file.map(|file| file.limits_of(descriptors)).unwrap_or_default();
-        let mut owed = Owed::new(self.policies()).naming_keys(self.names_keys);
+        let mut owed = RequestCharges::new(self.policies()).naming_keys(self.names_keys);
         let mut statuses = SmallVec::new();
         for (index, descriptor) in descriptors.iter().enumerate() {
             let first = owed.charges().len();
@@ -81,19 +81,19 @@ impl Plan {
                 (Some(rule), _) => self.charge_override(domain, descriptor, rule, &mut owed),
                 (None, Some(file)) => file.charge(self, limit, descriptor, &mut owed),
                 (None, None) if self.domains().is_empty() => {
-                    let request = Described { domain, entries: descriptor.entries };
+                    let request = DescriptorAttributes { domain, entries: descriptor.entries };
                     self.charge(&request, descriptor.cost, &mut owed);
                 }
                 (None, None) => {}
             }
             let count = owed.charges().len().saturating_sub(first);
             statuses.push(match count {
-                0 if limit.is_some_and(EntryLimit::is_unlimited) => DescriptorStatus::Unlimited,
-                0 => DescriptorStatus::NoLimit,
-                count => DescriptorStatus::Charged { first, count },
+                0 if limit.is_some_and(EntryLimit::is_unlimited) => DescriptorOutcome::Unlimited,
+                0 => DescriptorOutcome::NoLimit,
+                count => DescriptorOutcome::Charged { first, count },
             });
         }
-        DescriptorsOwed { owed, statuses }
+        DescriptorCharges { charges: owed, statuses }
     }
 
     /// The rule for a limit that a descriptor brings along. Counters are identified by the domain,
@@ -107,13 +107,13 @@ impl Plan {
         domain: &str,
         descriptor: &Descriptor<'r>,
         rule: &'r Rule,
-        owed: &mut Owed<'r>,
+        owed: &mut RequestCharges<'r>,
     ) {
-        let counted = Counted { domain, entries: descriptor.entries };
+        let counted = OverrideCounterKey { domain, entries: descriptor.entries };
         let charge = Charge::new(self.hasher.fingerprint(&counted), descriptor.cost, rule);
         match self.settings.key_format() {
             None => owed.push_override(charge, None),
-            Some(format) if format.has(Placeholder::Limit) => {
+            Some(format) if format.has(KeyPlaceholder::Limit) => {
                 owed.push_override(charge, Some((counted.entity(), format.to_string())));
             }
             // Nothing would tell it from the limits of policies, or from another window.
@@ -124,12 +124,12 @@ impl Plan {
 
 /// The entries of a descriptor, as the attributes of a request. The domain is the operator's, and
 /// no entry can pretend to be another.
-struct Described<'a> {
+struct DescriptorAttributes<'a> {
     domain: &'a str,
     entries: &'a [(&'a str, &'a str)],
 }
 
-impl Attributes for Described<'_> {
+impl Attributes for DescriptorAttributes<'_> {
     fn attribute(&self, name: &str) -> Option<&[u8]> {
         if name == "domain" {
             return Some(self.domain.as_bytes());
@@ -139,12 +139,12 @@ impl Attributes for Described<'_> {
 }
 
 /// What distinguishes the counters of overrides: everything that was said.
-struct Counted<'a> {
+struct OverrideCounterKey<'a> {
     domain: &'a str,
     entries: &'a [(&'a str, &'a str)],
 }
 
-impl Key for Counted<'_> {
+impl Key for OverrideCounterKey<'_> {
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         part(self.domain.as_bytes());
         for (key, value) in self.entries {
@@ -154,11 +154,11 @@ impl Key for Counted<'_> {
     }
 }
 
-impl Counted<'_> {
+impl OverrideCounterKey<'_> {
     /// The same as text, for stores that show names to others.
     fn entity(&self) -> String {
         let mut parts = Vec::new();
         self.each_part(|part| parts.push(String::from_utf8_lossy(part).into_owned()));
-        crate::planned::joined(&parts)
+        crate::planned_policy::join_parts(&parts)
     }
 }

@@ -5,12 +5,12 @@
 
 use tidegate_core::{Cost, KeyTemplate, Limit, Quota, Span};
 
-use crate::{Address, Network, Plan, Problems, Source, import, path_in_normal_form};
+use crate::{FileProblems, IpAddress, IpNetwork, Plan, PolicySource, import, path_in_normal_form};
 
 /// A file becomes a plan that can be asked anything, or problems that can be shown. So does another
 /// limiter's file, and what it is translated into is ours.
 pub fn policies(bytes: &[u8]) {
-    let source = match Source::from_bytes("fuzz.yaml", bytes) {
+    let source = match PolicySource::from_bytes("fuzz.yaml", bytes) {
         Ok(source) => source,
         Err(problems) => return show(&problems),
     };
@@ -29,14 +29,14 @@ pub fn policies(bytes: &[u8]) {
     match import(&source) {
         Err(problems) => show(&problems),
         Ok(text) => {
-            let ours = Source::new("imported.yaml", text).expect("a text of ours");
+            let ours = PolicySource::new("imported.yaml", text).expect("a text of ours");
             Plan::compile(&ours).unwrap_or_else(|problems| panic!("{problems}"));
         }
     }
 }
 
 /// There is something to say, and all of it can be said.
-fn show(problems: &Problems) {
+fn show(problems: &FileProblems) {
     assert!(problems.iter().count() > 0);
     assert!(!problems.to_string().is_empty());
     let longest = problems.iter().map(|problem| problem.message().len()).max();
@@ -56,7 +56,7 @@ pub fn quotas(bytes: &[u8]) {
         assert_eq!(limit.quota().to_string().parse::<Quota>(), Ok(limit.quota()));
     }
     let _ = text.parse::<KeyTemplate>();
-    let _ = text.parse::<Network>();
+    let _ = text.parse::<IpNetwork>();
 }
 
 /// A path has one normal form, which is its own, and leads nowhere else. An address has one form, which is
@@ -70,9 +70,9 @@ pub fn normal_forms(bytes: &[u8]) {
     // Some services decode once more than we do, but none decodes a letter twice.
     let decoded = normal.windows(3).filter(|escape| is_escaped_letter(escape)).count();
     assert_eq!(decoded, 0, "a letter in disguise in {}", normal.escape_ascii());
-    if let Some(address) = Address::read(bytes) {
+    if let Some(address) = IpAddress::read(bytes) {
         let text = std::net::IpAddr::from(address).to_string();
-        assert_eq!(Address::read(text.as_bytes()), Some(address));
+        assert_eq!(IpAddress::read(text.as_bytes()), Some(address));
     }
 }
 

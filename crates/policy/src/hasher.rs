@@ -13,18 +13,18 @@ use crate::Key;
 /// Turns keys into fingerprints under a secret. Without the secret, nobody can find two keys that
 /// share a counter.
 #[derive(Clone)]
-pub struct KeyHasher(Kind);
+pub struct KeyHasher(KeyHasherKind);
 
 #[derive(Clone)]
-enum Kind {
+enum KeyHasherKind {
     /// Fast, but valid for this process only: it may differ between versions and machines.
-    Local { high: Secret, low: Secret },
+    Local { high: HasherSeed, low: HasherSeed },
     /// The same everywhere: SipHash with 128 bits of output.
     Shared(SipHasher13),
 }
 
 #[derive(Clone)]
-struct Secret {
+struct HasherSeed {
     hasher: u64,
     shared: SharedSeed,
 }
@@ -32,13 +32,13 @@ struct Secret {
 impl KeyHasher {
     /// With a new secret from the operating system's randomness.
     pub fn random() -> Self {
-        Self(Kind::Local { high: Secret::random(), low: Secret::random() })
+        Self(KeyHasherKind::Local { high: HasherSeed::random(), low: HasherSeed::random() })
     }
 
     /// With a secret that others know too: everyone who has it finds the same counters, in any
     /// process on any machine.
     pub fn shared(secret: [u8; 16]) -> Self {
-        Self(Kind::Shared(SipHasher13::new_with_key(&secret)))
+        Self(KeyHasherKind::Shared(SipHasher13::new_with_key(&secret)))
     }
 
     /// With this process's secret: the same everywhere in the process, so that anything created
@@ -50,13 +50,15 @@ impl KeyHasher {
 
     /// A hasher under the same secret whose fingerprints are unrelated to this one's.
     #[must_use]
-    pub(crate) fn apart(&self) -> Self {
-        let apart = |secret: &Secret| Secret { hasher: !secret.hasher, ..secret.clone() };
+    pub(crate) fn unrelated(&self) -> Self {
+        let apart = |secret: &HasherSeed| HasherSeed { hasher: !secret.hasher, ..secret.clone() };
         Self(match &self.0 {
-            Kind::Local { high, low } => Kind::Local { high: apart(high), low: apart(low) },
-            Kind::Shared(hasher) => {
+            KeyHasherKind::Local { high, low } => {
+                KeyHasherKind::Local { high: apart(high), low: apart(low) }
+            }
+            KeyHasherKind::Shared(hasher) => {
                 let (first, second) = hasher.keys();
-                Kind::Shared(SipHasher13::new_with_keys(!first, !second))
+                KeyHasherKind::Shared(SipHasher13::new_with_keys(!first, !second))
             }
         })
     }
@@ -68,7 +70,7 @@ impl KeyHasher {
             return known;
         }
         match &self.0 {
-            Kind::Local { high, low } => {
+            KeyHasherKind::Local { high, low } => {
                 let (mut high, mut low) = (high.hasher(), low.hasher());
                 let mut previous = None;
                 key.each_part(|part| {
@@ -82,7 +84,7 @@ impl KeyHasher {
                 });
                 Fingerprint::new(high.finish(), low.finish())
             }
-            Kind::Shared(hasher) => {
+            KeyHasherKind::Shared(hasher) => {
                 // A stream of bytes, made unambiguous from its end: how many parts there are, and
                 // before that the length of each.
                 let (mut hasher, mut parts) = (*hasher, 0_u64);
@@ -106,7 +108,7 @@ impl std::fmt::Debug for KeyHasher {
     }
 }
 
-impl Secret {
+impl HasherSeed {
     fn random() -> Self {
         // The standard library's hasher is keyed by the operating system, and each one anew.
         let random = || RandomState::new().hash_one(0_u8);
@@ -131,9 +133,9 @@ mod tests {
     }
 
     /// Parts as they are, without the length that a slice begins with.
-    struct Parts<'a>(&'a [Vec<u8>]);
+    struct RawParts<'a>(&'a [Vec<u8>]);
 
-    impl Key for Parts<'_> {
+    impl Key for RawParts<'_> {
         fn each_part(&self, mut part: impl FnMut(&[u8])) {
             self.0.iter().for_each(|bytes| part(bytes));
         }
@@ -146,7 +148,7 @@ mod tests {
         #[test]
         fn encoding_is_injective(a in parts(), b in parts()) {
             for hasher in [KeyHasher::random(), KeyHasher::shared([7; 16])] {
-                let prints = [&a, &b].map(|parts| hasher.fingerprint(&Parts(parts)));
+                let prints = [&a, &b].map(|parts| hasher.fingerprint(&RawParts(parts)));
                 prop_assert_eq!(a == b, prints[0] == prints[1]);
             }
         }
@@ -180,7 +182,7 @@ mod tests {
     fn secrets_differ() {
         let [one, two] = [KeyHasher::random(), KeyHasher::random()];
         assert_ne!(one.fingerprint("alice"), two.fingerprint("alice"));
-        assert_ne!(one.fingerprint("alice"), one.apart().fingerprint("alice"));
+        assert_ne!(one.fingerprint("alice"), one.unrelated().fingerprint("alice"));
         let [one, two] = [KeyHasher::of_this_process(), KeyHasher::of_this_process()];
         assert_eq!(one.fingerprint("alice"), two.fingerprint("alice"));
         assert!(!format!("{one:?}").contains("hasher:"));

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use tidegate_core::{AlgorithmKind, Rule, Span};
 
 use crate::Plan;
-use crate::compile::is_said_by_callers;
-use crate::key_names::is_closed;
-use crate::normalise::Form;
-use crate::planned::{LimitSet, PlannedPolicy};
-use crate::settings::Mode;
+use crate::compile::is_caller_supplied;
+use crate::key_names::admits_nothing;
+use crate::normalise::NormalForm;
+use crate::planned_policy::{LimitSet, PlannedPolicy};
+use crate::settings::PolicyMode;
 use crate::subject::KeyPart;
 
 /// From here on, what a sliding window takes for the use of the last window is good enough.
@@ -28,17 +28,21 @@ impl Plan {
     /// # Ok::<(), tidegate::config::Problems>(())
     /// ```
     pub fn hints(&self) -> Vec<String> {
-        self.policies.iter().filter_map(|it| coarse_hint(it).or_else(|| made_up_hint(it))).collect()
+        self.policies
+            .iter()
+            .filter_map(|it| coarse_hint(it).or_else(|| caller_key_hint(it)))
+            .collect()
     }
 }
 
 /// A key that callers make up is a new one with each request, and is kept until its window is over.
-fn made_up_hint(policy: &PlannedPolicy) -> Option<String> {
+fn caller_key_hint(policy: &PlannedPolicy) -> Option<String> {
     let is_made_up = |part: &KeyPart| {
-        let is_free = part.name.as_ref() == "path" || is_said_by_callers(&part.name);
-        is_free && !matches!(part.form, Form::Route(_))
+        let is_free = part.name.as_ref() == "path" || is_caller_supplied(&part.name);
+        is_free && !matches!(part.form, NormalForm::Route(_))
     };
-    if policy.mode == Mode::Off || policy.key.is_empty() || !policy.key.iter().all(is_made_up) {
+    if policy.mode == PolicyMode::Off || policy.key.is_empty() || !policy.key.iter().all(is_made_up)
+    {
         return None;
     }
     let rules = policy.limit_sets().flat_map(LimitSet::rules);
@@ -55,7 +59,7 @@ fn made_up_hint(policy: &PlannedPolicy) -> Option<String> {
 /// A sliding window estimates what came lately from two counts. Of a small limit, the estimate is often a
 /// whole request too high. Keys that are shared with another limiter are as that one wants them.
 fn coarse_hint(policy: &PlannedPolicy) -> Option<String> {
-    if policy.mode == Mode::Off || policy.key_format().is_some() {
+    if policy.mode == PolicyMode::Off || policy.key_format().is_some() {
         return None;
     }
     let rules = policy.limit_sets().flat_map(LimitSet::rules);
@@ -74,7 +78,7 @@ fn coarse_hint(policy: &PlannedPolicy) -> Option<String> {
 
 fn is_coarse(rule: &Rule) -> bool {
     let limit = &rule.limit;
-    let is_small = limit.quota().limit() < COARSE_BELOW && !is_closed(limit);
+    let is_small = limit.quota().limit() < COARSE_BELOW && !admits_nothing(limit);
     limit.kind() == AlgorithmKind::SlidingWindow && is_small
 }
 
@@ -85,18 +89,18 @@ const MOST_RATES: usize = 3;
 
 #[cfg(test)]
 mod tests {
-    use crate::{Plan, Source};
+    use crate::{Plan, PolicySource};
 
     fn hints(policy: &str) -> Vec<String> {
         let text = format!("policies: [{{ name: a, key: [user], {policy} }}]");
-        Plan::compile(&Source::new("test", text).unwrap()).unwrap().hints()
+        Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap().hints()
     }
 
     #[test]
     fn attack_11_a_key_that_callers_make_up_is_hinted_at_if_it_lasts() {
         let hints = |fields: &str| {
             let text = format!("policies: [{{ name: a, {fields} }}]");
-            Plan::compile(&Source::new("test", text).unwrap()).unwrap().hints()
+            Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap().hints()
         };
         for fields in [
             "key: ['query:q'], limits: [100/day]",

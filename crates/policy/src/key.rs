@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use tidegate_core::Fingerprint;
 
-use crate::Address;
+use crate::IpAddress;
 use crate::normalise::readable;
-use crate::planned::joined;
+use crate::planned_policy::join_parts;
 
 /// One or more parts that together identify a caller.
 ///
 /// Parts are kept apart: `("a", "bc")` and `("ab", "c")` are different keys, and so is `"abc"`.
 /// Text and its bytes are the same key. Nothing is normalised but addresses, and nothing is copied or
-/// stored. An IP address counts as an [`Address`] does: by the first 64 bits of IPv6, since whoever
+/// stored. An IP address counts as an [`IpAddress`] does: by the first 64 bits of IPv6, since whoever
 /// has one of those addresses has all of them.
 ///
 /// ```
@@ -69,7 +69,7 @@ pub trait Key {
 pub fn key_as_text<K: Key + ?Sized>(key: &K) -> String {
     let mut parts = Vec::new();
     key.each_text(|part| parts.push(readable(part)));
-    joined(&parts)
+    join_parts(&parts)
 }
 
 /// A key whose [`fingerprint`](crate::Policy::fingerprint) was computed before. It is used as it
@@ -145,20 +145,20 @@ tuple_keys! { A; A B; A B C; A B C D; }
 
 macro_rules! address_keys {
     ($($type:ty),*) => {$(
-        /// The same key as its [`Address`]: IPv6 counts by its first 64 bits, and IPv4 within IPv6 as
+        /// The same key as its [`IpAddress`]: IPv6 counts by its first 64 bits, and IPv4 within IPv6 as
         /// IPv4. To count by all bits, use the `octets()` of it.
         impl Key for $type {
             #[inline]
             fn each_part(&self, part: impl FnMut(&[u8])) {
-                Key::each_part(&Address::from(IpAddr::from(*self)), part);
+                Key::each_part(&IpAddress::from(IpAddr::from(*self)), part);
             }
 
             fn text(&self) -> Option<String> {
-                Address::from(IpAddr::from(*self)).text()
+                IpAddress::from(IpAddr::from(*self)).text()
             }
 
             fn each_text(&self, part: impl FnMut(&[u8])) {
-                Key::each_text(&Address::from(IpAddr::from(*self)), part);
+                Key::each_text(&IpAddress::from(IpAddr::from(*self)), part);
             }
         }
     )*};

@@ -7,7 +7,7 @@ use tidegate_core::{KeyTemplate, Limit, Rule};
 pub(crate) enum KeyNames {
     /// As the store was told for all.
     #[default]
-    AsStored,
+    StoreDefault,
     /// By names of the store's own, whatever it was told.
     Own,
     /// As another limiter calls them.
@@ -23,7 +23,7 @@ impl KeyNames {
     /// suit a template: there is nothing to share.
     pub(crate) fn of(&self, limit: &Limit) -> &Self {
         match self {
-            Self::Shared(template) if is_closed(limit) && template.check(limit).is_err() => {
+            Self::Shared(template) if admits_nothing(limit) && template.check(limit).is_err() => {
                 &Self::Own
             }
             names => names,
@@ -40,6 +40,6 @@ pub(crate) fn limit_name(policy: &str, together: &[Rule], rule: &Rule) -> String
 }
 
 /// Whether nothing ever passes.
-pub(crate) fn is_closed(limit: &Limit) -> bool {
+pub(crate) fn admits_nothing(limit: &Limit) -> bool {
     limit.capacity() == 0
 }

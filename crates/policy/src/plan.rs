@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use foldhash::quality::RandomState;
 use tidegate_core::Cost;
 
-use crate::attributes::Known;
-use crate::foreign::envoy::Domain;
-use crate::gateway::Gateway;
-use crate::matcher::Index;
-use crate::planned::PlannedPolicy;
-use crate::problem::Problems;
-use crate::settings::Settings;
-use crate::{Attributes, KeyHasher, Owed, Source};
+use crate::attributes::PlanAttributes;
+use crate::foreign::envoy::EnvoyDomain;
+use crate::gateway::GatewayPlan;
+use crate::matcher::PolicyIndex;
+use crate::planned_policy::PlannedPolicy;
+use crate::problem::FileProblems;
+use crate::settings::PlanSettings;
+use crate::{Attributes, KeyHasher, PolicySource, RequestCharges};
 
 /// A set of policies, checked once, so that asking them cannot fail.
 ///
@@ -41,23 +41,23 @@ use crate::{Attributes, KeyHasher, Owed, Source};
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) policies: Vec<PlannedPolicy>,
-    pub(crate) by_name: ByName,
-    pub(crate) index: Index,
-    pub(crate) known: Known,
-    pub(crate) settings: Settings,
+    pub(crate) by_name: PolicyNumbers,
+    pub(crate) index: PolicyIndex,
+    pub(crate) attributes: PlanAttributes,
+    pub(crate) settings: PlanSettings,
     pub(crate) hasher: KeyHasher,
-    pub(crate) domains: Vec<Domain>,
+    pub(crate) domains: Vec<EnvoyDomain>,
     pub(crate) shows_keys: bool,
     pub(crate) names_keys: bool,
-    pub(crate) gateway: Option<Gateway>,
+    pub(crate) gateway: Option<GatewayPlan>,
 }
 
 /// Numbers of policies.
-pub(crate) type ByName = HashMap<Box<str>, u32, RandomState>;
+pub(crate) type PolicyNumbers = HashMap<Box<str>, u32, RandomState>;
 
 /// If a name occurs twice, the first one has it.
-pub(crate) fn by_name(policies: &[PlannedPolicy]) -> ByName {
-    let mut names = ByName::default();
+pub(crate) fn by_name(policies: &[PlannedPolicy]) -> PolicyNumbers {
+    let mut names = PolicyNumbers::default();
     for (number, policy) in (0..).zip(policies) {
         names.entry(policy.name().into()).or_insert(number);
     }
@@ -74,13 +74,13 @@ impl Plan {
 
     /// Checks a configuration, ours or another limiter's, and reports everything that is wrong with
     /// it.
-    pub fn compile(source: &Source) -> Result<Self, Problems> {
+    pub fn compile(source: &PolicySource) -> Result<Self, FileProblems> {
         Self::compile_with(KeyHasher::of_this_process(), source)
     }
 
     /// Compiles under a secret other than this process's: counters in a shared store need one that
     /// everyone who shares it knows.
-    pub fn compile_with(hasher: KeyHasher, source: &Source) -> Result<Self, Problems> {
+    pub fn compile_with(hasher: KeyHasher, source: &PolicySource) -> Result<Self, FileProblems> {
         Ok(Self::compile_amended(hasher, source, &[])?.plan)
     }
 
@@ -100,14 +100,14 @@ impl Plan {
 
     /// What a request owes to all policies that apply to it. A policy is skipped if the request
     /// lacks an attribute of its key.
-    pub fn charges<A: Attributes + ?Sized>(&self, request: &A, cost: Cost) -> Owed<'_> {
-        let mut owed = self.nothing_owed();
+    pub fn charges<A: Attributes + ?Sized>(&self, request: &A, cost: Cost) -> RequestCharges<'_> {
+        let mut owed = self.no_charges();
         self.charge(request, cost, &mut owed);
         owed
     }
 
-    pub(crate) fn nothing_owed(&self) -> Owed<'_> {
-        let owed = Owed::new(&self.policies).showing_keys(self.shows_keys);
+    pub(crate) fn no_charges(&self) -> RequestCharges<'_> {
+        let owed = RequestCharges::new(&self.policies).showing_keys(self.shows_keys);
         owed.naming_keys(self.names_keys)
     }
 
@@ -116,9 +116,9 @@ impl Plan {
         &'p self,
         request: &A,
         cost: Cost,
-        owed: &mut Owed<'p>,
+        owed: &mut RequestCharges<'p>,
     ) {
-        let request = self.known.resolve(request);
+        let request = self.attributes.resolve(request);
         for number in self.index.candidates(&request) {
             let Some(policy) = self.policies.get(number as usize) else { continue };
             if policy.applies(&request) {
@@ -133,12 +133,12 @@ impl Plan {
         name: &str,
         request: &A,
         cost: Cost,
-    ) -> Option<Owed<'_>> {
+    ) -> Option<RequestCharges<'_>> {
         let number = *self.by_name.get(name)?;
         let policy = self.policies.get(number as usize)?;
-        let request = self.known.resolve(request);
-        let mut owed = self.nothing_owed();
-        if policy.mode() != crate::Mode::Off {
+        let request = self.attributes.resolve(request);
+        let mut owed = self.no_charges();
+        if policy.mode() != crate::PolicyMode::Off {
             owed.charge(number, policy, &request, cost, &self.hasher);
         }
         Some(owed)
@@ -155,22 +155,22 @@ impl Plan {
     }
 
     /// What the file says about everything else: the store, and keys in it.
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &PlanSettings {
         &self.settings
     }
 
     /// The domains of an Envoy configuration.
-    pub fn domains(&self) -> &[Domain] {
+    pub fn domains(&self) -> &[EnvoyDomain] {
         &self.domains
     }
 
     /// The gateway that the file describes.
-    pub const fn gateway(&self) -> Option<&Gateway> {
+    pub const fn gateway(&self) -> Option<&GatewayPlan> {
         self.gateway.as_ref()
     }
 
     /// The attributes that any policy asks for.
     pub fn attributes(&self) -> impl Iterator<Item = &str> {
-        self.known.names()
+        self.attributes.names()
     }
 }

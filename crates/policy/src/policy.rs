@@ -1,14 +1,14 @@
 //! A named set of limits on one kind of key.
 
 use smallvec::SmallVec;
-use tidegate_core::{Calendar, Charge, Cost, Fingerprint, Limit, Rule, Span};
+use tidegate_core::{CalendarPeriod, Charge, Cost, Fingerprint, Limit, Rule, Span};
 
-use crate::ad_hoc::AD_HOC_POOL;
+use crate::ad_hoc_limit::AD_HOC_POOL;
 use crate::key_names::limit_name;
 use crate::{Key, KeyHasher};
 
 /// The charges of one request. No allocation for up to four.
-pub type Charges<'a> = SmallVec<[Charge<'a>; 4]>;
+pub type PolicyCharges<'a> = SmallVec<[Charge<'a>; 4]>;
 
 /// Limits that apply together to each key: either all of them pass, or the request is denied.
 ///
@@ -57,7 +57,7 @@ impl Policy {
         if !(1..=Self::MAX_LIMITS).contains(&limits.len()) {
             return Err(PolicyError::Limits { policy: name, count: limits.len() });
         }
-        let ids = hasher.apart();
+        let ids = hasher.unrelated();
         let rules = limits.iter().enumerate().map(|(index, limit)| {
             let twins = limits[..index].iter().filter(|other| kind(other) == kind(limit)).count();
             Rule {
@@ -93,7 +93,7 @@ impl Policy {
     }
 
     /// What `key` owes for something that costs `cost`.
-    pub fn charges<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Charges<'_> {
+    pub fn charges<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> PolicyCharges<'_> {
         let subject = self.hasher.fingerprint(key);
         self.rules.iter().map(|rule| Charge::new(subject, cost, rule)).collect()
     }
@@ -168,21 +168,21 @@ pub enum PolicyError {
 /// The rule that keeps track of callers blocked by a policy.
 pub(crate) fn block_rule(hasher: &KeyHasher, policy: &str, limit: Limit, enforced: bool) -> Rule {
     let window = limit.quota().window().as_micros();
-    let id = hasher.apart().fingerprint(&(policy, "block", window, 0_usize));
+    let id = hasher.unrelated().fingerprint(&(policy, "block", window, 0_usize));
     Rule { id, limit, enforced, staggered: false }
 }
 
 /// The rule of a limit that comes with a request. Policies have names, so it never collides with
 /// theirs.
 pub(crate) fn override_rule(hasher: &KeyHasher, limit: Limit) -> Rule {
-    let id = hasher.apart().fingerprint(&identity("", &limit, 0)).with_pool(AD_HOC_POOL);
+    let id = hasher.unrelated().fingerprint(&identity("", &limit, 0)).with_pool(AD_HOC_POOL);
     Rule { id, limit, enforced: true, staggered: false }
 }
 
 /// What makes old counts meaningless when it changes. A calendar's windows are unlike any other's.
 pub(crate) fn kind(limit: &Limit) -> (&'static str, Span) {
     let calendar = if let Limit::FixedWindow(fixed) = limit { fixed.calendar() } else { None };
-    let counts_by = calendar.map_or(limit.kind().name(), Calendar::name);
+    let counts_by = calendar.map_or(limit.kind().name(), CalendarPeriod::name);
     (counts_by, limit.quota().window())
 }
 

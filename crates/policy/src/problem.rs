@@ -3,19 +3,19 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::Source;
-use crate::suggest::nearest;
+use crate::PolicySource;
+use crate::nearest_name::nearest;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    place: Option<Place>,
+pub struct FileProblem {
+    span: Option<SourceSpan>,
     message: String,
 }
 
 /// Where in a file, and the text there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceSpan {
     /// Counted from one.
     pub line: usize,
     /// In characters, counted from one.
@@ -28,18 +28,18 @@ pub struct Place {
     pub(crate) before: usize,
 }
 
-impl Problem {
+impl FileProblem {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { place: None, message: message.into() }
+        Self { span: None, message: message.into() }
     }
 
-    pub(crate) fn at(self, place: Place) -> Self {
-        Self { place: Some(place), ..self }
+    pub(crate) fn with_span(self, place: SourceSpan) -> Self {
+        Self { span: Some(place), ..self }
     }
 
     /// Where it is, unless it concerns the file as a whole.
-    pub const fn place(&self) -> Option<&Place> {
-        self.place.as_ref()
+    pub const fn span(&self) -> Option<&SourceSpan> {
+        self.span.as_ref()
     }
 
     /// What was found and what was expected.
@@ -62,26 +62,26 @@ impl Problem {
 /// # Ok::<(), tidegate::config::Problems>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problems {
+pub struct FileProblems {
     file: String,
-    list: Vec<Problem>,
+    list: Vec<FileProblem>,
     omitted: usize,
     is_unreadable: bool,
 }
 
-impl Problems {
-    pub(crate) fn single(file: impl Into<String>, problem: Problem) -> Self {
+impl FileProblems {
+    pub(crate) fn single(file: impl Into<String>, problem: FileProblem) -> Self {
         Self { file: file.into(), list: vec![problem], omitted: 0, is_unreadable: false }
     }
 
     /// What only whoever goes by a file can see: that another one, which it names, is missing, say.
-    pub fn of(source: &Source, message: impl Into<String>) -> Self {
-        Self::single(source.name(), Problem::new(message))
+    pub fn of(source: &PolicySource, message: impl Into<String>) -> Self {
+        Self::single(source.name(), FileProblem::new(message))
     }
 
     /// Of a file that the system does not let us read.
     pub(crate) fn unreadable(file: impl Into<String>, error: &std::io::Error) -> Self {
-        let problem = Problem::new(format!("cannot be read: {error}"));
+        let problem = FileProblem::new(format!("cannot be read: {error}"));
         Self { is_unreadable: true, ..Self::single(file, problem) }
     }
 
@@ -92,7 +92,7 @@ impl Problems {
 
     /// In the order in which they stand in the file; only the first hundred, if there are very
     /// many.
-    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+    pub fn iter(&self) -> impl Iterator<Item = &FileProblem> {
         self.list.iter()
     }
 
@@ -103,16 +103,16 @@ impl Problems {
 }
 
 /// `file:line:column: message`, then the line with the place marked; one paragraph each.
-impl fmt::Display for Problems {
+impl fmt::Display for FileProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.list.iter().enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            match &problem.place {
+            match &problem.span {
                 None => write!(f, "{}: {}", self.file, problem.message)?,
                 Some(place) => {
-                    let Place { line, column, .. } = place;
+                    let SourceSpan { line, column, .. } = place;
                     write!(f, "{}:{line}:{column}: {}", self.file, problem.message)?;
                     if !place.text.is_empty() {
                         write!(f, "\n{place}")?;
@@ -127,10 +127,10 @@ impl fmt::Display for Problems {
     }
 }
 
-impl std::error::Error for Problems {}
+impl std::error::Error for FileProblems {}
 
 /// The line, with a mark below it.
-impl fmt::Display for Place {
+impl fmt::Display for SourceSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Of a very long line, the part around the place.
         let skipped = (self.before + 1).saturating_sub(MAX_BEFORE);
@@ -170,18 +170,18 @@ fn visible(c: char) -> char {
 
 /// Collects problems while a file is read and compiled.
 #[derive(Debug)]
-pub(crate) struct Report<'s> {
-    source: &'s Source,
-    found: Vec<(usize, Problem)>,
+pub(crate) struct ProblemReport<'s> {
+    source: &'s PolicySource,
+    found: Vec<(usize, FileProblem)>,
     omitted: usize,
 }
 
-impl<'s> Report<'s> {
-    pub(crate) const fn new(source: &'s Source) -> Self {
+impl<'s> ProblemReport<'s> {
+    pub(crate) const fn new(source: &'s PolicySource) -> Self {
         Self { source, found: Vec::new(), omitted: 0 }
     }
 
-    pub(crate) const fn source(&self) -> &'s Source {
+    pub(crate) const fn source(&self) -> &'s PolicySource {
         self.source
     }
 
@@ -190,21 +190,27 @@ impl<'s> Report<'s> {
             self.omitted += 1;
             return;
         }
-        let message = self.source.secrets().hide_in(message.into());
-        let problem = Problem::new(message).at(self.source.place(at));
+        let message = self.source.secrets().redact_message(message.into());
+        let problem = FileProblem::new(message).with_span(self.source.span_of(at));
         self.found.push((at.start, problem));
     }
 
     /// The same, without the line: it may hold a secret.
-    pub(crate) fn add_unseen(&mut self, at: &Range<usize>, message: impl Into<String>) {
+    pub(crate) fn add_without_line(&mut self, at: &Range<usize>, message: impl Into<String>) {
         self.add(at, message);
-        if let Some(place) = self.found.last_mut().and_then(|(_, problem)| problem.place.as_mut()) {
+        if let Some(place) = self.found.last_mut().and_then(|(_, problem)| problem.span.as_mut()) {
             place.text.clear();
         }
     }
 
     /// Reports a name that is not one of those known.
-    pub(crate) fn unknown(&mut self, at: &Range<usize>, what: &str, name: &str, known: &[&str]) {
+    pub(crate) fn add_unknown(
+        &mut self,
+        at: &Range<usize>,
+        what: &str,
+        name: &str,
+        known: &[&str],
+    ) {
         let list = known.join(", ");
         let hint = nearest(name, known.iter().copied())
             .map(|near| format!("; did you mean {near:?}?"))
@@ -217,10 +223,10 @@ impl<'s> Report<'s> {
         self.found.is_empty()
     }
 
-    pub(crate) fn into_problems(mut self) -> Problems {
+    pub(crate) fn into_problems(mut self) -> FileProblems {
         self.found.sort_by_key(|(start, _)| *start);
         let list = self.found.into_iter().map(|(_, problem)| problem).collect();
-        Problems {
+        FileProblems {
             file: self.source.name().to_owned(),
             list,
             omitted: self.omitted,
@@ -248,9 +254,9 @@ mod tests {
 
     #[test]
     fn a_problem_shows_the_line_and_marks_the_place() {
-        let source = Source::new("f.yaml", "a: 1\nlimit: x\n").unwrap();
-        let mut report = Report::new(&source);
-        report.unknown(&(5..10), "field", "limit", &["limits", "name"]);
+        let source = PolicySource::new("f.yaml", "a: 1\nlimit: x\n").unwrap();
+        let mut report = ProblemReport::new(&source);
+        report.add_unknown(&(5..10), "field", "limit", &["limits", "name"]);
         let expected = "\
 f.yaml:2:1: unknown field \"limit\": expected limits, name; did you mean \"limits\"?
  2 | limit: x
@@ -261,14 +267,14 @@ f.yaml:2:1: unknown field \"limit\": expected limits, name; did you mean \"limit
     #[test]
     fn problems_come_in_the_order_of_the_file_and_stay_readable() {
         let text = format!("{}: x", "k".repeat(1_000));
-        let source = Source::new("f.yaml", text).unwrap();
-        let mut report = Report::new(&source);
+        let source = PolicySource::new("f.yaml", text).unwrap();
+        let mut report = ProblemReport::new(&source);
         for index in (0..150).rev() {
             report.add(&(index..1_000), format!("problem {index}"));
         }
         let problems = report.into_problems();
         assert_eq!(problems.count(), 150);
-        assert_eq!(problems.iter().next().map(Problem::message), Some("problem 50"));
+        assert_eq!(problems.iter().next().map(FileProblem::message), Some("problem 50"));
         let shown = problems.to_string();
         assert!(shown.ends_with("f.yaml: and 50 more"));
         assert!(shown.lines().all(|line| line.chars().count() < 140));

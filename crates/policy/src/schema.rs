@@ -2,11 +2,11 @@
 
 use schemars::generate::SchemaSettings;
 
-use crate::file::File;
+use crate::file::ConfigFile;
 
 /// The schema, as it is checked in at `schema/policies.schema.json`.
 pub fn json_schema() -> String {
-    let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<File>();
+    let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<ConfigFile>();
     let mut text = format!("{:#}", schema.to_value());
     text.push('\n');
     text
@@ -15,10 +15,10 @@ pub fn json_schema() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::UpstreamFields;
-    use crate::file::{self, KeyPartFields, LimitFields, PolicyFile, Tier};
-    use crate::file::{AccessLogFile, ApiKeyFile, CostFields, DeniedFile, GatewayFile};
-    use crate::file::{HeaderRulesFile, HealthFile, JwtFile, RouteFile, TimeoutsFile};
+    use crate::file::FileUpstreamFields;
+    use crate::file::{self, FileKeyFields, FileLimitFields, FilePolicy, FileTier};
+    use crate::file::{FileAccessLog, FileApiKey, FileCostFields, FileDeniedResponse, FileGateway};
+    use crate::file::{FileHeaderRules, FileHealthCheck, FileJwt, FileRoute, FileTimeouts};
 
     /// The schema offers exactly what is read, and nothing else.
     #[test]
@@ -36,27 +36,27 @@ mod tests {
             names.sort();
             names
         };
-        assert_eq!(fields(&schema), sorted(File::FIELDS));
+        assert_eq!(fields(&schema), sorted(ConfigFile::FIELDS));
         let definitions = &schema["definitions"];
         for (name, read) in [
-            ("Http", file::Http::FIELDS),
-            ("Defaults", file::Defaults::FIELDS),
-            ("Policy", PolicyFile::FIELDS),
-            ("Tier", Tier::FIELDS),
-            ("LimitFields", LimitFields::FIELDS),
-            ("KeyPartFields", KeyPartFields::FIELDS),
-            ("CostFields", CostFields::FIELDS),
-            ("Denied", DeniedFile::FIELDS),
-            ("Gateway", GatewayFile::FIELDS),
-            ("Route", RouteFile::FIELDS),
-            ("UpstreamFields", UpstreamFields::FIELDS),
-            ("Timeouts", TimeoutsFile::FIELDS),
-            ("Health", HealthFile::FIELDS),
-            ("HeaderRules", HeaderRulesFile::FIELDS),
-            ("ApiKey", ApiKeyFile::FIELDS),
-            ("Jwt", JwtFile::FIELDS),
-            ("AccessLog", AccessLogFile::FIELDS),
-            ("Requests", file::RequestsFile::FIELDS),
+            ("Http", file::FileHttp::FIELDS),
+            ("Defaults", file::FileDefaults::FIELDS),
+            ("Policy", FilePolicy::FIELDS),
+            ("Tier", FileTier::FIELDS),
+            ("LimitFields", FileLimitFields::FIELDS),
+            ("KeyPartFields", FileKeyFields::FIELDS),
+            ("CostFields", FileCostFields::FIELDS),
+            ("Denied", FileDeniedResponse::FIELDS),
+            ("Gateway", FileGateway::FIELDS),
+            ("Route", FileRoute::FIELDS),
+            ("UpstreamFields", FileUpstreamFields::FIELDS),
+            ("Timeouts", FileTimeouts::FIELDS),
+            ("Health", FileHealthCheck::FIELDS),
+            ("HeaderRules", FileHeaderRules::FIELDS),
+            ("ApiKey", FileApiKey::FIELDS),
+            ("Jwt", FileJwt::FIELDS),
+            ("AccessLog", FileAccessLog::FIELDS),
+            ("Requests", file::FileRequestRules::FIELDS),
         ] {
             assert_eq!(fields(&definitions[name]), sorted(read), "{name}");
         }

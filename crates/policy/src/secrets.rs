@@ -10,17 +10,17 @@ use crate::problem::brief;
 
 /// The parts of a text that are not shown.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Secrets {
+pub(crate) struct SecretRanges {
     /// In bytes, in order, apart from each other.
     parts: Vec<Range<usize>>,
     /// As a reader of the text would understand them.
     values: Vec<String>,
 }
 
-impl Secrets {
+impl SecretRanges {
     pub(crate) fn of(text: &str) -> Self {
-        let mut walk = Walk::default();
-        let read = walk.follow(text);
+        let mut walk = SecretScanner::default();
+        let read = walk.scan(text);
         let mut secrets = Self { parts: walk.parts, values: walk.values };
         // Nobody knows what the rest means.
         if walk.is_inside {
@@ -40,7 +40,7 @@ impl Secrets {
     }
 
     /// A part of the text, without its secrets.
-    pub(crate) fn without(&self, text: &str, at: Range<usize>) -> String {
+    pub(crate) fn redact(&self, text: &str, at: Range<usize>) -> String {
         let (mut shown, mut from) = (String::with_capacity(at.len()), at.start);
         for part in self.parts.iter().filter(|it| it.start < at.end && at.start < it.end) {
             shown += text.get(from..part.start.max(from)).unwrap_or_default();
@@ -56,14 +56,14 @@ impl Secrets {
     }
 
     /// A range that no secret is cut by: one that begins or ends within a secret has all of it.
-    pub(crate) fn around(&self, at: Range<usize>) -> Range<usize> {
+    pub(crate) fn widen(&self, at: Range<usize>) -> Range<usize> {
         let cut = |place: usize| self.parts.iter().find(|it| it.start < place && place < it.end);
         let start = cut(at.start).map_or(at.start, |it| it.start);
         start..cut(at.end).map_or(at.end, |it| it.end).max(start)
     }
 
     /// A message about the text, without its secrets.
-    pub(crate) fn hide_in(&self, mut message: String) -> String {
+    pub(crate) fn redact_message(&self, mut message: String) -> String {
         for value in &self.values {
             let shown = brief(value);
             message = message.replace(&format!("{shown:?}"), &format!("\"{MASK}\""));
@@ -77,11 +77,11 @@ impl Secrets {
 
 /// Follows the structure of a text as far as it has one.
 #[derive(Default)]
-struct Walk {
-    open: Vec<Open>,
+struct SecretScanner {
+    open: Vec<ScannerFrame>,
     /// What is below each anchor, by numbers in `leaves`.
     anchors: HashMap<usize, Range<usize>>,
-    leaves: Vec<Leaf>,
+    leaves: Vec<YamlLeaf>,
     /// The anchors below which all is hidden.
     hidden: HashSet<usize>,
     parts: Vec<Range<usize>>,
@@ -92,16 +92,16 @@ struct Walk {
 
 /// What a name says of its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ValueSecrecy {
     Plain,
     /// Rules for headers. All of them are secret, however they are spelt, but for names to remove.
     Headers,
     Secret,
 }
 
-impl Kind {
+impl ValueSecrecy {
     /// That of a value with this name in something of this kind.
-    fn below(self, name: &str) -> Self {
+    fn of_member(self, name: &str) -> Self {
         match self {
             Self::Secret => Self::Secret,
             Self::Headers if name == "remove" => Self::Plain,
@@ -114,25 +114,25 @@ impl Kind {
 }
 
 /// What has nothing below it.
-enum Leaf {
+enum YamlLeaf {
     Scalar(Range<usize>, String),
     Alias(usize),
 }
 
 /// A list or a mapping that is not complete yet.
-struct Open {
+struct ScannerFrame {
     is_mapping: bool,
-    kind: Kind,
+    kind: ValueSecrecy,
     /// What the name of the value that comes next says of it; `None` before a name.
-    next: Option<Kind>,
+    next: Option<ValueSecrecy>,
     anchor: usize,
     /// The first leaf in it.
     first: usize,
 }
 
-impl Walk {
+impl SecretScanner {
     /// Returns up to where it made sense.
-    fn follow(&mut self, text: &str) -> usize {
+    fn scan(&mut self, text: &str) -> usize {
         let mut read = 0;
         for next in Parser::new_from_str(text) {
             let Ok((event, span)) = next else {
@@ -141,7 +141,7 @@ impl Walk {
             };
             let at = span.byte_range().unwrap_or(read..read);
             read = read.max(at.end);
-            self.take(event, at);
+            self.on_event(event, at);
             if self.leaves.len() > MAX_LEAVES || self.open.len() > MAX_DEPTH {
                 self.is_inside = true;
                 return read;
@@ -150,17 +150,17 @@ impl Walk {
         text.len()
     }
 
-    fn take(&mut self, event: Event<'_>, at: Range<usize>) {
+    fn on_event(&mut self, event: Event<'_>, at: Range<usize>) {
         match event {
             Event::Scalar(value, _, anchor, _) => {
                 let value = value.into_owned();
                 if let Some(open) = self.open.last_mut().filter(|it| it.is_mapping)
                     && open.next.is_none()
                 {
-                    open.next = Some(open.kind.below(&value));
+                    open.next = Some(open.kind.of_member(&value));
                     return;
                 }
-                self.leaf(Leaf::Scalar(at, value), anchor);
+                self.leaf(YamlLeaf::Scalar(at, value), anchor);
             }
             Event::SequenceStart(_, anchor, _) => self.begin(false, anchor),
             Event::MappingStart(_, anchor, _) => self.begin(true, anchor),
@@ -170,12 +170,12 @@ impl Walk {
                 }
                 self.complete();
             }
-            Event::Alias(anchor) => self.leaf(Leaf::Alias(anchor), 0),
+            Event::Alias(anchor) => self.leaf(YamlLeaf::Alias(anchor), 0),
             _ => {}
         }
     }
 
-    fn leaf(&mut self, leaf: Leaf, anchor: usize) {
+    fn leaf(&mut self, leaf: YamlLeaf, anchor: usize) {
         let number = self.leaves.len();
         self.leaves.push(leaf);
         if self.is_secret() {
@@ -187,16 +187,16 @@ impl Walk {
 
     fn begin(&mut self, is_mapping: bool, anchor: usize) {
         let (kind, first) = (self.kind(), self.leaves.len());
-        self.open.push(Open { is_mapping, kind, next: None, anchor, first });
+        self.open.push(ScannerFrame { is_mapping, kind, next: None, anchor, first });
     }
 
     /// What the value that comes next is.
-    fn kind(&self) -> Kind {
-        self.open.last().map_or(Kind::Plain, |open| open.next.unwrap_or(open.kind))
+    fn kind(&self) -> ValueSecrecy {
+        self.open.last().map_or(ValueSecrecy::Plain, |open| open.next.unwrap_or(open.kind))
     }
 
     fn is_secret(&self) -> bool {
-        self.kind() != Kind::Plain
+        self.kind() != ValueSecrecy::Plain
     }
 
     /// A value is complete: a name comes next.
@@ -204,7 +204,7 @@ impl Walk {
         if let Some(open) = self.open.last_mut() {
             // What stands where a name should is a mistake, and has a value all the same.
             let is_odd = open.is_mapping && open.next.is_none();
-            open.next = is_odd.then_some(Kind::Secret);
+            open.next = is_odd.then_some(ValueSecrecy::Secret);
         }
     }
 
@@ -220,16 +220,16 @@ impl Walk {
         while let Some(leaves) = next.pop() {
             for leaf in self.leaves.get(leaves).unwrap_or_default() {
                 match leaf {
-                    Leaf::Scalar(at, value) => {
+                    YamlLeaf::Scalar(at, value) => {
                         self.parts.push(at.clone());
                         if !value.is_empty() && self.values.len() < MAX_VALUES {
                             self.values.push(value.clone());
                         }
                     }
-                    Leaf::Alias(anchor) if self.hidden.insert(*anchor) => {
+                    YamlLeaf::Alias(anchor) if self.hidden.insert(*anchor) => {
                         next.extend(self.anchors.get(anchor).cloned());
                     }
-                    Leaf::Alias(_) => {}
+                    YamlLeaf::Alias(_) => {}
                 }
             }
         }
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> String {
-        Secrets::of(text).without(text, 0..text.len())
+        SecretRanges::of(text).redact(text, 0..text.len())
     }
 
     #[test]

@@ -6,13 +6,13 @@ use std::ops::RangeInclusive;
 use tidegate_core::{KeyTemplate, Span};
 
 use crate::gateway::SecretText;
-use crate::normalise::Network;
+use crate::normalise::IpNetwork;
 use crate::requests::RequestRules;
 
 /// Whether a policy is enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Mode {
+pub enum PolicyMode {
     /// Denials are enforced.
     #[default]
     Enforce,
@@ -85,18 +85,18 @@ pub enum PathCase {
 
 /// What a configuration says besides its policies.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct PlanSettings {
     pub(crate) store: Option<String>,
     pub(crate) store_password: Option<SecretText>,
     pub(crate) store_deadline: Option<Span>,
     pub(crate) key_format: Option<KeyTemplate>,
-    pub(crate) trusted_proxies: Vec<Network>,
+    pub(crate) trusted_proxies: Vec<IpNetwork>,
     pub(crate) legacy_headers: Option<LegacyHeaders>,
     pub(crate) requests: RequestRules,
     pub(crate) is_rlaas: bool,
 }
 
-impl Settings {
+impl PlanSettings {
     /// Where counters live: `memory`, or the address of a Redis. May hold a password.
     pub fn store(&self) -> Option<&str> {
         self.store.as_deref()
@@ -121,7 +121,7 @@ impl Settings {
     }
 
     /// The proxies whose `X-Forwarded-For` is trusted.
-    pub fn trusted_proxies(&self) -> &[Network] {
+    pub fn trusted_proxies(&self) -> &[IpNetwork] {
         &self.trusted_proxies
     }
 
@@ -142,7 +142,7 @@ impl Settings {
 }
 
 /// Without the address, which may hold a password.
-impl fmt::Debug for Settings {
+impl fmt::Debug for PlanSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings").field("key_format", &self.key_format).finish_non_exhaustive()
     }
@@ -172,7 +172,7 @@ macro_rules! names {
 }
 
 names! {
-    Mode { Enforce "enforce", Shadow "shadow", Off "off" }
+    PolicyMode { Enforce "enforce", Shadow "shadow", Off "off" }
     PathCase { Exact "exact", Ignore "ignore" }
     OnStoreError { Local "local", Open "open", Closed "closed" }
     LegacyHeaders { Seconds "seconds", Milliseconds "milliseconds", EpochSeconds "epoch-seconds" }

@@ -6,7 +6,7 @@ use crate::Plan;
 use crate::cost::CostSource;
 use crate::key::Key;
 use crate::key_names::KeyNames;
-use crate::settings::Mode;
+use crate::settings::PolicyMode;
 use crate::subject::KeyPart;
 
 /// A policy whose key is one attribute and whose price does not depend on the request: whoever asks it
@@ -35,12 +35,12 @@ impl SingleLimit {
     pub fn find(plan: &Plan, name: &str) -> Option<Self> {
         let number = *plan.by_name.get(name)?;
         let policy = plan.policies.get(number as usize)?;
-        let is_plain = policy.mode != Mode::Off
+        let is_plain = policy.mode != PolicyMode::Off
             && policy.key.len() == 1
             && policy.tiers.is_empty()
             && policy.block.is_none()
             && matches!(policy.cost, CostSource::Fixed(_))
-            && matches!(policy.key_names, KeyNames::AsStored);
+            && matches!(policy.key_names, KeyNames::StoreDefault);
         (is_plain && !plan.shows_keys && !plan.names_keys).then_some(Self { number })
     }
 
@@ -50,7 +50,7 @@ impl SingleLimit {
     pub fn charge<'p>(&self, key: &[u8], cost: Cost, plan: &'p Plan) -> Option<Charge<'p>> {
         let policy = plan.policies.get(self.number as usize)?;
         let [part] = &policy.key[..] else { return None };
-        let subject = plan.hasher.fingerprint(&Value { part, value: key });
+        let subject = plan.hasher.fingerprint(&SinglePartKey { part, value: key });
         let overrides = &policy.overrides;
         let own = if overrides.is_empty() { None } else { overrides.get(&subject) };
         let [rule] = own.unwrap_or(&policy.limits).rules() else { return None };
@@ -59,12 +59,12 @@ impl SingleLimit {
 }
 
 /// The only part of a key, in its form.
-struct Value<'a> {
+struct SinglePartKey<'a> {
     part: &'a KeyPart,
     value: &'a [u8],
 }
 
-impl Key for Value<'_> {
+impl Key for SinglePartKey<'_> {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         self.part.form.each_part(self.value, &mut part);
@@ -74,7 +74,7 @@ impl Key for Value<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Source;
+    use crate::PolicySource;
 
     const TEXT: &str = "
 policies:
@@ -99,7 +99,7 @@ policies:
 ";
 
     fn plan() -> Plan {
-        Plan::compile(&Source::new("limits.yaml", TEXT).unwrap()).unwrap()
+        Plan::compile(&PolicySource::new("limits.yaml", TEXT).unwrap()).unwrap()
     }
 
     /// However it is spelled, and whoever has limits of its own.

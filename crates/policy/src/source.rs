@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use crate::problem::{Place, Problem, Problems};
-use crate::secrets::Secrets;
+use crate::problem::{FileProblem, FileProblems, SourceSpan};
+use crate::secrets::SecretRanges;
 
 /// A configuration as it was found: a name for messages, and the text.
 ///
@@ -23,39 +23,39 @@ use crate::secrets::Secrets;
 /// # Ok::<(), tidegate::config::Problems>(())
 /// ```
 #[derive(Clone)]
-pub struct Source {
+pub struct PolicySource {
     name: String,
     text: String,
     /// Where secrets may be. Looked for when something is to be shown.
-    secrets: OnceLock<Secrets>,
+    secrets: OnceLock<SecretRanges>,
 }
 
 /// Without the text, which may hold secrets.
-impl fmt::Debug for Source {
+impl fmt::Debug for PolicySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Source").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Source {
+impl PolicySource {
     /// The largest file. Ten thousand policies take a fifth of it.
     pub const MAX_BYTES: usize = 8 << 20;
 
     /// From text in memory.
-    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Result<Self, Problems> {
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Result<Self, FileProblems> {
         let source = Self::of(name.into(), text.into());
         if source.text.len() > Self::MAX_BYTES {
-            return Err(source.refused(too_large()));
+            return Err(source.into_problems(too_large()));
         }
         match source.text.bytes().position(is_forbidden) {
             None => Ok(source),
             Some(at) => {
                 let byte = source.text.as_bytes().get(at).copied().unwrap_or_default();
-                let problem = Problem::new(format!(
+                let problem = FileProblem::new(format!(
                     "byte 0x{byte:02x} is a control character: expected text; is this a YAML file?"
                 ));
-                let place = source.place(&(at..at + 1));
-                Err(source.refused(problem.at(place)))
+                let place = source.span_of(&(at..at + 1));
+                Err(source.into_problems(problem.with_span(place)))
             }
         }
     }
@@ -65,10 +65,10 @@ impl Source {
     }
 
     /// From bytes that may be anything.
-    pub fn from_bytes(name: impl Into<String>, bytes: &[u8]) -> Result<Self, Problems> {
+    pub fn from_bytes(name: impl Into<String>, bytes: &[u8]) -> Result<Self, FileProblems> {
         let name = name.into();
         if bytes.len() > Self::MAX_BYTES {
-            return Err(Problems::single(name, too_large()));
+            return Err(FileProblems::single(name, too_large()));
         }
         // Some editors write a byte order mark.
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -79,22 +79,22 @@ impl Source {
                 let valid = bytes.get(..at).map(String::from_utf8_lossy).unwrap_or_default();
                 let byte = bytes.get(at).copied().unwrap_or_default();
                 let valid = Self::of(name, valid.into_owned());
-                let problem = Problem::new(format!("byte 0x{byte:02x} is not UTF-8"));
-                let place = valid.place(&(at..at));
-                Err(valid.refused(problem.at(place)))
+                let problem = FileProblem::new(format!("byte 0x{byte:02x} is not UTF-8"));
+                let place = valid.span_of(&(at..at));
+                Err(valid.into_problems(problem.with_span(place)))
             }
         }
     }
 
     /// From a file. Reads no more than is allowed, whatever its size.
-    pub fn read(path: &Path) -> Result<Self, Problems> {
+    pub fn read(path: &Path) -> Result<Self, FileProblems> {
         let name = path.display().to_string();
         let mut bytes = Vec::new();
         let most = Self::MAX_BYTES as u64 + 1;
         let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
         match read {
             Ok(_) => Self::from_bytes(name, &bytes),
-            Err(error) => Err(Problems::unreadable(name, &error)),
+            Err(error) => Err(FileProblems::unreadable(name, &error)),
         }
     }
 
@@ -118,17 +118,17 @@ impl Source {
     /// assert_eq!(source.shown(), "set: { x-key: *** }");
     /// # Ok::<(), tidegate::config::Problems>(())
     /// ```
-    pub fn shown(&self) -> String {
-        self.secrets().without(&self.text, 0..self.text.len())
+    pub fn redacted_text(&self) -> String {
+        self.secrets().redact(&self.text, 0..self.text.len())
     }
 
-    pub(crate) fn secrets(&self) -> &Secrets {
-        self.secrets.get_or_init(|| Secrets::of(&self.text))
+    pub(crate) fn secrets(&self) -> &SecretRanges {
+        self.secrets.get_or_init(|| SecretRanges::of(&self.text))
     }
 
     /// Where a range of bytes is, for people: lines and columns count from one. The line is without
     /// what may be secret.
-    pub(crate) fn place(&self, at: &Range<usize>) -> Place {
+    pub(crate) fn span_of(&self, at: &Range<usize>) -> SourceSpan {
         let start = floor_boundary(&self.text, at.start);
         let before = self.text.get(..start).unwrap_or_default();
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -137,20 +137,20 @@ impl Source {
         let line_end = line_start + line.len();
         let end = floor_boundary(&self.text, at.end.clamp(start, line_end.max(start)));
         let secrets = self.secrets();
-        let marked = secrets.around(start..end);
+        let marked = secrets.widen(start..end);
         let marked = marked.start.max(line_start)..marked.end.min(line_end.max(end));
-        let length = |at: Range<usize>| secrets.without(&self.text, at).chars().count();
-        Place {
+        let length = |at: Range<usize>| secrets.redact(&self.text, at).chars().count();
+        SourceSpan {
             line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
             column: chars(before.get(line_start..)) + 1,
-            text: secrets.without(&self.text, line_start..line_end),
+            text: secrets.redact(&self.text, line_start..line_end),
             width: length(marked.clone()),
             before: length(line_start..marked.start),
         }
     }
 
-    fn refused(self, problem: Problem) -> Problems {
-        Problems::single(self.name, problem)
+    fn into_problems(self, problem: FileProblem) -> FileProblems {
+        FileProblems::single(self.name, problem)
     }
 }
 
@@ -163,8 +163,11 @@ fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-fn too_large() -> Problem {
-    Problem::new(format!("is too large: expected at most {} MiB", Source::MAX_BYTES >> 20))
+fn too_large() -> FileProblem {
+    FileProblem::new(format!(
+        "is too large: expected at most {} MiB",
+        PolicySource::MAX_BYTES >> 20
+    ))
 }
 
 /// No configuration needs these, and they would garble the terminal that shows an error.
@@ -177,7 +180,7 @@ mod tests {
     use super::*;
 
     fn place(text: &str, at: Range<usize>) -> (usize, usize, String, usize) {
-        let place = Source::new("f", text).unwrap().place(&at);
+        let place = PolicySource::new("f", text).unwrap().span_of(&at);
         (place.line, place.column, place.text, place.width)
     }
 
@@ -195,12 +198,12 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_refused_where_it_is() {
-        let nul = Source::new("f", "a: b\nc: \0").unwrap_err().to_string();
+        let nul = PolicySource::new("f", "a: b\nc: \0").unwrap_err().to_string();
         assert!(nul.starts_with("f:2:4: byte 0x00 is a control character"), "{nul}");
-        let large = Source::from_bytes("f", &vec![b' '; 9 << 20]).unwrap_err().to_string();
+        let large = PolicySource::from_bytes("f", &vec![b' '; 9 << 20]).unwrap_err().to_string();
         assert!(large.starts_with("f: is too large: expected at most 8 MiB"), "{large}");
-        assert_eq!(Source::from_bytes("f", b"\xef\xbb\xbfa").unwrap().text(), "a");
-        let absent = Source::read(Path::new("/nonexistent/x")).unwrap_err().to_string();
+        assert_eq!(PolicySource::from_bytes("f", b"\xef\xbb\xbfa").unwrap().text(), "a");
+        let absent = PolicySource::read(Path::new("/nonexistent/x")).unwrap_err().to_string();
         assert!(absent.starts_with("/nonexistent/x: cannot be read: "), "{absent}");
     }
 }

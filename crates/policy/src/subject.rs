@@ -1,31 +1,31 @@
 //! The caller: the attributes of a request that make up its key.
 
-use crate::attributes::Resolved;
+use crate::attributes::ResolvedAttributes;
 use crate::key::Key;
-use crate::normalise::Form;
+use crate::normalise::NormalForm;
 
 /// An attribute of a key.
 #[derive(Debug)]
 pub(crate) struct KeyPart {
     pub(crate) attribute: usize,
     pub(crate) name: Box<str>,
-    pub(crate) form: Form,
+    pub(crate) form: NormalForm,
     pub(crate) default: Option<Box<[u8]>>,
 }
 
 impl KeyPart {
-    pub(crate) fn value<'v>(&'v self, request: &'v Resolved<'_>) -> Option<&'v [u8]> {
+    pub(crate) fn value<'v>(&'v self, request: &'v ResolvedAttributes<'_>) -> Option<&'v [u8]> {
         request.raw(self.attribute).or(self.default.as_deref())
     }
 }
 
 /// The parts of a request that make up its key, in their forms.
-pub(crate) struct Subject<'a, 'r> {
+pub(crate) struct PolicyKey<'a, 'r> {
     pub(crate) key: &'a [KeyPart],
-    pub(crate) request: &'a Resolved<'r>,
+    pub(crate) request: &'a ResolvedAttributes<'r>,
 }
 
-impl Key for Subject<'_, '_> {
+impl Key for PolicyKey<'_, '_> {
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         for key in self.key {
             key.form.each_part(key.value(self.request).unwrap_or_default(), &mut part);
@@ -34,9 +34,9 @@ impl Key for Subject<'_, '_> {
 }
 
 /// The parts of an override's key.
-pub(crate) struct Values<'a>(pub(crate) Vec<(&'a Form, &'a [u8])>);
+pub(crate) struct OverrideKey<'a>(pub(crate) Vec<(&'a NormalForm, &'a [u8])>);
 
-impl Key for Values<'_> {
+impl Key for OverrideKey<'_> {
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         self.0.iter().for_each(|(form, value)| form.each_part(value, &mut part));
     }

@@ -4,7 +4,8 @@
 
 use tidegate_core::Cost;
 use tidegate_policy::{
-    Amended, Amendment, Attributes, Descriptor, KeyHasher, Mode, Owed, Plan, Source,
+    AmendedPlan, Amendment, Attributes, Descriptor, KeyHasher, Plan, PolicyMode, PolicySource,
+    RequestCharges,
 };
 
 const FILE: &str = "
@@ -21,8 +22,8 @@ policies:
     limits: [5/minute]
 ";
 
-fn amended(text: &str, amendments: &[Amendment]) -> Amended {
-    let source = Source::new("limits.yaml", text).unwrap();
+fn amended(text: &str, amendments: &[Amendment]) -> AmendedPlan {
+    let source = PolicySource::new("limits.yaml", text).unwrap();
     Plan::compile_amended(KeyHasher::of_this_process(), &source, amendments).unwrap()
 }
 
@@ -34,11 +35,11 @@ fn other(policy: &str, key: &str, limits: &[&str]) -> Amendment {
     }
 }
 
-fn mode(policy: &str, mode: Mode) -> Amendment {
+fn mode(policy: &str, mode: PolicyMode) -> Amendment {
     Amendment::Mode { policy: policy.to_owned(), mode }
 }
 
-fn capacities(owed: &Owed<'_>) -> Vec<u64> {
+fn capacities(owed: &RequestCharges<'_>) -> Vec<u64> {
     owed.charges().iter().map(|charge| charge.rule().limit.capacity()).collect()
 }
 
@@ -54,7 +55,7 @@ fn an_override_that_does_not_suit_the_key_format_is_left_out_and_the_file_stays(
         other("api", "user=2", &["5/minute", "6/minute"]),
         other("api", "user=3", &["5/minute", "50/hour"]),
     ];
-    let Amended { plan, refused } = amended(&file, &changes);
+    let AmendedPlan { plan, refused } = amended(&file, &changes);
     let places: Vec<_> = refused.iter().map(|(place, _)| *place).collect();
     assert_eq!(places, [0, 1]);
     let said = refused[1].1.to_string();
@@ -75,17 +76,17 @@ policies:
     let changes = [
         other("api", "user=1", &["5/minute", "50/hour"]),
         other("api", "user=2", &["5/minute", "50/day"]),
-        mode("old", Mode::Enforce),
+        mode("old", PolicyMode::Enforce),
         other("api", "user=3", &["5/hour"]),
     ];
-    let Amended { plan, refused } = amended(file, &changes);
+    let AmendedPlan { plan, refused } = amended(file, &changes);
     let said: Vec<_> = refused.iter().map(|(at, why)| (*at, why.to_string())).collect();
     assert_eq!(said.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 2]);
     assert!(said[0].1.contains("\"api\": a key could be one of \"api-1h\", too"), "{}", said[0].1);
     assert!(said[1].1.contains("\"old\": a key could be one of \"api\", too"), "{}", said[1].1);
     let charged = |user| charged(&plan, &[("user", user)]);
     assert_eq!([charged("1"), charged("2"), charged("3")], [vec![10], vec![5, 50], vec![5]]);
-    assert_eq!(plan.policy("old").unwrap().mode(), Mode::Off);
+    assert_eq!(plan.policy("old").unwrap().mode(), PolicyMode::Off);
 }
 
 #[test]
@@ -95,7 +96,7 @@ fn an_override_comes_before_tiers_and_before_those_of_the_file() {
         other("api", "user=7", &["1/minute"]),
         other("pair", "tenant=a, user=x", &["unlimited"]),
     ];
-    let Amended { plan, refused } = amended(FILE, &changes);
+    let AmendedPlan { plan, refused } = amended(FILE, &changes);
     assert!(refused.is_empty(), "{refused:?}");
     assert_eq!(charged(&plan, &[("user", "42"), ("plan", "pro")]), [500, 9000]);
     assert_eq!(charged(&plan, &[("user", "7")]), [1]);
@@ -112,10 +113,10 @@ fn what_cannot_be_had_is_left_out_and_says_why_as_a_file_would() {
         other("api", "usr=42", &["5/minute"]),
         other("apo", "user=42", &["5/minute"]),
         other("api", "user=\"\u{7}\\", &["5/minute"]),
-        mode("nobody", Mode::Off),
+        mode("nobody", PolicyMode::Off),
         other("api", "user=9", &["9/minute"]),
     ];
-    let Amended { plan, refused } = amended(FILE, &changes);
+    let AmendedPlan { plan, refused } = amended(FILE, &changes);
     let said: Vec<_> = refused.iter().map(|(at, why)| (*at, why.to_string())).collect();
     assert_eq!(said.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 1, 2, 4]);
     let expected = "\
@@ -133,14 +134,14 @@ override of api:1:14: \"500/minit\": unknown unit \"minit\"";
 #[test]
 fn a_mode_concerns_all_limits_of_a_policy() {
     let request = [("user", "7"), ("plan", "pro")];
-    let Amended { plan, .. } = amended(FILE, &[mode("api", Mode::Shadow)]);
+    let AmendedPlan { plan, .. } = amended(FILE, &[mode("api", PolicyMode::Shadow)]);
     let owed = plan.charges(&request, Cost::ONE);
     assert!(owed.charges().iter().all(|charge| !charge.rule().enforced));
     assert!(!plan.policy("api").unwrap().block().unwrap().rule.enforced);
-    let Amended { plan, .. } = amended(FILE, &[mode("api", Mode::Off)]);
+    let AmendedPlan { plan, .. } = amended(FILE, &[mode("api", PolicyMode::Off)]);
     assert!(plan.charges(&request, Cost::ONE).is_empty());
     let shadow = FILE.replace("block_for: 1m", "mode: shadow");
-    let Amended { plan, .. } = amended(&shadow, &[mode("api", Mode::Enforce)]);
+    let AmendedPlan { plan, .. } = amended(&shadow, &[mode("api", PolicyMode::Enforce)]);
     let owed = plan.charges(&request, Cost::ONE);
     assert!(owed.charges().iter().all(|charge| charge.rule().enforced));
 }
@@ -152,8 +153,8 @@ fn a_policy_that_would_be_one_too_many_stays_off() {
     };
     let on: String = (0..Plan::MAX_CHARGES).map(|number| policy(number, "enforce")).collect();
     let text = format!("policies:\n{on}{}", policy(99, "off"));
-    let Amended { plan, refused } = amended(&text, &[mode("p99", Mode::Shadow)]);
-    assert_eq!(plan.policy("p99").unwrap().mode(), Mode::Off);
+    let AmendedPlan { plan, refused } = amended(&text, &[mode("p99", PolicyMode::Shadow)]);
+    assert_eq!(plan.policy("p99").unwrap().mode(), PolicyMode::Off);
     let said = refused[0].1.to_string();
     assert_eq!(said, "mode: 33 limits would apply to every request: expected at most 32");
 }
@@ -164,18 +165,18 @@ fn a_domain_of_envoy_has_modes_and_no_overrides() {
 domain: d
 descriptors: [{ key: user, rate_limit: { unit: minute, requests_per_unit: 3 } }]
 ";
-    let changes = [mode("d.user", Mode::Off), other("d.user", "user=1", &["5/minute"])];
-    let Amended { plan, refused } = amended(text, &changes);
+    let changes = [mode("d.user", PolicyMode::Off), other("d.user", "user=1", &["5/minute"])];
+    let AmendedPlan { plan, refused } = amended(text, &changes);
     let entries = [("user", "1")];
     let descriptor = Descriptor { entries: &entries, cost: Cost::ONE, limit: None };
-    assert!(plan.descriptor_charges("d", &[descriptor]).owed.is_empty());
+    assert!(plan.descriptor_charges("d", &[descriptor]).charges.is_empty());
     assert_eq!(refused.len(), 1);
     assert!(refused[0].1.to_string().contains("is of descriptors"), "{:?}", refused[0]);
 }
 
 #[test]
 fn keys_are_readable_only_where_a_plan_shows_them() {
-    let Amended { plan, .. } = amended(FILE, &[]);
+    let AmendedPlan { plan, .. } = amended(FILE, &[]);
     let request = [("kind", "pair"), ("tenant", "a"), ("user", "x")];
     assert_eq!(plan.charges(&request, Cost::ONE).entity(0), None);
     let plan = plan.showing_keys(true);

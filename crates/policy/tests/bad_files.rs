@@ -9,10 +9,10 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use tidegate_policy::{Plan, Source};
+use tidegate_policy::{Plan, PolicySource};
 
 fn refusal(name: &str, bytes: &[u8]) -> String {
-    let plan = Source::from_bytes(name, bytes).and_then(|source| Plan::compile(&source));
+    let plan = PolicySource::from_bytes(name, bytes).and_then(|source| Plan::compile(&source));
     plan.map(|_| ()).unwrap_err().to_string()
 }
 
@@ -166,7 +166,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_it_panic(text in almost_a_file()) {
-        let result = Source::new("f", text).and_then(|source| {
+        let result = PolicySource::new("f", text).and_then(|source| {
             let _ = tidegate_policy::import(&source);
             Plan::compile(&source)
         });
@@ -178,7 +178,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic(bytes: Vec<u8>) {
-        let _ = Source::from_bytes("f", &bytes).and_then(|source| Plan::compile(&source));
+        let _ = PolicySource::from_bytes("f", &bytes).and_then(|source| Plan::compile(&source));
     }
 
     /// A good file with a piece cut out and another put in.
@@ -188,6 +188,6 @@ proptest! {
         let at = at.min(good.len());
         let end = (at + cut).min(good.len());
         let text = [&good[..at], &put, &good[end..]].concat();
-        let _ = Source::new("f", text).and_then(|source| Plan::compile(&source));
+        let _ = PolicySource::new("f", text).and_then(|source| Plan::compile(&source));
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
 use tidegate_core::{AlgorithmKind, Cost, Limit, Rule};
-use tidegate_policy::{Descriptor, DescriptorStatus, Plan, Source};
+use tidegate_policy::{Descriptor, DescriptorOutcome, Plan, PolicySource};
 
 const POLICIES: &str = "
 policies:
@@ -12,7 +12,7 @@ policies:
 ";
 
 fn plan(text: &str) -> Plan {
-    let source = Source::new("test.yaml", text).unwrap();
+    let source = PolicySource::new("test.yaml", text).unwrap();
     Plan::compile(&source).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -30,17 +30,17 @@ fn each_descriptor_has_its_own_charges_in_their_order() {
     let (alice, nobody) = ([("user", "alice")], [("path", "/")]);
     let all = [descriptor(&alice, None), descriptor(&nobody, None), descriptor(&alice, Some(&own))];
     let found = plan.descriptor_charges("edge", &all);
-    let charged = |first, count| DescriptorStatus::Charged { first, count };
+    let charged = |first, count| DescriptorOutcome::Charged { first, count };
     assert_eq!(found.statuses[..], [charged(0, 3), charged(3, 1), charged(4, 1)]);
-    let names: Vec<_> = (0..6).map(|charge| found.owed.policy_name(charge)).collect();
+    let names: Vec<_> = (0..6).map(|charge| found.charges.policy_name(charge)).collect();
     let [user, all, own] = ["per-user", "all", "override"].map(Some);
     assert_eq!(names, [user, user, all, all, own, None]);
-    assert!(found.owed.policy(4).is_none());
+    assert!(found.charges.policy(4).is_none());
 
-    let part = found.owed.part([4, 0, 9]);
+    let part = found.charges.subset([4, 0, 9]);
     let quotas: Vec<_> = part.charges().iter().map(|it| it.rule().limit.quota().limit()).collect();
     assert_eq!((quotas, part.policy_name(0)), (vec![7, 5], own));
-    let free = part.costing(Cost::PEEK);
+    let free = part.with_cost(Cost::PEEK);
     assert!(free.charges().iter().all(|charge| charge.cost().is_peek()));
 }
 
@@ -49,7 +49,7 @@ fn overrides_are_told_apart_by_domain_entries_and_window() {
     let plan = plan(POLICIES);
     let counter = |domain: &str, entries: &[(&str, &str)], quota: &str| {
         let own = rule(&plan, quota);
-        plan.descriptor_charges(domain, &[descriptor(entries, Some(&own))]).owed.charges()[0]
+        plan.descriptor_charges(domain, &[descriptor(entries, Some(&own))]).charges.charges()[0]
             .counter()
     };
     let alice = counter("edge", &[("user", "alice")], "7/minute");
@@ -69,7 +69,7 @@ fn overrides_have_names_where_the_store_shows_them() {
     let plan = plan(&format!("key_format: 'rl:{{entity}}:{{limit}}:{{window_start}}'\n{POLICIES}"));
     let (own, alice) = (rule(&plan, "7/minute"), [("user", "alice")]);
     let all = [descriptor(&alice, Some(&own)), descriptor(&alice, None)];
-    let owed = plan.descriptor_charges("edge", &all).owed.part([0, 1]);
+    let owed = plan.descriptor_charges("edge", &all).charges.subset([0, 1]);
     let named = owed.named_charges();
     let names = named.iter().map(|charge| (charge.entity(), charge.limit_name()));
     let expected = [("edge:user:alice", "override-1m"), ("alice", "per-user-1m")];
@@ -86,7 +86,7 @@ policies: [{ name: per-user, key: [user], limits: [5/minute] }]
 ";
     let plan = plan(text);
     let (own, alice) = (rule(&plan, "7/minute"), [("user", "alice")]);
-    let owed = plan.descriptor_charges("edge", &[descriptor(&alice, Some(&own))]).owed;
+    let owed = plan.descriptor_charges("edge", &[descriptor(&alice, Some(&own))]).charges;
     let named = owed.named_charges();
     assert_eq!((named[0].entity(), named[0].key_format()), (None, Some("")));
 }

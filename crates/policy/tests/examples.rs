@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use tidegate_core::{Cost, Span, Timestamp};
-use tidegate_policy::{Plan, Source};
+use tidegate_policy::{Plan, PolicySource};
 use tidegate_store::{LocalStore, ManualClock, MemoryStore, Verdicts};
 
 /// A plan at work, on a clock that stands still at noon on the first of January 2024, a Monday.
@@ -18,7 +18,7 @@ struct Gate {
 impl Gate {
     fn new(file: &str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/policies").join(file);
-        let plan = Source::read(&path).and_then(|source| Plan::compile(&source));
+        let plan = PolicySource::read(&path).and_then(|source| Plan::compile(&source));
         let plan = plan.unwrap_or_else(|problems| panic!("{problems}"));
         let clock = ManualClock::at(Timestamp::from_secs(1_704_110_400));
         let store = MemoryStore::builder().clock(clock.clone()).build();
@@ -127,7 +127,7 @@ fn no_example_needs_a_hint() {
     let others = ["gateway.yaml", "envoy/limits.yaml", "proxies/limits.yaml"];
     let starter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/src/starter.yaml");
     for path in files.chain(others.map(|file| examples.join(file))).chain([starter]) {
-        let plan = Source::read(&path).and_then(|source| Plan::compile(&source)).unwrap();
+        let plan = PolicySource::read(&path).and_then(|source| Plan::compile(&source)).unwrap();
         assert_eq!(plan.hints(), [""; 0], "{}", path.display());
     }
 }

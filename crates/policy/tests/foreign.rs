@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
 use tidegate_core::{AlgorithmKind, Cost};
-use tidegate_policy::{Descriptor, DescriptorStatus, Plan, Source, import};
+use tidegate_policy::{Descriptor, DescriptorOutcome, Plan, PolicySource, import};
 
 fn plan(text: &str) -> Plan {
-    let source = Source::new("test.yaml", text).unwrap();
+    let source = PolicySource::new("test.yaml", text).unwrap();
     Plan::compile(&source).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -62,8 +62,8 @@ fn quotas(plan: &Plan, descriptors: &[&[(&str, &str)]]) -> Vec<String> {
         .collect();
     let result = plan.descriptor_charges("edge", &descriptors);
     let shown = result.statuses.iter().map(|status| match status {
-        DescriptorStatus::Charged { first, .. } => {
-            result.owed.charges()[*first].rule().limit.quota().to_string()
+        DescriptorOutcome::Charged { first, .. } => {
+            result.charges.charges()[*first].rule().limit.quota().to_string()
         }
         other => format!("{other:?}"),
     });
@@ -98,7 +98,7 @@ fn descriptors_match_as_in_the_reference_server() {
     let both: &[&[(&str, &str)]] = &[&[("user", "vip")], &[("account", "1")]];
     assert_eq!(quotas(&plan, both), ["90/1m", "NoLimit"]);
     let none = plan.descriptor_charges("other", &[]);
-    assert!(none.owed.is_empty());
+    assert!(none.charges.is_empty());
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn descriptors_count_by_all_of_their_values() {
     let plan = plan(ENVOY);
     let counter = |entries: &[(&str, &str)]| {
         let descriptors = [Descriptor { entries, cost: Cost::ONE, limit: None }];
-        plan.descriptor_charges("edge", &descriptors).owed.charges()[0].counter()
+        plan.descriptor_charges("edge", &descriptors).charges.charges()[0].counter()
     };
     assert_ne!(counter(&[("client", "a")]), counter(&[("client", "b")]));
     assert_ne!(counter(&[("path", "/api/v1a")]), counter(&[("path", "/api/v1b")]));
@@ -127,13 +127,13 @@ fn imported(plan: &Plan, request: &[(&str, &str)]) -> Vec<String> {
 fn met(plan: &Plan, domain: &str, entries: &[(&str, &str)]) -> Vec<(String, bool)> {
     let descriptors = [Descriptor { entries, cost: Cost::ONE, limit: None }];
     let found = plan.descriptor_charges(domain, &descriptors);
-    let rules = found.owed.charges().iter().map(|charge| *charge.rule());
+    let rules = found.charges.charges().iter().map(|charge| *charge.rule());
     rules.map(|rule| (rule.limit.to_string(), rule.enforced)).collect()
 }
 
 #[test]
 fn an_imported_envoy_file_decides_alike() {
-    let text = import(&Source::new("ratelimit.yaml", ENVOY).unwrap()).unwrap();
+    let text = import(&PolicySource::new("ratelimit.yaml", ENVOY).unwrap()).unwrap();
     let (theirs, ours) = (plan(ENVOY), plan(&text));
     for (entries, count) in [
         (&[("client", "partner")][..], 1),
@@ -167,12 +167,13 @@ fn what_envoy_can_say_and_we_cannot_is_not_imported_as_something_else() {
         format!("domain: '{domain}'\ndescriptors: [{{ {entry}, {limit} }}]\n")
     };
     for entry in ["key: domain", "key: client, value: '!x'"] {
-        let text = import(&Source::new("f", theirs("edge", entry)).unwrap()).unwrap();
+        let text = import(&PolicySource::new("f", theirs("edge", entry)).unwrap()).unwrap();
         assert!(text.contains("# Not carried over, so switched off: the entry"), "{text}");
         assert!(text.contains("mode: off"), "{text}");
     }
     for domain in ["edge*", "!edge"] {
-        let said = import(&Source::new("f", theirs(domain, "key: client")).unwrap()).unwrap_err();
+        let said =
+            import(&PolicySource::new("f", theirs(domain, "key: client")).unwrap()).unwrap_err();
         let expected = format!("f:1:9: the domain {domain:?} would be a pattern here");
         assert!(said.to_string().contains(&expected), "{said}");
     }
@@ -191,7 +192,8 @@ fn rlaas_files_work_as_they_are() {
     ] {
         let theirs = plan(&file(algorithm));
         assert!(theirs.settings().is_rlaas());
-        let text = import(&Source::new("application.yaml", file(algorithm)).unwrap()).unwrap();
+        let text =
+            import(&PolicySource::new("application.yaml", file(algorithm)).unwrap()).unwrap();
         for plan in [theirs, plan(&text)] {
             let owed = plan.charges(&[("userId", "42")], Cost::ONE);
             assert_eq!(owed.charges()[0].rule().limit.to_string(), shown);
@@ -208,13 +210,13 @@ fn the_store_of_an_rlaas_file_is_where_its_counters_are() {
         )
     };
     let theirs = file("store: redis://localhost:6379/1");
-    let text = import(&Source::new("application.yaml", theirs.as_str()).unwrap()).unwrap();
+    let text = import(&PolicySource::new("application.yaml", theirs.as_str()).unwrap()).unwrap();
     for plan in [plan(&theirs), plan(&text)] {
         assert_eq!(plan.settings().store(), Some("redis://localhost:6379/1"));
     }
     // A shop may have settings of that name.
     assert_eq!(plan(&file("store: { city: Oslo }")).settings().store(), None);
-    let source = Source::new("application.yaml", file("store: postgres://host")).unwrap();
+    let source = PolicySource::new("application.yaml", file("store: postgres://host")).unwrap();
     let said = Plan::compile(&source).unwrap_err().to_string();
     assert!(said.contains("application.yaml:1:8: unknown store \"postgres\""), "{said}");
 }
@@ -234,7 +236,7 @@ fn limitador_files_are_translated_where_conditions_are_simple() {
   conditions: ["size(descriptors[0].x) > 3"]
   variables: []
 "#;
-    let text = import(&Source::new("limits.yaml", theirs).unwrap()).unwrap();
+    let text = import(&PolicySource::new("limits.yaml", theirs).unwrap()).unwrap();
     let ours = plan(&text);
     let get = [("req.method", "GET"), ("user_id", "1"), ("path", "/x")];
     assert_eq!(imported(&ours, &get), ["10/1m"]);
@@ -251,7 +253,7 @@ fn namespaces_of_limitador_are_domains_of_envoy() {
 - { namespace: books, max_value: 20, seconds: 60, conditions: [], variables: [user_id] }
 - { namespace: 'any*', max_value: 30, seconds: 60, conditions: [], variables: [user_id] }
 ";
-    let text = import(&Source::new("limits.yaml", theirs).unwrap()).unwrap();
+    let text = import(&PolicySource::new("limits.yaml", theirs).unwrap()).unwrap();
     let ours = plan(&text);
     assert_eq!(imported(&ours, &[("domain", "toys"), ("user_id", "1")]), ["10/1m"]);
     assert_eq!(imported(&ours, &[("domain", "books"), ("user_id", "1")]), ["20/1m"]);
@@ -262,7 +264,7 @@ fn namespaces_of_limitador_are_domains_of_envoy() {
 #[test]
 fn what_has_no_place_in_our_file_is_refused_and_long_paths_are_named() {
     let theirs = "domain: d\ndescriptors:\n  - { key: 'a=b', rate_limit: { unit: day, requests_per_unit: 1 } }\n";
-    let said = import(&Source::new("f", theirs).unwrap()).unwrap_err().to_string();
+    let said = import(&PolicySource::new("f", theirs).unwrap()).unwrap_err().to_string();
     assert!(said.contains("cannot be written as ours: \"a=b\" names no attribute"), "{said}");
     let long = theirs.replace("a=b", &"k".repeat(300));
     let plan = plan(&long);
@@ -272,7 +274,7 @@ fn what_has_no_place_in_our_file_is_refused_and_long_paths_are_named() {
 
 #[test]
 fn what_is_ours_already_is_not_imported() {
-    let source = Source::new("f", "policies: [{ name: a, key: [], limits: [1/s] }]").unwrap();
+    let source = PolicySource::new("f", "policies: [{ name: a, key: [], limits: [1/s] }]").unwrap();
     let said = import(&source).unwrap_err().to_string();
     assert!(said.contains("there is nothing to import here"), "{said}");
 }

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use tidegate_core::Cost;
-use tidegate_policy::{Outcome, Plan, Source};
+use tidegate_policy::{Plan, PolicyMatch, PolicySource};
 
 fn condition() -> impl Strategy<Value = String> {
     let attribute = prop::sample::select(vec!["tenant", "path", "method"]);
@@ -51,13 +51,13 @@ proptest! {
 
     #[test]
     fn it_finds_all_of_them_in_the_order_of_the_file(text in policies(), request in request()) {
-        let plan = Plan::compile(&Source::new("f", text).unwrap());
+        let plan = Plan::compile(&PolicySource::new("f", text).unwrap());
         let plan = plan.unwrap_or_else(|problems| panic!("{problems}"));
         let owed = plan.charges(&request, Cost::ONE);
         let found: Vec<&str> =
             (0..owed.charges().len()).map(|index| owed.policy(index).unwrap().name()).collect();
         let explained = plan.explain(&request);
-        let all = explained.iter().filter(|one| matches!(one.outcome, Outcome::Applies { .. }));
+        let all = explained.iter().filter(|one| matches!(one.outcome, PolicyMatch::Applies { .. }));
         prop_assert_eq!(found, all.map(|one| one.policy.name()).collect::<Vec<_>>());
     }
 }

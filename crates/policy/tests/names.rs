@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
 use tidegate_core::Cost;
-use tidegate_policy::{Attributes, Plan, Source};
+use tidegate_policy::{Attributes, Plan, PolicySource};
 
 fn plan(text: &str) -> Plan {
-    let source = Source::new("test.yaml", text).unwrap();
+    let source = PolicySource::new("test.yaml", text).unwrap();
     Plan::compile(&source).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -81,7 +81,7 @@ fn may_share(one: (&str, &str), other: (&str, &str)) -> bool {
         format!("- {{ name: '{name}', key: [{key}], limits: [5/minute], key_format: '{format}' }}")
     };
     let text = format!("policies:\n{}\n{}", policy(one, "user"), policy(other, "ip"));
-    Plan::compile(&Source::new("test.yaml", text).unwrap()).is_ok()
+    Plan::compile(&PolicySource::new("test.yaml", text).unwrap()).is_ok()
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn tiers_and_overrides_of_a_policy_have_its_names() {
     };
     let problems = |first: &str| {
         let text = format!("policies:\n{}{}", policy("x", first), policy("x-1h", ""));
-        let plan = Plan::compile(&Source::new("test.yaml", text).unwrap());
+        let plan = Plan::compile(&PolicySource::new("test.yaml", text).unwrap());
         plan.err().map(|problems| problems.to_string())
     };
     assert_eq!(problems("tiers: [{ when: { plan: pro }, limits: [9/minute] }],"), None);
@@ -169,6 +169,6 @@ policies:
     let request = [("user", "bob")];
     assert_eq!(names(&plan, &request[..]), [none, log, windows.clone(), windows.clone()]);
     let owed = plan.charges(&request[..], Cost::ONE);
-    let part = owed.part([3]);
+    let part = owed.subset([3]);
     assert_eq!(part.named_charges()[0].key_format(), Some(windows.1.as_str()));
 }

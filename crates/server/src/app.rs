@@ -6,47 +6,47 @@ use std::sync::{Arc, OnceLock};
 
 use http::HeaderMap;
 use parking_lot::{Mutex, MutexGuard};
-use tidegate::config::{PlannedPolicy, Problems, Source};
-use tidegate::{MemoryStore, Plan, PlanLimiter, Span, Store, Timestamp, Usage};
+use tidegate::config::{FileProblems, PlannedPolicy, PolicySource};
+use tidegate::{MemoryStore, Plan, PlanLimiter, Span, Store, StoreUsage, Timestamp};
 
-use crate::Place;
-use crate::amendments::Making;
-use crate::followers::Followers;
-use crate::logins::FailedLogins;
-use crate::metrics::{self, ListenerKind, MetricSource, Metrics, RefusalReason};
-use crate::overflows::Overflows;
-use crate::room::Room;
+use crate::BoundAddress;
+use crate::amendments::PlanInputs;
+use crate::failed_logins::FailedLogins;
+use crate::metrics::{self, DecisionMetrics, ListenerKind, MetricSource, RefusalReason};
+use crate::plan_followers::PlanFollowers;
+use crate::policy_overflows::PolicyOverflows;
+use crate::seats::SeatPool;
 use crate::top::KeyMarks;
-use crate::trace::{Span as TraceSpan, TraceParent, Tracer};
-use crate::transport::resp::RedisClients;
+use crate::trace::{TraceParent, TraceSpan, Tracer};
+use crate::transport::resp::RespClientCounters;
 
 /// A limiter, the counts about it, whether the server is stopping, and what became of the last
 /// reload.
 #[derive(Debug)]
 pub struct App<S = MemoryStore> {
     limiter: PlanLimiter<S>,
-    metrics: Metrics,
+    metrics: DecisionMetrics,
     /// Whose metrics are on the page as well.
-    guest: OnceLock<Arc<dyn MetricSource>>,
+    metric_source: OnceLock<Arc<dyn MetricSource>>,
     tracer: Option<Tracer>,
-    making: Mutex<Making>,
+    plan_inputs: Mutex<PlanInputs>,
     /// Whose turn it is to look at the board: what was seen first is obeyed first.
-    turn: tokio::sync::Mutex<()>,
-    usage: Mutex<(Timestamp, Usage)>,
-    overflows: Mutex<Overflows>,
+    settings_lock: tokio::sync::Mutex<()>,
+    usage: Mutex<(Timestamp, StoreUsage)>,
+    overflows: Mutex<PolicyOverflows>,
     shows_keys: bool,
     draining: AtomicBool,
-    reloads: Reloads,
-    followers: Followers,
-    redis_clients: RedisClients,
+    reloads: ReloadRecord,
+    followers: PlanFollowers,
+    redis_clients: RespClientCounters,
     logins: FailedLogins,
     /// Of each listener, by where it listens.
-    rooms: Mutex<Vec<(String, Arc<Room>)>>,
+    seat_pools: Mutex<Vec<(String, Arc<SeatPool>)>>,
 }
 
 /// How reloads went.
 #[derive(Debug, Default)]
-struct Reloads {
+struct ReloadRecord {
     done: AtomicU64,
     refused: AtomicU64,
     /// What is wrong with the file that would be in use if it were right.
@@ -61,37 +61,37 @@ impl<S: Store> App<S> {
         Self::with(PlanLimiter::new(plan, store), None)
     }
 
-    fn with(limiter: PlanLimiter<S>, source: Option<Source>) -> Self {
+    fn with(limiter: PlanLimiter<S>, source: Option<PolicySource>) -> Self {
         Self {
-            metrics: Metrics::new(
+            metrics: DecisionMetrics::new(
                 &limiter.plan(),
                 KeyMarks::under(limiter.store().shared_secret()),
             ),
-            guest: OnceLock::new(),
+            metric_source: OnceLock::new(),
             limiter,
             tracer: None,
-            making: Mutex::new(Making::of(source)),
-            turn: tokio::sync::Mutex::default(),
+            plan_inputs: Mutex::new(PlanInputs::of(source)),
+            settings_lock: tokio::sync::Mutex::default(),
             usage: Mutex::default(),
             overflows: Mutex::default(),
             shows_keys: false,
             draining: AtomicBool::new(false),
-            reloads: Reloads::default(),
-            followers: Followers::default(),
-            redis_clients: RedisClients::new(),
+            reloads: ReloadRecord::default(),
+            followers: PlanFollowers::default(),
+            redis_clients: RespClientCounters::new(),
             logins: FailedLogins::new(),
-            rooms: Mutex::default(),
+            seat_pools: Mutex::default(),
         }
     }
 
     /// The policy of a server without a configuration: `demo`, 10 a minute for each `key`.
-    pub fn demo(store: S) -> Result<Self, Problems> {
-        let source = Source::new("demo", DEMO)?;
+    pub fn demo(store: S) -> Result<Self, FileProblems> {
+        let source = PolicySource::new("demo", DEMO)?;
         Self::load(&source, store)
     }
 
     /// Serves what a user wrote, or reports everything that is wrong with it.
-    pub fn load(source: &Source, store: S) -> Result<Self, Problems> {
+    pub fn load(source: &PolicySource, store: S) -> Result<Self, FileProblems> {
         Ok(Self::with(PlanLimiter::load(source, store)?, Some(source.clone())))
     }
 
@@ -104,10 +104,10 @@ impl<S: Store> App<S> {
     /// Keeps the text of the most frequent keys, and shows it to operators. By default only
     /// fingerprints are kept.
     #[must_use]
-    pub fn showing_keys(self) -> Self {
+    pub fn with_shown_keys(self) -> Self {
         let app = Self { shows_keys: true, ..self };
         // Rebuilt from the same text, which was valid.
-        let source = app.making.lock().source.clone();
+        let source = app.plan_inputs.lock().source.clone();
         if let Some(source) = source {
             let _ = app.reload(&source);
         }
@@ -116,7 +116,7 @@ impl<S: Store> App<S> {
 
     /// Traces requests.
     #[must_use]
-    pub fn traced_by(self, tracer: Tracer) -> Self {
+    pub fn with_tracer(self, tracer: Tracer) -> Self {
         Self { tracer: Some(tracer), ..self }
     }
 
@@ -152,8 +152,8 @@ impl<S: Store> App<S> {
     }
 
     /// Has somebody's metrics on that page as well. All workers may say so: the first is heard.
-    pub fn also_show(&self, guest: Arc<dyn MetricSource>) {
-        let _ = self.guest.set(guest);
+    pub fn add_metric_source(&self, guest: Arc<dyn MetricSource>) {
+        let _ = self.metric_source.set(guest);
     }
 
     /// Counts a request that got no decision.
@@ -161,51 +161,51 @@ impl<S: Store> App<S> {
         self.metrics.refused().count(listener, reason);
     }
 
-    pub(crate) fn guest(&self) -> Option<&Arc<dyn MetricSource>> {
-        self.guest.get()
+    pub(crate) fn metric_source(&self) -> Option<&Arc<dyn MetricSource>> {
+        self.metric_source.get()
     }
 
     /// Shows how many connections a listener has.
-    pub(crate) fn also_count(&self, place: &Place, room: &Arc<Room>) {
-        self.rooms.lock().push((place.to_string(), Arc::clone(room)));
+    pub(crate) fn add_seat_pool(&self, place: &BoundAddress, room: &Arc<SeatPool>) {
+        self.seat_pools.lock().push((place.to_string(), Arc::clone(room)));
     }
 
     /// Whether a connection from there is of a proxy, which speaks for many clients.
-    pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
+    pub(crate) fn is_trusted_proxy(&self, peer: IpAddr) -> bool {
         let (plan, peer) = (self.limiter.plan(), peer.to_canonical());
         plan.settings().trusted_proxies().iter().any(|it| it.contains(peer.into()))
     }
 
-    pub(crate) fn rooms(&self) -> Vec<(String, Arc<Room>)> {
-        self.rooms.lock().clone()
+    pub(crate) fn seat_pools(&self) -> Vec<(String, Arc<SeatPool>)> {
+        self.seat_pools.lock().clone()
     }
 
     /// Decides by another plan from now on, and counts for its policies.
-    pub(crate) fn decide_by(&self, plan: Plan) {
+    pub(crate) fn set_plan(&self, plan: Plan) {
         let plan = plan.showing_keys(self.shows_keys);
         self.metrics.register(&plan);
-        self.overflows.lock().turn(&self.limiter.plan(), &plan, self.limiter.store());
+        self.overflows.lock().change_plan(&self.limiter.plan(), &plan, self.limiter.store());
         self.limiter.replace(plan);
     }
 
-    pub(crate) const fn followers(&self) -> &Followers {
+    pub(crate) const fn followers(&self) -> &PlanFollowers {
         &self.followers
     }
 
-    pub(crate) const fn metrics(&self) -> &Metrics {
+    pub(crate) const fn metrics(&self) -> &DecisionMetrics {
         &self.metrics
     }
 
-    pub(crate) const fn turn(&self) -> &tokio::sync::Mutex<()> {
-        &self.turn
+    pub(crate) const fn settings_lock(&self) -> &tokio::sync::Mutex<()> {
+        &self.settings_lock
     }
 
-    pub(crate) const fn making(&self) -> &Mutex<Making> {
-        &self.making
+    pub(crate) const fn plan_inputs(&self) -> &Mutex<PlanInputs> {
+        &self.plan_inputs
     }
 
     /// What the store held a moment ago: asking often does not ask the store often.
-    pub(crate) async fn usage(&self) -> Usage {
+    pub(crate) async fn usage(&self) -> StoreUsage {
         let now = self.metrics.now();
         let (at, known) = *self.usage.lock();
         if now.since(at) < USAGE_HOLDS && self.limiter.store().shared_secret().is_some() {
@@ -217,9 +217,9 @@ impl<S: Store> App<S> {
     }
 
     /// How often new keys have had to share counters, by policy: as it is now.
-    pub(crate) fn overflows(&self) -> MutexGuard<'_, Overflows> {
+    pub(crate) fn overflows(&self) -> MutexGuard<'_, PolicyOverflows> {
         let mut overflows = self.overflows.lock();
-        overflows.look(&self.limiter.plan(), self.limiter.store());
+        overflows.update(&self.limiter.plan(), self.limiter.store());
         overflows
     }
 
@@ -234,13 +234,13 @@ impl<S: Store> App<S> {
     }
 
     /// Takes note of a reload that took effect, or of why it did not.
-    pub(crate) fn reloaded(&self, outcome: Result<(), &Problems>) {
+    pub(crate) fn record_reload(&self, outcome: Result<(), &FileProblems>) {
         match outcome {
             Ok(()) => {
                 self.count_reload(true);
                 *self.reloads.problem.lock() = None;
                 // All files that it names were read.
-                self.refreshed(&[]);
+                self.record_file_problems(&[]);
             }
             Err(problems) => {
                 self.count_reload(false);
@@ -252,7 +252,7 @@ impl<S: Store> App<S> {
     }
 
     /// Takes note of what is wrong with files that the plan names, if anything is.
-    pub(crate) fn refreshed(&self, problems: &[String]) {
+    pub(crate) fn record_file_problems(&self, problems: &[String]) {
         *self.reloads.file_problem.lock() = problems.first().cloned();
     }
 
@@ -276,7 +276,7 @@ impl<S: Store> App<S> {
     }
 
     /// The counts of all workers.
-    pub(crate) const fn redis_clients(&self) -> &RedisClients {
+    pub(crate) const fn redis_clients(&self) -> &RespClientCounters {
         &self.redis_clients
     }
 

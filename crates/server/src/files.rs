@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::{Instant, sleep};
 
-use self::watch::Watch;
+use self::watch::DirectoryWatch;
 
 /// Looks at `subject` forever: now, when one of its files changes, and when `asked` is notified. Which
 /// files these are, `paths` says after each look.
@@ -43,7 +43,7 @@ async fn try_follow<T: Send + 'static>(
     look: impl Fn(T, &dyn Fn() -> bool) -> T + Clone + Send + 'static,
 ) -> Result<Infallible, JoinError> {
     let changed = Arc::new(Notify::new());
-    let mut files = Files { watch: Watch::new(&changed), paths: paths(&subject) };
+    let mut files = WatchedFiles { watch: DirectoryWatch::new(&changed), paths: paths(&subject) };
     let mut is_quiet = true;
     let mut seen;
     // Watch first, then look: a change in between wakes us up.
@@ -72,7 +72,7 @@ async fn try_follow<T: Send + 'static>(
                 () = sleep(anyway) => false,
             };
             let stamps;
-            (files, stamps, is_quiet) = settled(files, is_asked).await?;
+            (files, stamps, is_quiet) = wait_until_quiet(files, is_asked).await?;
             if std::mem::replace(&mut seen, stamps) != seen {
                 break;
             }
@@ -82,18 +82,18 @@ async fn try_follow<T: Send + 'static>(
 
 /// Waits until the files are quiet, and until nobody writes them, but not for ever: a writer may be
 /// one that never stops. Whoever asks for a file has written it. Returns whether they are quiet.
-async fn settled(
-    mut files: Files,
+async fn wait_until_quiet(
+    mut files: WatchedFiles,
     is_asked: bool,
-) -> Result<(Files, Vec<Option<Stamp>>, bool), JoinError> {
+) -> Result<(WatchedFiles, Vec<Option<FileStamp>>, bool), JoinError> {
     let latest = Instant::now() + PATIENCE;
     let (mut before, mut stamps, mut is_written);
     (files, before) = spawn_blocking(move || files.stamps()).await?;
     loop {
-        sleep(SETTLE).await;
+        sleep(QUIET_TIME).await;
         (files, stamps, is_written) = spawn_blocking(move || {
             let (files, stamps) = files.stamps();
-            let is_written = files.watch.sees_a_writer();
+            let is_written = files.watch.has_writer();
             (files, stamps, is_written)
         })
         .await?;
@@ -106,35 +106,35 @@ async fn settled(
 }
 
 /// The files, and what watches them.
-struct Files {
-    watch: Watch,
+struct WatchedFiles {
+    watch: DirectoryWatch,
     paths: Vec<PathBuf>,
 }
 
-impl Files {
+impl WatchedFiles {
     /// What the files are now, and watched from now on.
-    fn stamps(mut self) -> (Self, Vec<Option<Stamp>>) {
+    fn stamps(mut self) -> (Self, Vec<Option<FileStamp>>) {
         self.watch.cover(&self.paths);
-        let stamps = self.paths.iter().map(|path| Stamp::of(path)).collect();
+        let stamps = self.paths.iter().map(|path| FileStamp::of(path)).collect();
         (self, stamps)
     }
 
     /// Whether they are what they were.
-    fn are_still(&self, stamps: &[Option<Stamp>]) -> bool {
-        self.paths.iter().map(|path| Stamp::of(path)).eq(stamps.iter().cloned())
+    fn are_still(&self, stamps: &[Option<FileStamp>]) -> bool {
+        self.paths.iter().map(|path| FileStamp::of(path)).eq(stamps.iter().cloned())
     }
 }
 
 /// Other for another version of a file, whether it was replaced, rewritten or allowed to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     id: (u64, u64),
     size: u64,
     written: (i64, i64),
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(path: &Path) -> Option<Self> {
         let it = path.metadata().ok()?;
         Some(Self {
@@ -147,7 +147,7 @@ impl Stamp {
 }
 
 /// Longer than a file system's clock stands still: what is written after a look has another stamp.
-const SETTLE: Duration = Duration::from_millis(20);
+const QUIET_TIME: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_ANYWAY: Duration = Duration::from_secs(10);
 

@@ -24,33 +24,32 @@
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod accept;
-mod address;
 pub mod admin;
 mod amendments;
 mod app;
-mod attempt;
-mod config;
-mod deciding;
+mod client_rights;
+mod decision_attempt;
+mod decisions;
+mod failed_logins;
 mod files;
-mod followers;
 pub mod framing;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod lent;
+mod idle;
+mod instance_roster;
+mod lent_stream;
 mod limit_names;
+mod listen_address;
 mod listener;
+mod listener_config;
 pub mod log;
-mod logins;
 mod metrics;
 mod named_files;
-mod overflows;
-mod per_worker;
+mod plan_followers;
+mod policy_overflows;
 mod reload;
-mod rest;
-mod rights;
-mod roll;
-mod room;
+mod seats;
 mod server;
 mod stream;
 mod tls;
@@ -58,27 +57,28 @@ mod top;
 pub mod trace;
 mod transport;
 mod worker;
+mod worker_stores;
 
-pub use address::{Address, OpenError};
 pub use app::App;
-pub use attempt::Attempt;
-pub use config::Config;
-pub use followers::Follower;
-pub use lent::{Lender, Lent, lend};
-pub use listener::{Listener, Place};
+pub use client_rights::{ClientRight, ClientRights, ClientRightsError};
+pub use decision_attempt::DecisionAttempt;
+pub use idle::{IdleEnd, close_idle, close_idle_http2, wait_idle};
+pub use instance_roster::InstanceRoster;
+pub use lent_stream::{LentStream, StreamLender, lend};
+pub use listen_address::{ListenAddress, ListenError};
+pub use listener::{BoundAddress, Listener};
+pub use listener_config::ListenerConfig;
 pub use metrics::{ListenerKind, MetricFamily, MetricSource, RefusalReason};
 pub use named_files::NamedFiles;
-pub use per_worker::PerWorker;
-pub use reload::{ReloadAnswer, ReloadRequest, Reloaded, Reloader};
-pub use rest::{Stirred, leave, leave_http2, rest};
-pub use rights::{Right, Rights, RightsError};
-pub use roll::Roll;
-pub use room::{ClientNetwork, GRACE, QUIET, Rest, Seat, SeatUse};
-pub use server::{Guest, Server, Shutdown, Transport};
-pub use stream::{Peer, Stream};
-pub use tls::{Tls, TlsError, TlsFiles, TlsReloaded};
+pub use plan_followers::PlanFollower;
+pub use reload::{PlanReloader, ReloadAnswer, ReloadOutcome, ReloadRequest};
+pub use seats::{ClientNetwork, GRACE, IdleSeat, QUIET, Seat, SeatUse};
+pub use server::{Server, ShutdownSignal, Transport, TransportExtension};
+pub use stream::{ClientStream, StreamPeer};
+pub use tls::{ListenerTls, TlsFileError, TlsFiles, TlsReloadOutcome};
 pub use transport::http::serve;
-pub use worker::Work;
+pub use worker::WorkerTask;
+pub use worker_stores::WorkerStores;
 
 /// Envoy's rate limit service, over gRPC.
 pub mod grpc {

@@ -26,11 +26,11 @@ fn numbered(names: &[String]) -> Vec<String> {
 mod tests {
     use super::*;
     use tidegate::Plan;
-    use tidegate::config::Source;
+    use tidegate::config::PolicySource;
 
     fn names(limits: &str) -> Vec<String> {
         let text = format!("policies: [{{ name: p, key: [user], limits: [{limits}] }}]");
-        let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
+        let plan = Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap();
         limit_names(plan.policies()[0].rules())
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidegate::Store;
-use tidegate::config::{Problems, Source};
+use tidegate::config::{FileProblems, PolicySource};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
@@ -15,7 +15,7 @@ use crate::{App, files};
 
 /// Follows one file on behalf of an [`App`].
 #[derive(Debug)]
-pub struct Reloader<S> {
+pub struct PlanReloader<S> {
     app: Arc<App<S>>,
     path: PathBuf,
     /// What was tried last, valid or not: the same text is not tried again.
@@ -28,13 +28,13 @@ pub struct Reloader<S> {
 /// Anyone who asks is told what is wrong with them, even if that was reported before.
 #[derive(Clone, Debug, Default)]
 pub struct ReloadRequest {
-    asking: Arc<Asking>,
+    signal: Arc<ReloadSignal>,
     /// Wakes whoever follows our own certificates.
     certificates: Vec<Arc<Notify>>,
 }
 
 #[derive(Debug, Default)]
-struct Asking {
+struct ReloadSignal {
     /// Also notified when a file changes, which is not a request.
     wake: Arc<Notify>,
     is_asked: AtomicBool,
@@ -60,14 +60,14 @@ impl ReloadRequest {
 
     /// Asks, and does not wait.
     pub fn ask(&self) {
-        self.asking.is_asked.store(true, Ordering::Release);
-        self.asking.wake.notify_one();
+        self.signal.is_asked.store(true, Ordering::Release);
+        self.signal.wake.notify_one();
         self.certificates.iter().for_each(|wake| wake.notify_one());
     }
 
     /// Asks, and waits until the files have been read. `None` if that takes too long.
     pub async fn ask_and_wait(&self) -> Option<ReloadAnswer> {
-        let mut answered = self.asking.answered.subscribe();
+        let mut answered = self.signal.answered.subscribe();
         self.ask();
         match timeout(PATIENCE, answered.changed()).await {
             Ok(Ok(())) => Some(answered.borrow().clone()),
@@ -76,40 +76,40 @@ impl ReloadRequest {
     }
 
     /// Whether somebody has asked since the last time.
-    fn take(&self) -> bool {
-        self.asking.is_asked.swap(false, Ordering::AcqRel)
+    fn take_request(&self) -> bool {
+        self.signal.is_asked.swap(false, Ordering::AcqRel)
     }
 
     /// What was read does not count: it is read once more on behalf of whoever has asked.
     fn ask_again(&self) {
-        self.asking.is_asked.store(true, Ordering::Release);
-        self.asking.wake.notify_one();
+        self.signal.is_asked.store(true, Ordering::Release);
+        self.signal.wake.notify_one();
     }
 
     fn answer(&self, answer: ReloadAnswer) {
-        self.asking.answered.send_replace(answer);
+        self.signal.answered.send_replace(answer);
     }
 }
 
 /// What a reload did.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Reloaded {
+pub enum ReloadOutcome {
     /// The file says the same as before, and so do those that it names.
     Unchanged,
     /// It took effect.
     Changed,
     /// It is wrong, and the previous plan stays.
-    Refused(Problems),
+    Refused(FileProblems),
     /// Files that it names say something else than before, which took effect.
     FilesChanged,
     /// Files that it names are wrong: for each of them, why. What was in these before stays in effect.
     FilesRefused(Vec<String>),
 }
 
-impl<S: Store + 'static> Reloader<S> {
+impl<S: Store + 'static> PlanReloader<S> {
     /// For a file whose present text, `loaded`, is in effect already.
-    pub fn new(app: Arc<App<S>>, path: impl Into<PathBuf>, loaded: &Source) -> Self {
+    pub fn new(app: Arc<App<S>>, path: impl Into<PathBuf>, loaded: &PolicySource) -> Self {
         let last = Some(loaded.text().to_owned());
         Self { app, path: path.into(), last, is_refused: false, request: ReloadRequest::default() }
     }
@@ -121,29 +121,30 @@ impl<S: Store + 'static> Reloader<S> {
 
     /// Reads the file and, if it is valid and new, decides by it from now on. The same for files that it
     /// names. A problem that persists is reported again only to those who asked.
-    pub fn reload(&mut self) -> Reloaded {
+    pub fn reload(&mut self) -> ReloadOutcome {
         self.reload_if(&|| true)
     }
 
     /// The same, if what was read is whole.
-    fn reload_if(&mut self, is_whole: &dyn Fn() -> bool) -> Reloaded {
-        let is_asked = self.request.take();
+    fn reload_if(&mut self, is_whole: &dyn Fn() -> bool) -> ReloadOutcome {
+        let is_asked = self.request.take_request();
         let Some(reloaded) = self.look(is_asked, is_whole) else {
             // Whoever has asked is answered by what comes next.
             if is_asked {
                 self.request.ask_again();
             }
-            return Reloaded::Unchanged;
+            return ReloadOutcome::Unchanged;
         };
         if is_asked {
-            let has_changed = matches!(reloaded, Reloaded::Changed | Reloaded::FilesChanged);
+            let has_changed =
+                matches!(reloaded, ReloadOutcome::Changed | ReloadOutcome::FilesChanged);
             self.request.answer(ReloadAnswer { read: self.paths(), has_changed });
         }
         reloaded
     }
 
-    fn look(&mut self, is_asked: bool, is_whole: &dyn Fn() -> bool) -> Option<Reloaded> {
-        let source = Source::read(&self.path);
+    fn look(&mut self, is_asked: bool, is_whole: &dyn Fn() -> bool) -> Option<ReloadOutcome> {
+        let source = PolicySource::read(&self.path);
         let have_changed = self.app.followers().files().have_changed();
         if !is_whole() {
             return None;
@@ -154,35 +155,35 @@ impl<S: Store + 'static> Reloader<S> {
         }
         let is_due = is_asked || have_changed;
         let reloaded = match self.try_source(source) {
-            Reloaded::Unchanged if is_due => self.refresh(have_changed),
+            ReloadOutcome::Unchanged if is_due => self.refresh(have_changed),
             // The plan in effect names files too, whatever is wrong with the one that would replace it.
-            Reloaded::Refused(problems) if is_due => {
-                self.app.refreshed(&self.app.followers().refresh());
-                Reloaded::Refused(problems)
+            ReloadOutcome::Refused(problems) if is_due => {
+                self.app.record_file_problems(&self.app.followers().refresh());
+                ReloadOutcome::Refused(problems)
             }
             reloaded => reloaded,
         };
         match &reloaded {
-            Reloaded::Changed => self.is_refused = false,
-            Reloaded::Refused(_) => self.is_refused = true,
+            ReloadOutcome::Changed => self.is_refused = false,
+            ReloadOutcome::Refused(_) => self.is_refused = true,
             _ => {}
         }
         Some(reloaded)
     }
 
     /// Reads the files again that the plan in effect names.
-    fn refresh(&self, have_changed: bool) -> Reloaded {
+    fn refresh(&self, have_changed: bool) -> ReloadOutcome {
         let problems = self.app.followers().refresh();
-        self.app.refreshed(&problems);
+        self.app.record_file_problems(&problems);
         if !problems.is_empty() {
             self.app.count_reload(false);
-            return Reloaded::FilesRefused(problems);
+            return ReloadOutcome::FilesRefused(problems);
         }
         if !have_changed {
-            return Reloaded::Unchanged;
+            return ReloadOutcome::Unchanged;
         }
         self.app.count_reload(true);
-        Reloaded::FilesChanged
+        ReloadOutcome::FilesChanged
     }
 
     /// The file, and those that it names.
@@ -194,10 +195,10 @@ impl<S: Store + 'static> Reloader<S> {
         paths
     }
 
-    fn try_source(&mut self, source: Result<Source, Problems>) -> Reloaded {
+    fn try_source(&mut self, source: Result<PolicySource, FileProblems>) -> ReloadOutcome {
         let source = match source {
             Ok(source) if self.last.as_deref() == Some(source.text()) => {
-                return Reloaded::Unchanged;
+                return ReloadOutcome::Unchanged;
             }
             Ok(source) => source,
             Err(problems) => {
@@ -205,34 +206,34 @@ impl<S: Store + 'static> Reloader<S> {
                 // once.
                 let said = problems.to_string();
                 if self.last.as_ref() == Some(&said) {
-                    return Reloaded::Unchanged;
+                    return ReloadOutcome::Unchanged;
                 }
                 self.last = Some(said);
-                self.app.reloaded(Err(&problems));
-                return Reloaded::Refused(problems);
+                self.app.record_reload(Err(&problems));
+                return ReloadOutcome::Refused(problems);
             }
         };
         let outcome = self.app.reload(&source);
         self.last = Some(source.text().to_owned());
         match outcome {
             Ok(()) => {
-                self.app.reloaded(Ok(()));
-                Reloaded::Changed
+                self.app.record_reload(Ok(()));
+                ReloadOutcome::Changed
             }
             Err(problems) => {
-                self.app.reloaded(Err(&problems));
-                Reloaded::Refused(problems)
+                self.app.record_reload(Err(&problems));
+                ReloadOutcome::Refused(problems)
             }
         }
     }
 
     /// Follows the file and those that it names forever, and tells `report` about every change.
-    pub async fn follow(self, report: impl Fn(&Reloaded) + Send + Sync + 'static) {
-        let wake = Arc::clone(&self.request.asking.wake);
+    pub async fn follow(self, report: impl Fn(&ReloadOutcome) + Send + Sync + 'static) {
+        let wake = Arc::clone(&self.request.signal.wake);
         let report = Arc::new(report);
         let look = move |mut reloader: Self, is_whole: &dyn Fn() -> bool| {
             let reloaded = reloader.reload_if(is_whole);
-            if !matches!(reloaded, Reloaded::Unchanged) {
+            if !matches!(reloaded, ReloadOutcome::Unchanged) {
                 report(&reloaded);
             }
             reloader

@@ -10,11 +10,11 @@ use tidegate::Store;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::listener::Opened;
-use crate::room::Room;
+use crate::listener::ListenerSockets;
+use crate::seats::SeatPool;
 use crate::transport::{grpc, http, resp};
-use crate::worker::{Work, Worker, Workers};
-use crate::{Address, App, Config, Listener, OpenError, Place, Tls};
+use crate::worker::{WorkerRuntime, WorkerTask, WorkerThreads};
+use crate::{App, BoundAddress, ListenAddress, ListenError, Listener, ListenerConfig, ListenerTls};
 
 /// Listeners on one limiter, each open on every worker.
 ///
@@ -38,9 +38,9 @@ use crate::{Address, App, Config, Listener, OpenError, Place, Tls};
 #[derive(Debug)]
 pub struct Server<S> {
     app: Arc<App<S>>,
-    config: Config,
+    config: ListenerConfig,
     workers: NonZeroUsize,
-    doors: Vec<Door<S>>,
+    listeners: Vec<ServerListener<S>>,
 }
 
 /// The protocol of a listener.
@@ -70,41 +70,41 @@ impl Transport {
 }
 
 /// A transport in another crate, such as the gateway.
-pub trait Guest<S>: fmt::Debug + Send + Sync {
+pub trait TransportExtension<S>: fmt::Debug + Send + Sync {
     /// One worker's part of a listener, until `shutdown` resolves and the drain after it is over.
     fn serve(
         &self,
         listener: Listener,
         app: Arc<App<S>>,
-        config: Config,
-        shutdown: Shutdown,
-    ) -> Work;
+        config: ListenerConfig,
+        shutdown: ShutdownSignal,
+    ) -> WorkerTask;
 }
 
 /// Resolves when a server is to stop.
-pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type ShutdownSignal = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What answers at a listener.
 #[derive(Debug)]
-enum Speaker<S> {
-    Own(Transport),
-    Guest(Arc<dyn Guest<S>>),
+enum ListenerService<S> {
+    Builtin(Transport),
+    Extension(Arc<dyn TransportExtension<S>>),
 }
 
 /// An address, and the protocol spoken there.
 #[derive(Debug)]
-struct Door<S> {
-    speaker: Speaker<S>,
-    opened: Opened,
+struct ServerListener<S> {
+    service: ListenerService<S>,
+    opened: ListenerSockets,
     /// For the connections of all workers together.
-    room: Arc<Room>,
-    tls: Option<Arc<Tls>>,
+    room: Arc<SeatPool>,
+    tls: Option<Arc<ListenerTls>>,
 }
 
 impl<S: Store + 'static> Server<S> {
     /// A server without listeners.
-    pub const fn new(app: Arc<App<S>>, config: Config, workers: NonZeroUsize) -> Self {
-        Self { app, config, workers, doors: Vec::new() }
+    pub const fn new(app: Arc<App<S>>, config: ListenerConfig, workers: NonZeroUsize) -> Self {
+        Self { app, config, workers, listeners: Vec::new() }
     }
 
     /// Listens at an address from now on. Clients that connect wait until the server runs. Returns
@@ -112,35 +112,37 @@ impl<S: Store + 'static> Server<S> {
     pub fn open(
         &mut self,
         transport: Transport,
-        address: &Address,
-        tls: Option<Arc<Tls>>,
-    ) -> Result<Place, OpenError> {
-        self.open_door(Speaker::Own(transport), address, tls)
+        address: &ListenAddress,
+        tls: Option<Arc<ListenerTls>>,
+    ) -> Result<BoundAddress, ListenError> {
+        self.open_listener(ListenerService::Builtin(transport), address, tls)
     }
 
     /// The same for a transport in another crate.
-    pub fn open_for(
+    pub fn open_extension(
         &mut self,
-        guest: Arc<dyn Guest<S>>,
-        address: &Address,
-        tls: Option<Arc<Tls>>,
-    ) -> Result<Place, OpenError> {
-        self.open_door(Speaker::Guest(guest), address, tls)
+        guest: Arc<dyn TransportExtension<S>>,
+        address: &ListenAddress,
+        tls: Option<Arc<ListenerTls>>,
+    ) -> Result<BoundAddress, ListenError> {
+        self.open_listener(ListenerService::Extension(guest), address, tls)
     }
 
-    fn open_door(
+    fn open_listener(
         &mut self,
-        speaker: Speaker<S>,
-        address: &Address,
-        tls: Option<Arc<Tls>>,
-    ) -> Result<Place, OpenError> {
-        let opened = Opened::open(address, self.workers.get())?;
+        speaker: ListenerService<S>,
+        address: &ListenAddress,
+        tls: Option<Arc<ListenerTls>>,
+    ) -> Result<BoundAddress, ListenError> {
+        let opened = ListenerSockets::open(address, self.workers.get())?;
         let place = opened.place().clone();
-        let room = Arc::new(Room::new(&self.config));
+        let room = Arc::new(SeatPool::new(&self.config));
         let app = Arc::downgrade(&self.app);
-        room.trust(move |address| app.upgrade().is_some_and(|app| app.trusts(address)));
-        self.app.also_count(&place, &room);
-        self.doors.push(Door { speaker, opened, room, tls });
+        room.set_trusted_proxies(move |address| {
+            app.upgrade().is_some_and(|app| app.is_trusted_proxy(address))
+        });
+        self.app.add_seat_pool(&place, &room);
+        self.listeners.push(ServerListener { service: speaker, opened, room, tls });
         Ok(place)
     }
 
@@ -150,12 +152,12 @@ impl<S: Store + 'static> Server<S> {
         let (stop, stopped) = watch::channel(false);
         let mut workers = Vec::with_capacity(self.workers.get());
         for _ in 0..self.workers.get() {
-            let worker = Worker::new()?;
-            let work = worker.within(|| self.work(&stopped))?;
+            let worker = WorkerRuntime::new()?;
+            let work = worker.within(|| self.worker_task(&stopped))?;
             workers.push((worker, work));
         }
         drop(stopped);
-        let workers = Workers::start(workers)?;
+        let workers = WorkerThreads::start(workers)?;
         let stopping = async {
             shutdown.await;
             self.app.start_draining();
@@ -163,7 +165,7 @@ impl<S: Store + 'static> Server<S> {
             std::future::pending::<()>().await;
         };
         let finished = tokio::select! {
-            finished = workers.finished() => finished,
+            finished = workers.join() => finished,
             () = stopping => true,
         };
         match finished {
@@ -173,19 +175,19 @@ impl<S: Store + 'static> Server<S> {
     }
 
     /// One worker's part of every listener. To be called on its runtime.
-    fn work(&mut self, stopped: &watch::Receiver<bool>) -> io::Result<Work> {
-        let mut serving: Vec<Work> = Vec::with_capacity(self.doors.len());
-        for door in &mut self.doors {
+    fn worker_task(&mut self, stopped: &watch::Receiver<bool>) -> io::Result<WorkerTask> {
+        let mut serving: Vec<WorkerTask> = Vec::with_capacity(self.listeners.len());
+        for door in &mut self.listeners {
             let Some(listener) = door.opened.take(&door.room, door.tls.as_ref())? else { continue };
             let (app, config) = (Arc::clone(&self.app), self.config.clone());
             let mut stopped = stopped.clone();
             let shutdown = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
-            let shutdown: Shutdown = Box::pin(shutdown);
-            serving.push(match &door.speaker {
-                Speaker::Own(transport) => {
+            let shutdown: ShutdownSignal = Box::pin(shutdown);
+            serving.push(match &door.service {
+                ListenerService::Builtin(transport) => {
                     Box::pin(serve(*transport, listener, app, config, shutdown))
                 }
-                Speaker::Guest(guest) => guest.serve(listener, app, config, shutdown),
+                ListenerService::Extension(guest) => guest.serve(listener, app, config, shutdown),
             });
         }
         let app = Arc::clone(&self.app);
@@ -203,8 +205,8 @@ async fn serve<S: Store + 'static>(
     transport: Transport,
     listener: Listener,
     app: Arc<App<S>>,
-    config: Config,
-    shutdown: Shutdown,
+    config: ListenerConfig,
+    shutdown: ShutdownSignal,
 ) {
     match transport {
         Transport::Http => http::serve(listener, app, config, shutdown).await,

@@ -12,14 +12,14 @@ use tokio_rustls::server::TlsStream;
 
 /// A client's connection: TCP or a unix socket, with TLS over it or without.
 #[derive(Debug)]
-pub struct Stream {
-    peer: Peer,
-    wire: Wire,
+pub struct ClientStream {
+    peer: StreamPeer,
+    wire: StreamWire,
 }
 
 /// Who is at the other end, as far as the connection itself can tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Peer {
+pub struct StreamPeer {
     /// The address it comes from; a unix socket has none.
     pub address: Option<IpAddr>,
     /// The common name in its certificate, which was verified.
@@ -27,49 +27,49 @@ pub struct Peer {
 }
 
 #[derive(Debug)]
-enum Wire {
-    Plain(Plain),
-    Tls(Box<TlsStream<Plain>>),
+enum StreamWire {
+    Plain(RawStream),
+    Tls(Box<TlsStream<RawStream>>),
 }
 
 /// Bytes as they are on the wire.
 #[derive(Debug)]
-pub(crate) enum Plain {
+pub(crate) enum RawStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Stream {
-    pub(crate) fn secured(stream: TlsStream<Plain>, subject: Option<Arc<str>>) -> Self {
+impl ClientStream {
+    pub(crate) fn over_tls(stream: TlsStream<RawStream>, subject: Option<Arc<str>>) -> Self {
         let address = stream.get_ref().0.address();
-        Self { peer: Peer { address, subject }, wire: Wire::Tls(Box::new(stream)) }
+        Self { peer: StreamPeer { address, subject }, wire: StreamWire::Tls(Box::new(stream)) }
     }
 
     /// Whether nobody in between can read it.
     pub const fn is_secure(&self) -> bool {
-        matches!(self.wire, Wire::Tls(_))
+        matches!(self.wire, StreamWire::Tls(_))
     }
 
     /// Who is at the other end.
-    pub const fn peer(&self) -> &Peer {
+    pub const fn peer(&self) -> &StreamPeer {
         &self.peer
     }
 }
 
-impl From<Plain> for Stream {
-    fn from(plain: Plain) -> Self {
-        let peer = Peer { address: plain.address(), subject: None };
-        Self { peer, wire: Wire::Plain(plain) }
+impl From<RawStream> for ClientStream {
+    fn from(plain: RawStream) -> Self {
+        let peer = StreamPeer { address: plain.address(), subject: None };
+        Self { peer, wire: StreamWire::Plain(plain) }
     }
 }
 
-impl From<TcpStream> for Stream {
+impl From<TcpStream> for ClientStream {
     fn from(stream: TcpStream) -> Self {
-        Plain::Tcp(stream).into()
+        RawStream::Tcp(stream).into()
     }
 }
 
-impl Plain {
+impl RawStream {
     pub(crate) fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Tcp(stream) => stream.peer_addr().ok().map(|address| address.ip()),
@@ -78,7 +78,7 @@ impl Plain {
     }
 
     /// Answers are small and complete: waiting to fill a segment only delays them.
-    pub(crate) fn hurry(&self) {
+    pub(crate) fn set_nodelay(&self) {
         if let Self::Tcp(stream) = self {
             let _ = stream.set_nodelay(true);
         }
@@ -145,10 +145,10 @@ macro_rules! pass_on {
     };
 }
 
-pass_on!(Plain { Tcp, Unix });
-pass_on!(Wire { Plain, Tls });
+pass_on!(RawStream { Tcp, Unix });
+pass_on!(StreamWire { Plain, Tls });
 
-impl AsyncRead for Stream {
+impl AsyncRead for ClientStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -158,7 +158,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for ClientStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

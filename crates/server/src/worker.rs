@@ -20,14 +20,14 @@ pub(crate) fn current() -> Option<usize> {
 
 /// A worker that is ready and has not started: anything that is to belong to its runtime can be
 /// created now.
-pub(crate) struct Worker {
+pub(crate) struct WorkerRuntime {
     runtime: Runtime,
 }
 
 /// What a worker does.
-pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type WorkerTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl Worker {
+impl WorkerRuntime {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self { runtime: Builder::new_current_thread().enable_all().build()? })
     }
@@ -40,15 +40,15 @@ impl Worker {
 }
 
 /// Workers that are running.
-pub(crate) struct Workers {
+pub(crate) struct WorkerThreads {
     threads: Vec<JoinHandle<()>>,
     /// Open as long as one of them works.
     at_work: mpsc::Receiver<()>,
 }
 
-impl Workers {
+impl WorkerThreads {
     /// Starts each of them on its work, by number.
-    pub(crate) fn start(workers: Vec<(Worker, Work)>) -> io::Result<Self> {
+    pub(crate) fn start(workers: Vec<(WorkerRuntime, WorkerTask)>) -> io::Result<Self> {
         let (working, at_work) = mpsc::channel(1);
         let mut threads = Vec::with_capacity(workers.len());
         for (number, (worker, work)) in workers.into_iter().enumerate() {
@@ -66,7 +66,7 @@ impl Workers {
     }
 
     /// Waits until all of them are done. Returns whether all ended as they should.
-    pub(crate) async fn finished(mut self) -> bool {
+    pub(crate) async fn join(mut self) -> bool {
         // Nobody sends anything: this ends when the last worker does, however it ends.
         while self.at_work.recv().await.is_some() {}
         self.threads.into_iter().all(|thread| thread.join().is_ok())
@@ -84,14 +84,14 @@ mod tests {
     #[tokio::test]
     async fn each_worker_knows_its_number_and_others_have_none() {
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let work = |_| -> (Worker, Work) {
+        let work = |_| -> (WorkerRuntime, WorkerTask) {
             let seen = Arc::clone(&seen);
             // Also in tasks, which stay where they were spawned.
             let look = async move { seen.lock().push(current()) };
-            (Worker::new().unwrap(), Box::pin(async { tokio::spawn(look).await.unwrap() }))
+            (WorkerRuntime::new().unwrap(), Box::pin(async { tokio::spawn(look).await.unwrap() }))
         };
-        let workers = Workers::start((0..3).map(work).collect()).unwrap();
-        assert!(workers.finished().await);
+        let workers = WorkerThreads::start((0..3).map(work).collect()).unwrap();
+        assert!(workers.join().await);
         seen.lock().sort_unstable();
         assert_eq!(*seen.lock(), [Some(0), Some(1), Some(2)]);
         assert_eq!(current(), None);

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use support::{Client, Server, soon};
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -18,12 +18,12 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// Nobody leaves because of time.
 async fn server() -> Server {
     let long = Duration::from_secs(600);
-    Server::with(Config {
+    Server::with(ListenerConfig {
         max_connections: SEATS,
         header_timeout: long,
         body_timeout: long,
         idle_timeout: long,
-        ..Config::default()
+        ..ListenerConfig::default()
     })
     .await
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use support::{Server, post};
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tokio::net::TcpStream;
 
 const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
@@ -16,7 +16,8 @@ const SHORT: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn a_slow_head_is_cut_off_while_others_are_served() {
-    let server = Server::with(Config { header_timeout: SHORT, ..Config::default() }).await;
+    let server =
+        Server::with(ListenerConfig { header_timeout: SHORT, ..ListenerConfig::default() }).await;
     let (mut silent, mut slow) = (server.connect().await, server.connect().await);
     let (mut late, mut good) = (server.connect().await, server.connect().await);
     slow.send("POST /v1/check HTTP/1.1\r\nhost:").await;
@@ -34,7 +35,8 @@ async fn a_slow_head_is_cut_off_while_others_are_served() {
 
 #[tokio::test]
 async fn an_idle_connection_is_closed() {
-    let server = Server::with(Config { idle_timeout: SHORT, ..Config::default() }).await;
+    let server =
+        Server::with(ListenerConfig { idle_timeout: SHORT, ..ListenerConfig::default() }).await;
     let mut client = server.connect().await;
     assert_eq!(client.check(ALICE).await.status, 200);
     assert!(client.is_closed().await);
@@ -42,7 +44,8 @@ async fn an_idle_connection_is_closed() {
 
 #[tokio::test]
 async fn a_slow_body_is_told_so() {
-    let server = Server::with(Config { body_timeout: SHORT, ..Config::default() }).await;
+    let server =
+        Server::with(ListenerConfig { body_timeout: SHORT, ..ListenerConfig::default() }).await;
     let mut client = server.connect().await;
     client.send("POST /v1/check HTTP/1.1\r\ncontent-length: 100\r\n\r\n{").await;
     assert!(client.reply().await.problem(408).contains("within 1s"));
@@ -74,7 +77,8 @@ async fn an_answer_does_not_wait_for_the_next_request() {
 
 #[tokio::test]
 async fn connections_past_the_cap_wait_for_their_turn() {
-    let server = Server::with(Config { max_connections: 2, ..Config::default() }).await;
+    let server =
+        Server::with(ListenerConfig { max_connections: 2, ..ListenerConfig::default() }).await;
     let (mut first, mut second) = (server.connect().await, server.connect().await);
     // Both have a request under way.
     first.send("POST /v1/check HTTP/1.1\r\nhost:").await;
@@ -117,7 +121,8 @@ async fn a_stopping_server_finishes_what_it_has_begun() {
 
 #[tokio::test]
 async fn a_drain_does_not_wait_for_ever() {
-    let mut server = Server::with(Config { drain_timeout: SHORT, ..Config::default() }).await;
+    let mut server =
+        Server::with(ListenerConfig { drain_timeout: SHORT, ..ListenerConfig::default() }).await;
     let mut stuck = server.connect().await;
     stuck.send(&post(ALICE)[..60]).await;
     assert!(stuck.is_silent().await);
@@ -128,7 +133,8 @@ async fn a_drain_does_not_wait_for_ever() {
 
 #[tokio::test]
 async fn a_server_about_to_stop_is_healthy_and_not_ready() {
-    let mut server = Server::with(Config { drain_delay: SHORT, ..Config::default() }).await;
+    let mut server =
+        Server::with(ListenerConfig { drain_delay: SHORT, ..ListenerConfig::default() }).await;
     let mut client = server.connect().await;
     assert_eq!(client.get("/readyz").await.status, 200);
     server.stop();

@@ -9,9 +9,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate::config::Source;
-use tidegate::{Charge, MemoryStore, Store, StoreError, Usage, Verdicts};
-use tidegate_server::{App, Config, Server, Transport};
+use tidegate::config::PolicySource;
+use tidegate::{Charge, MemoryStore, Store, StoreError, StoreUsage, Verdicts};
+use tidegate_server::{App, ListenerConfig, Server, Transport};
 
 fn deploy(path: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy")).join(path)
@@ -37,18 +37,18 @@ impl Store for Knowing {
         self.0.reset(charge).await
     }
 
-    async fn usage(&self) -> Result<Usage, StoreError> {
+    async fn usage(&self) -> Result<StoreUsage, StoreError> {
         let usage = self.0.usage().await?;
-        Ok(Usage { bytes: Some(1), max_bytes: Some(2), may_evict: Some(false), ..usage })
+        Ok(StoreUsage { bytes: Some(1), max_bytes: Some(2), may_evict: Some(false), ..usage })
     }
 }
 
 /// The names of all samples.
 async fn samples() -> BTreeSet<String> {
     let text = "policies: [{ name: a, key: [user], limits: [1/s] }]";
-    let source = Source::new("limits.yaml", text).unwrap();
+    let source = PolicySource::new("limits.yaml", text).unwrap();
     let app = Arc::new(App::load(&source, Knowing(MemoryStore::new())).unwrap());
-    let mut server = Server::new(Arc::clone(&app), Config::default(), NonZeroUsize::MIN);
+    let mut server = Server::new(Arc::clone(&app), ListenerConfig::default(), NonZeroUsize::MIN);
     server.open(Transport::Http, &"127.0.0.1:0".parse().unwrap(), None).unwrap();
     let page = app.metrics_page().await;
     let lines = page.lines().filter(|line| !line.starts_with('#'));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use support::{Client, post, soon};
 use tidegate::MemoryStore;
-use tidegate_server::{Address, App, Config, Place, Server, Transport};
+use tidegate_server::{App, BoundAddress, ListenAddress, ListenerConfig, Server, Transport};
 use tidegate_testkit::peer;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
@@ -21,22 +21,22 @@ const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
 
 /// The demo on these addresses.
 struct Running {
-    places: Vec<Place>,
+    places: Vec<BoundAddress>,
     stop: oneshot::Sender<()>,
     ended: JoinHandle<std::io::Result<()>>,
 }
 
 impl Running {
     /// With two workers.
-    fn start(addresses: &[&str], config: Config) -> Self {
+    fn start(addresses: &[&str], config: ListenerConfig) -> Self {
         Self::with_workers(2, addresses, config)
     }
 
-    fn with_workers(workers: usize, addresses: &[&str], config: Config) -> Self {
+    fn with_workers(workers: usize, addresses: &[&str], config: ListenerConfig) -> Self {
         let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
         let mut server = Server::new(app, config, NonZeroUsize::new(workers).unwrap());
         let open = |address: &&str| {
-            let address: Address = address.parse().unwrap();
+            let address: ListenAddress = address.parse().unwrap();
             server.open(Transport::Http, &address, None).unwrap()
         };
         let places = addresses.iter().map(open).collect();
@@ -55,10 +55,10 @@ impl Running {
     }
 }
 
-async fn connect(place: &Place) -> std::io::Result<Client> {
+async fn connect(place: &BoundAddress) -> std::io::Result<Client> {
     Ok(match place {
-        Place::Tcp(address) => Client::over(TcpStream::connect(address).await?),
-        Place::Unix(path) => Client::over(UnixStream::connect(path).await?),
+        BoundAddress::Tcp(address) => Client::over(TcpStream::connect(address).await?),
+        BoundAddress::Unix(path) => Client::over(UnixStream::connect(path).await?),
     })
 }
 
@@ -70,7 +70,7 @@ fn socket(name: &str) -> PathBuf {
 async fn workers_and_doors_count_together() {
     let path = socket("together");
     let unix = format!("unix:{}", path.display());
-    let running = Running::start(&["127.0.0.1:0", &unix], Config::default());
+    let running = Running::start(&["127.0.0.1:0", &unix], ListenerConfig::default());
     let mut statuses = Vec::new();
     for connection in 0..32 {
         let mut client = running.connect(connection % 2).await;
@@ -84,7 +84,7 @@ async fn workers_and_doors_count_together() {
 
 #[tokio::test]
 async fn workers_have_one_cap_together() {
-    let config = Config { max_connections: 3, ..Config::default() };
+    let config = ListenerConfig { max_connections: 3, ..ListenerConfig::default() };
     let running = Running::start(&["127.0.0.1:0"], config);
     let (seated, _) = who_have_begun(&running, 3).await;
     // Whichever worker they get.
@@ -106,7 +106,7 @@ async fn workers_have_one_cap_together() {
 
 #[tokio::test]
 async fn silent_clients_make_way_whichever_worker_has_them() {
-    let config = Config { max_connections: 3, ..Config::default() };
+    let config = ListenerConfig { max_connections: 3, ..ListenerConfig::default() };
     let running = Running::start(&["127.0.0.1:0"], config);
     let mut seated = Vec::new();
     for _ in 0..3 {
@@ -135,7 +135,7 @@ async fn silent_clients_make_way_whichever_worker_has_them() {
 #[tokio::test]
 async fn all_doors_close_together_and_finish_what_has_begun() {
     let unix = format!("unix:{}", socket("drain").display());
-    let running = Running::start(&["127.0.0.1:0", &unix], Config::default());
+    let running = Running::start(&["127.0.0.1:0", &unix], ListenerConfig::default());
     let (mut clients, rest) = who_have_begun(&running, 8).await;
     let Running { stop, ended, .. } = running;
     stop.send(()).unwrap();
@@ -152,7 +152,7 @@ async fn all_doors_close_together_and_finish_what_has_begun() {
 /// refuse a client while the second still knows nothing.
 #[tokio::test]
 async fn who_finds_the_door_closed_knows_that_those_inside_were_told() {
-    let running = Running::with_workers(1, &["127.0.0.1:0"], Config::default());
+    let running = Running::with_workers(1, &["127.0.0.1:0"], ListenerConfig::default());
     let (mut clients, rest) = who_have_begun(&running, 4).await;
     let Running { places, stop, ended } = running;
     stop.send(()).unwrap();
@@ -186,7 +186,7 @@ async fn who_have_begun(running: &Running, count: usize) -> (Vec<Client>, String
 async fn curl_finds_a_unix_socket() {
     let Some(curl) = peer("curl") else { return };
     let path = socket("curl");
-    let running = Running::start(&[&format!("unix:{}", path.display())], Config::default());
+    let running = Running::start(&[&format!("unix:{}", path.display())], ListenerConfig::default());
     let mut command = Command::new(curl);
     command.args(["-s", "--max-time", "10", "--unix-socket"]).arg(&path);
     let output = command.args(["http://localhost/v1/check", "-d", ALICE]).output().unwrap();

@@ -10,8 +10,8 @@ use std::time::Duration;
 use support::elsewhere::Elsewhere;
 use support::{Client, Server, post};
 use tidegate::ManualClock;
-use tidegate::config::Source;
-use tidegate_server::{App, Config};
+use tidegate::config::PolicySource;
+use tidegate_server::{App, ListenerConfig};
 use tokio::sync::Semaphore;
 
 const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
@@ -119,7 +119,7 @@ async fn what_is_larger_than_we_read_at_once_is_answered() {
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_not_kept() {
     let idle_timeout = Duration::from_millis(300);
-    let server = Server::with(Config { idle_timeout, ..Config::default() }).await;
+    let server = Server::with(ListenerConfig { idle_timeout, ..ListenerConfig::default() }).await;
     let mut client = server.connect().await;
     let text = post(ALICE).repeat(10_000);
     let mut said = 0;
@@ -151,7 +151,7 @@ async fn a_stopping_server_answers_what_has_come_and_says_that_it_is_the_last() 
 #[tokio::test]
 async fn who_drips_has_no_longer_than_others() {
     let header_timeout = Duration::from_secs(1);
-    let server = Server::with(Config { header_timeout, ..Config::default() }).await;
+    let server = Server::with(ListenerConfig { header_timeout, ..ListenerConfig::default() }).await;
     let mut client = server.connect().await;
     assert_eq!(client.check(ALICE).await.status, 200);
     client.send("POST /v1/check HTTP/1.1\r\nx: ").await;
@@ -166,7 +166,7 @@ async fn who_drips_has_no_longer_than_others() {
 #[tokio::test]
 async fn a_body_that_drips_is_told_so() {
     let body_timeout = Duration::from_secs(1);
-    let server = Server::with(Config { body_timeout, ..Config::default() }).await;
+    let server = Server::with(ListenerConfig { body_timeout, ..ListenerConfig::default() }).await;
     for is_first in [true, false] {
         let mut client = server.connect().await;
         if !is_first {
@@ -226,8 +226,8 @@ async fn slow() -> (Server, Arc<Semaphore>) {
         let permits = Arc::clone(&permits);
         async move { permits.acquire().await.unwrap().forget() }
     });
-    let app = App::load(&Source::new("limits.yaml", PATIENT).unwrap(), store).unwrap();
-    (Server::run(Config::default(), app, ManualClock::default()).await, may)
+    let app = App::load(&PolicySource::new("limits.yaml", PATIENT).unwrap(), store).unwrap();
+    (Server::run(ListenerConfig::default(), app, ManualClock::default()).await, may)
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::{Server, post};
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 
 const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
 
@@ -29,7 +29,8 @@ fn sockets(wanted: usize) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_thousand_dripping_sockets_harm_nobody_and_are_cut_off() {
     let crowd = sockets(2_000);
-    let config = Config { header_timeout: Duration::from_secs(2), ..Config::default() };
+    let config =
+        ListenerConfig { header_timeout: Duration::from_secs(2), ..ListenerConfig::default() };
     let server = Server::with(config).await;
     let mut good = server.connect().await;
     let mut slow = Vec::with_capacity(crowd);
@@ -175,7 +176,8 @@ async fn garbage_is_refused_whatever_it_is() {
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_cut_off() {
-    let config = Config { idle_timeout: Duration::from_secs(1), ..Config::default() };
+    let config =
+        ListenerConfig { idle_timeout: Duration::from_secs(1), ..ListenerConfig::default() };
     let server = Server::with(config).await;
     let mut deaf = server.connect().await;
     // Far more answers than any buffer along the way can hold.

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use support::{Client, Server};
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tidegate_testkit::peer;
 
 const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
@@ -109,7 +109,8 @@ async fn h2load_gets_an_answer_to_every_request() {
 
 #[tokio::test]
 async fn an_idle_client_is_told_to_leave() {
-    let server = Server::with(Config { idle_timeout: SHORT, ..Config::default() }).await;
+    let server =
+        Server::with(ListenerConfig { idle_timeout: SHORT, ..ListenerConfig::default() }).await;
     let mut client = Frames::connect(&server).await;
     client.send(&get_health(1)).await;
     assert_eq!(client.next(HEADERS).await[0], 0x88);
@@ -118,7 +119,8 @@ async fn an_idle_client_is_told_to_leave() {
 
 #[tokio::test]
 async fn a_client_that_makes_way_is_told_what_was_answered() {
-    let server = Server::with(Config { max_connections: 2, ..Config::default() }).await;
+    let server =
+        Server::with(ListenerConfig { max_connections: 2, ..ListenerConfig::default() }).await;
     let mut busy = Frames::connect(&server).await;
     // A request whose body is still to come.
     busy.send(&frame(HEADERS, END_HEADERS, 1, POST_CHECK)).await;
@@ -137,7 +139,8 @@ async fn a_client_that_makes_way_is_told_what_was_answered() {
 
 #[tokio::test]
 async fn a_client_that_asks_as_it_has_to_make_way_is_answered_and_then_told() {
-    let server = Server::with(Config { max_connections: 1, ..Config::default() }).await;
+    let server =
+        Server::with(ListenerConfig { max_connections: 1, ..ListenerConfig::default() }).await;
     let mut client = Frames::connect(&server).await;
     client.send(&get_health(1)).await;
     assert_eq!(client.next(HEADERS).await[0], 0x88);
@@ -151,7 +154,8 @@ async fn a_client_that_asks_as_it_has_to_make_way_is_answered_and_then_told() {
 
 #[tokio::test]
 async fn a_head_that_comes_in_part_has_no_longer_than_one_of_http1() {
-    let server = Server::with(Config { header_timeout: SHORT, ..Config::default() }).await;
+    let server =
+        Server::with(ListenerConfig { header_timeout: SHORT, ..ListenerConfig::default() }).await;
     let mut patient = Frames::connect(&server).await;
     patient.is_heard().await;
     let head = get_health(3);
@@ -234,7 +238,7 @@ async fn a_large_head_is_refused_and_others_on_the_connection_are_not() {
 
 #[tokio::test]
 async fn more_requests_than_a_connection_may_have_are_refused_one_by_one() {
-    let server = Server::with(Config { max_streams: 4, ..Config::default() }).await;
+    let server = Server::with(ListenerConfig { max_streams: 4, ..ListenerConfig::default() }).await;
     let mut client = Frames::connect(&server).await;
     let open =
         |stream| frame(HEADERS, END_HEADERS, stream, b"\x83\x86\x04\x09/v1/check\x01\x09localhost");

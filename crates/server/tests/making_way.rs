@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use support::{Client, Server, post};
-use tidegate_server::{Config, GRACE};
+use tidegate_server::{GRACE, ListenerConfig};
 use tokio::time::Instant;
 
 const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
@@ -15,13 +15,13 @@ const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
 async fn server(max_connections: usize) -> Server {
     // Nobody leaves because of these.
     let long = Duration::from_secs(600);
-    let config = Config {
+    let config = ListenerConfig {
         header_timeout: long,
         body_timeout: long,
         idle_timeout: long,
-        ..Config::default()
+        ..ListenerConfig::default()
     };
-    Server::with(Config { max_connections, ..config }).await
+    Server::with(ListenerConfig { max_connections, ..config }).await
 }
 
 async fn is_well(client: &mut Client) -> bool {

@@ -9,13 +9,13 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use support::Server;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{Charge, Cost, MemoryStore, Span, Store, StoreError, StoreErrorKind, Verdicts};
-use tidegate_http::Answer;
+use tidegate_http::RateLimitAnswer;
 use tidegate_server::App;
 
 fn app<S: Store>(text: &str, store: S) -> Arc<App<S>> {
-    let source = Source::new("limits.yaml", text).unwrap();
+    let source = PolicySource::new("limits.yaml", text).unwrap();
     Arc::new(App::load(&source, store).unwrap())
 }
 
@@ -23,7 +23,7 @@ fn app<S: Store>(text: &str, store: S) -> Arc<App<S>> {
 async fn ask<S: Store>(app: &App<S>, user: &str, cost: u64) -> bool {
     let plan = app.limiter().plan();
     let owed = plan.charges(&[("user", user)], Cost::new(cost).unwrap());
-    app.settle(&owed).await.is_allowed()
+    app.decide(&owed).await.is_allowed()
 }
 
 /// The value of a sample, by everything that stands before it.
@@ -51,7 +51,7 @@ async fn each_policy_counts_what_it_says_itself() {
     }
     ask(&app, "alice", 0).await;
     let nobody = app.limiter().plan();
-    assert!(app.settle(&nobody.charges(&[("x", "y")], Cost::ONE)).await.is_allowed());
+    assert!(app.decide(&nobody.charges(&[("x", "y")], Cost::ONE)).await.is_allowed());
     let page = app.metrics_page().await;
     assert_eq!(decisions(&page, "a", "allowed", "store"), Some(2));
     assert_eq!(decisions(&page, "a", "denied", "store"), Some(3));
@@ -104,7 +104,7 @@ async fn a_reload_keeps_the_counts_of_policies_that_stay() {
     let app = app(THREE, MemoryStore::new());
     ask(&app, "alice", 1).await;
     let renamed = THREE.replace("name: b", "name: c");
-    app.reload(&Source::new("limits.yaml", renamed).unwrap()).unwrap();
+    app.reload(&PolicySource::new("limits.yaml", renamed).unwrap()).unwrap();
     ask(&app, "bob", 1).await;
     let page = app.metrics_page().await;
     assert_eq!(decisions(&page, "a", "allowed", "store"), Some(2));
@@ -150,7 +150,7 @@ async fn a_store_that_fails_is_counted_and_so_is_who_stands_in() {
     for kind in ["l", "o", "c"] {
         for _ in 0..2 {
             let owed = plan.charges(&[("user", "alice"), ("kind", kind)], Cost::ONE);
-            let _ = app.settle(&owed).await;
+            let _ = app.decide(&owed).await;
         }
     }
     let page = app.metrics_page().await;
@@ -177,9 +177,9 @@ async fn each_policy_answers_for_itself_while_the_store_is_away() {
     let plan = app.limiter().plan();
     let ask = async |request: &[(&str, &str)]| {
         let owed = plan.charges(request, Cost::ONE);
-        let decision = app.settle(&owed).await;
-        let answer = Answer::of_owed(&owed, &decision);
-        let said: Vec<bool> = answer.each().map(|said| said.verdict.allowed).collect();
+        let decision = app.decide(&owed).await;
+        let answer = RateLimitAnswer::of_charges(&owed, &decision);
+        let said: Vec<bool> = answer.each_limit().map(|said| said.verdict.allowed).collect();
         (answer.policy().unwrap_or_default().to_owned(), answer.violated().join(" "), said)
     };
     let all = [("a", "x"), ("b", "x"), ("c", "x"), ("s", "x")];

@@ -5,7 +5,7 @@
 mod support;
 
 use support::{Reply, Server};
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 
 const BOB: &str = r#"{"policy": "demo", "key": "bob"}"#;
 
@@ -74,7 +74,7 @@ async fn attack_16_proxies_ask_with_the_fields_of_their_clients() {
 #[tokio::test]
 async fn names_that_an_operator_lists_are_answered() {
     let http_hosts = vec!["tidegate.internal".to_owned()];
-    let server = Server::with(Config { http_hosts, ..Config::default() }).await;
+    let server = Server::with(ListenerConfig { http_hosts, ..ListenerConfig::default() }).await;
     assert_eq!(post(&server, "/v1/check", "host: Tidegate.internal:8080\r\n").await.status, 200);
     assert_eq!(post(&server, "/v1/check", "host: other.internal\r\n").await.status, 403);
 }
@@ -94,7 +94,7 @@ async fn our_own_page_and_programs_are_answered() {
 
 #[tokio::test]
 async fn attack_16_nothing_is_given_back_without_the_right_to() {
-    let server = Server::with(Config::default()).await;
+    let server = Server::with(ListenerConfig::default()).await;
     let refused = post(&server, "/v1/refund", "host: localhost\r\n").await;
     assert!(refused.problem(403).contains("expected serve --allow http:refund"));
     let page = get(&server, "/metrics", "").await.body;

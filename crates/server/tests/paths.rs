@@ -110,18 +110,18 @@ async fn the_document_describes_what_is_answered() {
 /// The names in the document are the names in answers.
 #[test]
 fn reasons_and_sources_are_those_of_decisions() {
-    use tidegate::{Reason, Source};
+    use tidegate::{DecisionReason, DecisionSource};
     let document: Value = serde_json::from_str(&tidegate_wire::openapi()).unwrap();
     let answer = &document["components"]["schemas"]["CheckResponse"]["properties"];
     let reasons = [
-        Reason::WithinLimit,
-        Reason::LimitExceeded,
-        Reason::CostExceedsLimit,
-        Reason::Blocked,
-        Reason::NoPolicy,
-        Reason::StoreUnavailable,
+        DecisionReason::WithinLimit,
+        DecisionReason::LimitExceeded,
+        DecisionReason::CostExceedsLimit,
+        DecisionReason::Blocked,
+        DecisionReason::NoPolicy,
+        DecisionReason::StoreUnavailable,
     ];
-    assert_eq!(answer["reason"]["enum"], json!(reasons.map(Reason::name)));
-    let sources: Vec<_> = Source::ALL.iter().map(|source| source.name()).collect();
+    assert_eq!(answer["reason"]["enum"], json!(reasons.map(DecisionReason::name)));
+    let sources: Vec<_> = DecisionSource::ALL.iter().map(|source| source.name()).collect();
     assert_eq!(answer["source"]["enum"], json!(sources));
 }

@@ -6,7 +6,7 @@ mod support;
 
 use support::Server;
 use tidegate::{Charge, ManualClock, Store, StoreError, StoreErrorKind, Timestamp, Verdicts};
-use tidegate_server::{App, Config, Rights};
+use tidegate_server::{App, ClientRights, ListenerConfig};
 
 const PATH: &str = "/v1/refund";
 
@@ -74,7 +74,7 @@ impl Store for Broken {
 async fn a_store_that_cannot_be_asked_gives_nothing_back() {
     let clock = ManualClock::at(Timestamp::from_secs(1));
     let server = Server::run(
-        Config { rights: Rights::ALL, ..Config::default() },
+        ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() },
         App::demo(Broken).unwrap(),
         clock,
     )

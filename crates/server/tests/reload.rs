@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{Cost, LocalStore, MemoryStore, Plan};
-use tidegate_server::{App, Reloaded, Reloader};
+use tidegate_server::{App, PlanReloader, ReloadOutcome};
 
 /// Two policies whose names and limits say which file they are from.
 fn text(version: u64) -> String {
@@ -33,11 +33,11 @@ impl Config {
         Self { path }
     }
 
-    fn follow(&self) -> (Arc<App>, Reloader<MemoryStore>) {
-        let source = Source::read(&self.path).unwrap();
+    fn follow(&self) -> (Arc<App>, PlanReloader<MemoryStore>) {
+        let source = PolicySource::read(&self.path).unwrap();
         let plan = Plan::compile(&source).unwrap();
         let app = Arc::new(App::new(plan, MemoryStore::new()));
-        (Arc::clone(&app), Reloader::new(app, &self.path, &source))
+        (Arc::clone(&app), PlanReloader::new(app, &self.path, &source))
     }
 }
 
@@ -86,8 +86,8 @@ fn no_decision_is_lost_or_by_two_plans_however_often_the_file_changes() {
             let new = if is_bad { text(version).replace("day", "dya") } else { text(version) };
             std::fs::write(&config.path, new).unwrap();
             match reloader.reload() {
-                Reloaded::Changed => assert!(!is_bad),
-                Reloaded::Refused(problems) => assert!(is_bad && problems.count() == 2),
+                ReloadOutcome::Changed => assert!(!is_bad),
+                ReloadOutcome::Refused(problems) => assert!(is_bad && problems.count() == 2),
                 other => panic!("version {version} went unnoticed: {other:?}"),
             }
             let expected = if is_bad { version - 1 } else { version };
@@ -102,19 +102,19 @@ fn no_decision_is_lost_or_by_two_plans_however_often_the_file_changes() {
 fn a_bad_file_is_reported_once_and_forgotten_when_it_is_mended() {
     let config = Config::new("once", &text(0));
     let (app, mut reloader) = config.follow();
-    assert!(matches!(reloader.reload(), Reloaded::Unchanged));
+    assert!(matches!(reloader.reload(), ReloadOutcome::Unchanged));
     for bad in [&b""[..], b"policies: []", b"\xff\xff", b"policies: [{ name: a }]"] {
         std::fs::write(&config.path, bad).unwrap();
-        assert!(matches!(reloader.reload(), Reloaded::Refused(_)));
-        assert!(matches!(reloader.reload(), Reloaded::Unchanged));
+        assert!(matches!(reloader.reload(), ReloadOutcome::Refused(_)));
+        assert!(matches!(reloader.reload(), ReloadOutcome::Unchanged));
         assert!(app.reload_problem().is_some());
     }
     std::fs::remove_file(&config.path).unwrap();
-    assert!(matches!(reloader.reload(), Reloaded::Refused(_)));
-    assert!(matches!(reloader.reload(), Reloaded::Unchanged));
+    assert!(matches!(reloader.reload(), ReloadOutcome::Refused(_)));
+    assert!(matches!(reloader.reload(), ReloadOutcome::Unchanged));
     assert_eq!(decide(&app, "1"), "0");
     std::fs::write(&config.path, text(0)).unwrap();
-    assert!(matches!(reloader.reload(), Reloaded::Changed));
+    assert!(matches!(reloader.reload(), ReloadOutcome::Changed));
     assert_eq!(app.reload_problem(), None);
     assert_eq!(app.reload_counts(), (1, 5));
 }
@@ -125,13 +125,13 @@ fn whoever_asks_is_told_again_what_is_wrong() {
     let (app, mut reloader) = config.follow();
     let request = reloader.request();
     request.ask();
-    assert!(matches!(reloader.reload(), Reloaded::Unchanged), "nothing is wrong");
+    assert!(matches!(reloader.reload(), ReloadOutcome::Unchanged), "nothing is wrong");
     std::fs::write(&config.path, "policies: [{ name: a }]").unwrap();
-    assert!(matches!(reloader.reload(), Reloaded::Refused(_)));
+    assert!(matches!(reloader.reload(), ReloadOutcome::Refused(_)));
     for _ in 0..2 {
-        assert!(matches!(reloader.reload(), Reloaded::Unchanged), "nobody has asked");
+        assert!(matches!(reloader.reload(), ReloadOutcome::Unchanged), "nobody has asked");
         request.ask();
-        assert!(matches!(reloader.reload(), Reloaded::Refused(_)));
+        assert!(matches!(reloader.reload(), ReloadOutcome::Refused(_)));
     }
     assert_eq!(app.reload_counts(), (0, 3));
 }

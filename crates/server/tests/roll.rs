@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{Cost, RedisConfig, RedisStore, Store};
-use tidegate_server::{App, Roll};
+use tidegate_server::{App, InstanceRoster};
 use tidegate_testkit::Redis;
 
 struct Instance {
     app: App<RedisStore>,
-    roll: Roll,
+    roll: InstanceRoster,
 }
 
 impl Instance {
@@ -23,13 +23,13 @@ impl Instance {
         let text = format!(
             "policies: [{{ name: a, key: [user], limits: [{limit}/day], algorithm: fixed-window }}]"
         );
-        let roll = Roll::new(store.shared_secret().unwrap(), 1);
-        let app = App::load(&Source::new("limits.yaml", text).unwrap(), store).unwrap();
+        let roll = InstanceRoster::new(store.shared_secret().unwrap(), 1);
+        let app = App::load(&PolicySource::new("limits.yaml", text).unwrap(), store).unwrap();
         Self { app, roll }
     }
 
     async fn call(&mut self) -> Vec<String> {
-        self.roll.call(&self.app).await.unwrap()
+        self.roll.sign_and_read(&self.app).await.unwrap()
     }
 
     /// How many of twice the limit pass.
@@ -37,7 +37,7 @@ impl Instance {
         let mut admitted = 0;
         for _ in 0..2 * limit {
             let decision = self.app.limiter().check(&[("user", user)], Cost::ONE).await;
-            assert_eq!(decision.source(), tidegate::Source::Fallback);
+            assert_eq!(decision.source(), tidegate::DecisionSource::Fallback);
             admitted += u32::from(decision.is_allowed());
         }
         admitted

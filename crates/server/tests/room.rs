@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{Cost, MemoryStore};
 use tidegate_server::App;
 
@@ -12,14 +12,14 @@ const POLICIES: &str = "policies:
 ";
 
 fn app() -> App {
-    let source = Source::new("limits.yaml", POLICIES).unwrap();
+    let source = PolicySource::new("limits.yaml", POLICIES).unwrap();
     App::load(&source, MemoryStore::builder().max_keys(1_000).build()).unwrap()
 }
 
 async fn search(app: &App, made_up: u32) {
     let plan = app.limiter().plan();
     let asked = [("path", "/search"), ("q", &*made_up.to_string())];
-    let _ = app.settle(&plan.charges(&asked, Cost::ONE)).await;
+    let _ = app.decide(&plan.charges(&asked, Cost::ONE)).await;
 }
 
 /// How many of these addresses log in six times, and are admitted exactly five times.
@@ -30,7 +30,7 @@ async fn log_in(app: &App, addresses: u8) -> usize {
         let mut admitted = Vec::new();
         for _ in 0..6 {
             let owed = plan.charges(&asked, Cost::ONE);
-            admitted.push(app.settle(&owed).await.is_allowed());
+            admitted.push(app.decide(&owed).await.is_allowed());
         }
         fair += usize::from(admitted == [true, true, true, true, true, false]);
     }
@@ -61,7 +61,7 @@ async fn limits_that_come_with_requests_leave_room_for_logins() {
     for number in 0..3_000_u32 {
         let limit = format!("5/{}s burst 5", 86_400 + number).parse().unwrap();
         let asked = app.limiter().plan().ad_hoc("cl.throttle", limit, &*number.to_string());
-        let _ = app.settle_ad_hoc(&asked, Cost::ONE).await;
+        let _ = app.decide_ad_hoc(&asked, Cost::ONE).await;
     }
     assert_eq!(log_in(&app, 80).await, 80);
     assert_eq!(app.overflowing().await, [""; 0]);
@@ -80,14 +80,14 @@ async fn what_overflowed_never_falls_when_policies_come_and_go() {
     let limit = "5/day burst 5".parse().unwrap();
     for number in 0..200_u32 {
         let asked = app.limiter().plan().ad_hoc("cl.throttle", limit, &*number.to_string());
-        let _ = app.settle_ad_hoc(&asked, Cost::ONE).await;
+        let _ = app.decide_ad_hoc(&asked, Cost::ONE).await;
     }
     let others = overflowed(&app, "").await;
     assert!(others > 0);
     let without = POLICIES.lines().filter(|line| !line.contains("search"));
     let without = without.collect::<Vec<_>>().join("\n");
     for text in [&*without, POLICIES, &*without, POLICIES] {
-        app.reload(&Source::new("limits.yaml", text.to_owned()).unwrap()).unwrap();
+        app.reload(&PolicySource::new("limits.yaml", text.to_owned()).unwrap()).unwrap();
         assert_eq!(overflowed(&app, "").await, others);
         assert_eq!(overflowed(&app, "login").await, 0);
     }
@@ -96,10 +96,11 @@ async fn what_overflowed_never_falls_when_policies_come_and_go() {
     assert_eq!(number("search").await, (2_301, others));
     // A request that was under way when its policy went is of none, also when that comes back.
     let old = app.limiter().plan();
-    let reload = |text: &str| app.reload(&Source::new("limits.yaml", text.to_owned()).unwrap());
+    let reload =
+        |text: &str| app.reload(&PolicySource::new("limits.yaml", text.to_owned()).unwrap());
     reload(&without).unwrap();
     let asked = [("path", "/search"), ("q", "late")];
-    let _ = app.settle(&old.charges(&asked, Cost::ONE)).await;
+    let _ = app.decide(&old.charges(&asked, Cost::ONE)).await;
     assert_eq!(overflowed(&app, "").await, others + 1);
     reload(POLICIES).unwrap();
     assert_eq!(number("search").await, (2_301, others + 1));

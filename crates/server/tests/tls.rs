@@ -14,7 +14,9 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use support::{Client, soon};
 use tidegate::MemoryStore;
-use tidegate_server::{App, Config, Listener, Tls, TlsFiles, TlsReloaded, resp, serve};
+use tidegate_server::{
+    App, Listener, ListenerConfig, ListenerTls, TlsFiles, TlsReloadOutcome, resp, serve,
+};
 use tidegate_testkit::peer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -77,11 +79,11 @@ impl Drop for Authority {
 }
 
 /// The demo behind TLS.
-async fn start(tls: Arc<Tls>) -> SocketAddr {
-    start_with(tls, Config::default()).await
+async fn start(tls: Arc<ListenerTls>) -> SocketAddr {
+    start_with(tls, ListenerConfig::default()).await
 }
 
-async fn start_with(tls: Arc<Tls>, config: Config) -> SocketAddr {
+async fn start_with(tls: Arc<ListenerTls>, config: ListenerConfig) -> SocketAddr {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
@@ -131,7 +133,7 @@ fn certificate_of(stream: &TlsStream<TcpStream>) -> CertificateDer<'static> {
 #[tokio::test]
 async fn requests_are_answered_over_tls() {
     let authority = Authority::new();
-    let address = start(Arc::new(Tls::load(authority.issue("one")).unwrap())).await;
+    let address = start(Arc::new(ListenerTls::load(authority.issue("one")).unwrap())).await;
     let mut client = Client::over(connect(address, &authority, None).await.unwrap());
     for remaining in [9, 8] {
         assert_eq!(client.check(ALICE).await.json()["remaining"], remaining);
@@ -141,9 +143,10 @@ async fn requests_are_answered_over_tls() {
 #[tokio::test]
 async fn who_makes_way_is_told_that_this_is_the_end() {
     let authority = Authority::new();
-    let tls = Arc::new(Tls::load(authority.issue("one")).unwrap());
+    let tls = Arc::new(ListenerTls::load(authority.issue("one")).unwrap());
     let long = Duration::from_secs(600);
-    let config = Config { max_connections: 1, header_timeout: long, ..Config::default() };
+    let config =
+        ListenerConfig { max_connections: 1, header_timeout: long, ..ListenerConfig::default() };
     let address = start_with(tls, config).await;
     // One that does not even shake hands.
     let mut silent = TcpStream::connect(address).await.unwrap();
@@ -161,9 +164,10 @@ async fn who_makes_way_is_told_that_this_is_the_end() {
 #[tokio::test]
 async fn attack_07_handshakes_that_never_begin_leave_room_for_another_client() {
     let authority = Authority::new();
-    let tls = Arc::new(Tls::load(authority.issue("one")).unwrap());
+    let tls = Arc::new(ListenerTls::load(authority.issue("one")).unwrap());
     let long = Duration::from_secs(600);
-    let config = Config { max_connections: 50, header_timeout: long, ..Config::default() };
+    let config =
+        ListenerConfig { max_connections: 50, header_timeout: long, ..ListenerConfig::default() };
     let address = start_with(tls, config).await;
     let mut silent = Vec::new();
     for number in 0..50 {
@@ -192,10 +196,10 @@ async fn a_redis_client_that_reads_slowly_gets_every_answer() {
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let socket = socket.listen(8).unwrap();
     let address = socket.local_addr().unwrap();
-    let listener =
-        Listener::from(socket).with_tls(Arc::new(Tls::load(authority.issue("one")).unwrap()));
+    let listener = Listener::from(socket)
+        .with_tls(Arc::new(ListenerTls::load(authority.issue("one")).unwrap()));
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    tokio::spawn(resp::serve(listener, app, Config::default(), std::future::pending()));
+    tokio::spawn(resp::serve(listener, app, ListenerConfig::default(), std::future::pending()));
 
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(8 << 10).unwrap();
@@ -220,7 +224,7 @@ async fn a_redis_client_that_reads_slowly_gets_every_answer() {
 async fn curl_agrees_on_http_2_and_on_http_1() {
     let Some(curl) = peer("curl") else { return };
     let authority = Authority::new();
-    let address = start(Arc::new(Tls::load(authority.issue("one")).unwrap())).await;
+    let address = start(Arc::new(ListenerTls::load(authority.issue("one")).unwrap())).await;
     for (version, spoken) in [("--http2", " 2"), ("--http1.1", " 1.1")] {
         let mut command = Command::new(&curl);
         command.args(["-s", "--max-time", "10", version, "-w", " %{http_version}", "--cacert"]);
@@ -236,7 +240,7 @@ async fn curl_agrees_on_http_2_and_on_http_1() {
 async fn without_a_certificate_nobody_is_let_in_where_one_is_wanted() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let client_ca = Some(authority.file("ca.crt"));
-    let tls = Tls::load(TlsFiles { client_ca, ..authority.issue("one") }).unwrap();
+    let tls = ListenerTls::load(TlsFiles { client_ca, ..authority.issue("one") }).unwrap();
     assert!(tls.wants_certificates());
     let address = start(Arc::new(tls)).await;
     for identity in [None, Some(identity(stranger.sign("mallory")))] {
@@ -255,14 +259,14 @@ async fn without_a_certificate_nobody_is_let_in_where_one_is_wanted() {
 #[tokio::test]
 async fn a_new_certificate_is_used_and_a_bad_one_is_not() {
     let authority = Authority::new();
-    let tls = Arc::new(Tls::load(authority.issue("one")).unwrap());
+    let tls = Arc::new(ListenerTls::load(authority.issue("one")).unwrap());
     let address = start(Arc::clone(&tls)).await;
     let open = connect(address, &authority, None).await.unwrap();
     let one = certificate_of(&open);
-    assert!(matches!(tls.reload(), TlsReloaded::Unchanged));
+    assert!(matches!(tls.reload(), TlsReloadOutcome::Unchanged));
 
     authority.issue("two");
-    assert!(matches!(tls.reload(), TlsReloaded::Changed));
+    assert!(matches!(tls.reload(), TlsReloadOutcome::Changed));
     let two = certificate_of(&connect(address, &authority, None).await.unwrap());
     assert_ne!(one, two);
 
@@ -272,17 +276,17 @@ async fn a_new_certificate_is_used_and_a_bad_one_is_not() {
     ] {
         authority.issue("three");
         std::fs::write(authority.file(file), text).unwrap();
-        let TlsReloaded::Refused(error) = tls.reload() else { panic!("{file} is taken") };
+        let TlsReloadOutcome::Refused(error) = tls.reload() else { panic!("{file} is taken") };
         let error = error.to_string();
         assert!(error.contains(file) && error.contains(said), "{error}");
         assert!(error.contains("expected"), "{error}");
         // Once is enough.
-        assert!(matches!(tls.reload(), TlsReloaded::Unchanged));
+        assert!(matches!(tls.reload(), TlsReloadOutcome::Unchanged));
         assert_eq!(certificate_of(&connect(address, &authority, None).await.unwrap()), two);
     }
     std::fs::remove_file(authority.file("server.key")).unwrap();
-    assert!(matches!(tls.reload(), TlsReloaded::Refused(_)));
-    assert!(matches!(tls.reload(), TlsReloaded::Unchanged));
+    assert!(matches!(tls.reload(), TlsReloadOutcome::Refused(_)));
+    assert!(matches!(tls.reload(), TlsReloadOutcome::Unchanged));
     // Open connections notice nothing.
     assert_eq!(Client::over(open).get("/healthz").await.status, 200);
 }
@@ -290,10 +294,10 @@ async fn a_new_certificate_is_used_and_a_bad_one_is_not() {
 #[tokio::test]
 async fn a_certificate_is_followed() {
     let authority = Authority::new();
-    let tls = Arc::new(Tls::load(authority.issue("one")).unwrap());
+    let tls = Arc::new(ListenerTls::load(authority.issue("one")).unwrap());
     let (told, mut news) = tokio::sync::mpsc::unbounded_channel();
     let follow = Arc::clone(&tls).follow(move |reloaded| {
-        told.send(matches!(reloaded, TlsReloaded::Changed)).unwrap();
+        told.send(matches!(reloaded, TlsReloadOutcome::Changed)).unwrap();
     });
     let follow = tokio::spawn(follow);
     let issued = [authority.sign("two"), authority.sign("three")];
@@ -317,7 +321,7 @@ fn replace(path: &Path, text: &str) {
 #[tokio::test]
 async fn who_talks_the_wrong_thing_is_sent_away() {
     let authority = Authority::new();
-    let address = start(Arc::new(Tls::load(authority.issue("one")).unwrap())).await;
+    let address = start(Arc::new(ListenerTls::load(authority.issue("one")).unwrap())).await;
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 100], b"\x16\x03\x01\xff\xff"] {
         let mut plain = Client::over(TcpStream::connect(address).await.unwrap());
         plain.try_send_bytes(bytes).await;
@@ -333,7 +337,7 @@ async fn who_talks_the_wrong_thing_is_sent_away() {
 #[tokio::test]
 async fn a_handshake_that_takes_for_ever_keeps_nobody_waiting() {
     let authority = Authority::new();
-    let address = start(Arc::new(Tls::load(authority.issue("one")).unwrap())).await;
+    let address = start(Arc::new(ListenerTls::load(authority.issue("one")).unwrap())).await;
     let mut silent = Vec::new();
     for _ in 0..50 {
         silent.push(TcpStream::connect(address).await.unwrap());
@@ -347,6 +351,6 @@ async fn a_handshake_that_takes_for_ever_keeps_nobody_waiting() {
 #[test]
 fn files_that_are_not_there_are_named() {
     let (cert, key) = (PathBuf::from("/nowhere/a.crt"), PathBuf::from("/nowhere/a.key"));
-    let error = Tls::load(TlsFiles { cert, key, client_ca: None }).unwrap_err().to_string();
+    let error = ListenerTls::load(TlsFiles { cert, key, client_ca: None }).unwrap_err().to_string();
     assert!(error.starts_with("cannot read /nowhere/a.crt: "), "{error}");
 }

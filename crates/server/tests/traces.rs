@@ -19,9 +19,9 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message as _;
 use support::{Client, soon};
 use tidegate::MemoryStore;
-use tidegate::config::Source;
-use tidegate_server::trace::{Collector, Exporter, Ratio, Tracer};
-use tidegate_server::{App, Config, grpc, resp, serve};
+use tidegate::config::PolicySource;
+use tidegate_server::trace::{SamplingRatio, SpanExporter, TraceCollector, Tracer};
+use tidegate_server::{App, ListenerConfig, grpc, resp, serve};
 use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitRequest};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -47,7 +47,7 @@ impl TraceService for Told {
 }
 
 impl Told {
-    async fn listen(&self) -> Collector {
+    async fn listen(&self) -> TraceCollector {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let service = TraceServiceServer::new(self.clone());
@@ -63,7 +63,7 @@ impl Told {
     }
 }
 
-fn at(address: SocketAddr) -> Collector {
+fn at(address: SocketAddr) -> TraceCollector {
     format!("http://{address}").parse().unwrap()
 }
 
@@ -73,14 +73,14 @@ struct Traced {
     http: SocketAddr,
     grpc: SocketAddr,
     resp: SocketAddr,
-    exporter: Exporter,
+    exporter: SpanExporter,
 }
 
 impl Traced {
-    async fn start(ratio: Ratio) -> Self {
+    async fn start(ratio: SamplingRatio) -> Self {
         let (tracer, exporter) = Tracer::new(ratio, "limits");
-        let source = Source::new("limits.yaml", LIMITS).unwrap();
-        let app = App::load(&source, MemoryStore::new()).unwrap().traced_by(tracer);
+        let source = PolicySource::new("limits.yaml", LIMITS).unwrap();
+        let app = App::load(&source, MemoryStore::new()).unwrap().with_tracer(tracer);
         let app = Arc::new(app);
         let listen = async || {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -89,9 +89,9 @@ impl Traced {
         let never = std::future::pending::<()>;
         let ((http, a), (grpc, b), (resp, c)) = (listen().await, listen().await, listen().await);
         let (one, two, three) = (Arc::clone(&app), Arc::clone(&app), Arc::clone(&app));
-        tokio::spawn(serve(a, one, Config::default(), never()));
-        tokio::spawn(grpc::serve(b, two, Config::default(), never()));
-        tokio::spawn(resp::serve(c, three, Config::default(), never()));
+        tokio::spawn(serve(a, one, ListenerConfig::default(), never()));
+        tokio::spawn(grpc::serve(b, two, ListenerConfig::default(), never()));
+        tokio::spawn(resp::serve(c, three, ListenerConfig::default(), never()));
         Self { app, http, grpc, resp, exporter }
     }
 
@@ -105,7 +105,7 @@ impl Traced {
     }
 
     /// Delivers everything to a collector, and returns the metrics that report it.
-    async fn export(self, collector: Collector) -> String {
+    async fn export(self, collector: TraceCollector) -> String {
         soon(self.exporter.run(collector, async {})).await;
         let page = self.app.metrics_page().await;
         page.lines().filter(|line| line.starts_with("tidegate_spans_total")).collect()
@@ -148,7 +148,7 @@ fn is_allowed(span: &Span) -> Option<bool> {
 
 #[tokio::test]
 async fn a_check_is_a_part_of_what_its_caller_does() {
-    let (server, told) = (Traced::start(Ratio::NONE).await, Told::default());
+    let (server, told) = (Traced::start(SamplingRatio::NONE).await, Told::default());
     for expected in [200, 200, 429] {
         assert_eq!(server.post("/v1/check", CALLER, ALICE).await, expected);
     }
@@ -179,7 +179,7 @@ async fn a_check_is_a_part_of_what_its_caller_does() {
 
 #[tokio::test]
 async fn every_door_is_traced_and_no_span_has_a_key() {
-    let (server, told) = (Traced::start(Ratio::ALL).await, Told::default());
+    let (server, told) = (Traced::start(SamplingRatio::ALL).await, Told::default());
     let batch = format!(r#"{{"checks": [{ALICE}, {ALICE}, {ALICE}, {{}}]}}"#);
     assert_eq!(server.post("/v1/check/batch", "", &batch).await, 200);
     assert_eq!(server.post("/v1/check", "", r#"{"policy": "alice"}"#).await, 400);
@@ -240,7 +240,7 @@ async fn call(address: SocketAddr) {
 
 #[tokio::test]
 async fn a_caller_that_records_nothing_is_left_alone() {
-    let (server, told) = (Traced::start(Ratio::ALL).await, Told::default());
+    let (server, told) = (Traced::start(SamplingRatio::ALL).await, Told::default());
     server.post("/v1/check", &CALLER.replace("-01", "-00"), ALICE).await;
     server.export(told.listen().await).await;
     assert_eq!(told.spans(), []);
@@ -248,7 +248,7 @@ async fn a_caller_that_records_nothing_is_left_alone() {
 
 #[tokio::test]
 async fn what_a_collector_does_not_take_is_counted() {
-    let (server, told) = (Traced::start(Ratio::ALL).await, Told(Arc::default(), 1));
+    let (server, told) = (Traced::start(SamplingRatio::ALL).await, Told(Arc::default(), 1));
     for _ in 0..3 {
         server.post("/v1/check", "", ALICE).await;
     }
@@ -260,10 +260,10 @@ async fn what_a_collector_does_not_take_is_counted() {
 #[tokio::test]
 async fn a_collector_that_is_away_or_is_none_harms_nobody() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let server = Traced::start(Ratio::ALL).await;
+    let server = Traced::start(SamplingRatio::ALL).await;
     // This one speaks HTTP, and has never heard of gRPC.
-    let other = Traced::start(Ratio::NONE).await.http;
-    for (server, collector) in [(server, gone), (Traced::start(Ratio::ALL).await, other)] {
+    let other = Traced::start(SamplingRatio::NONE).await.http;
+    for (server, collector) in [(server, gone), (Traced::start(SamplingRatio::ALL).await, other)] {
         assert_eq!(server.post("/v1/check", "", ALICE).await, 200);
         let metrics = server.export(at(collector)).await;
         assert!(metrics.contains(r#"{result="lost"} 1"#), "{metrics}");
@@ -272,7 +272,7 @@ async fn a_collector_that_is_away_or_is_none_harms_nobody() {
 
 #[tokio::test]
 async fn what_no_collector_takes_along_does_not_pile_up() {
-    let server = Traced::start(Ratio::ALL).await;
+    let server = Traced::start(SamplingRatio::ALL).await;
     // Nobody exports anything, and everybody is answered.
     let checks = vec![ALICE; 100].join(",");
     let batch = format!(r#"{{"checks": [{checks}]}}"#);
@@ -294,7 +294,7 @@ async fn what_no_collector_takes_along_does_not_pile_up() {
 async fn a_collector_is_found_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let server = Traced::start(Ratio::ALL).await;
+    let server = Traced::start(SamplingRatio::ALL).await;
     server.post("/v1/check", "", ALICE).await;
     let (stop, stopped) = oneshot::channel::<()>();
     let Traced { app, http, exporter, .. } = server;

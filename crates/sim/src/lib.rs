@@ -11,9 +11,9 @@
 //! ```
 //! use tidegate::AlgorithmKind;
 //! use tidegate_sim::Simulation;
-//! use tidegate_sim::traffic::Model;
+//! use tidegate_sim::traffic::TrafficModel;
 //!
-//! let simulation = Simulation::new("100/minute".parse()?, Model::BurstAtBoundary);
+//! let simulation = Simulation::new("100/minute".parse()?, TrafficModel::BurstAtBoundary);
 //! let outcome = simulation.run(AlgorithmKind::FixedWindow)?;
 //! assert_eq!(outcome.worst.count, 200);
 //! println!("{}", simulation.report(&[outcome]).text());
@@ -36,10 +36,16 @@ mod suggest;
 pub mod traffic;
 
 pub use accuracy::{
-    Accuracy, AlgorithmTally, Arrivals, EstimateTally, Findings, Group, Population, Tally,
+    AccuracyFindings, AccuracyGroup, AccuracyStudy, AccuracyTally, AlgorithmTally, ArrivalProcess,
+    EstimateTally, Population,
 };
-pub use progress::Progress;
-pub use random::{Random, Zipf};
-pub use replay::{Changes, Court, MemoryCourt, PolicyTally, Replay, ReplayError, Replayed, Side};
-pub use simulate::{Bin, Burst, Outcome, Simulation, Trailing, Worst};
-pub use suggest::{Found, Of, Suggest, SuggestError, Suggestion};
+pub use progress::WorkProgress;
+pub use random::{SeededRandom, Zipf};
+pub use replay::{
+    LogReplay, MemoryReplayLimiter, PolicyTally, ReplayChanges, ReplayError, ReplayFindings,
+    ReplayLimiter, ReplayRun,
+};
+pub use simulate::{
+    BurstOutcome, FullestWindow, RollingCount, Simulation, SimulationBin, SimulationOutcome,
+};
+pub use suggest::{LimitSearch, LimitSuggestion, SuggestError, SuggestedLimit, ToleranceBasis};

@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// assert_eq!(progress.share(), Some(0.25));
 /// ```
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct WorkProgress {
     done: AtomicU64,
     total: AtomicU64,
 }
 
-impl Progress {
+impl WorkProgress {
     /// This much more will come.
-    pub fn expect(&self, more: u64) {
+    pub fn add_expected(&self, more: u64) {
         self.total.fetch_add(more, Ordering::Relaxed);
     }
 

@@ -9,9 +9,9 @@
 /// assert_eq!(one.below(100), same.below(100));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     /// A sequence of its own for each seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -76,7 +76,7 @@ impl Zipf {
     }
 
     /// A rank, from 0.
-    pub fn pick(&self, random: &mut Random) -> usize {
+    pub fn pick(&self, random: &mut SeededRandom) -> usize {
         if self.sums.len() == 1 {
             return 0;
         }
@@ -96,24 +96,24 @@ mod tests {
 
     #[test]
     fn the_same_seed_is_the_same_sequence_and_others_are_others() {
-        let draw = |mut random: Random| (0..4).map(|_| random.bits()).collect::<Vec<_>>();
-        assert_eq!(draw(Random::nth(1, 2)), draw(Random::nth(1, 2)));
-        assert_ne!(draw(Random::nth(1, 2)), draw(Random::nth(1, 3)));
-        assert_ne!(draw(Random::nth(1, 2)), draw(Random::nth(2, 2)));
+        let draw = |mut random: SeededRandom| (0..4).map(|_| random.bits()).collect::<Vec<_>>();
+        assert_eq!(draw(SeededRandom::nth(1, 2)), draw(SeededRandom::nth(1, 2)));
+        assert_ne!(draw(SeededRandom::nth(1, 2)), draw(SeededRandom::nth(1, 3)));
+        assert_ne!(draw(SeededRandom::nth(1, 2)), draw(SeededRandom::nth(2, 2)));
         // Reference values of splitmix64 for the seed 0.
-        assert_eq!(draw(Random::new(0))[..2], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
+        assert_eq!(draw(SeededRandom::new(0))[..2], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
     }
 
     #[test]
     fn waits_have_the_mean_that_was_asked_for() {
-        let mut random = Random::new(3);
+        let mut random = SeededRandom::new(3);
         let mean = (0..100_000).map(|_| random.exponential(5.0)).sum::<f64>() / 100_000.0;
         assert!((4.9..5.1).contains(&mean), "{mean}");
     }
 
     #[test]
     fn the_second_of_zipf_comes_half_as_often() {
-        let (zipf, mut random) = (Zipf::new(1_000, 1.0), Random::new(3));
+        let (zipf, mut random) = (Zipf::new(1_000, 1.0), SeededRandom::new(3));
         let mut counts = [0_u32; 1_000];
         (0..100_000).for_each(|_| counts[zipf.pick(&mut random)] += 1);
         let ratio = f64::from(counts[0]) / f64::from(counts[1]);

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-pub(crate) struct Stopwatch(Instant);
+pub(crate) struct DecisionStopwatch(Instant);
 
-impl Stopwatch {
+impl DecisionStopwatch {
     #[allow(clippy::disallowed_methods, reason = "it measures how long decisions take")]
     pub(crate) fn start() -> Self {
         Self(Instant::now())

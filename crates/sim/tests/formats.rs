@@ -8,18 +8,20 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use tidegate::{Attributes as _, Span};
-use tidegate_sim::Progress;
-use tidegate_sim::log::{Format, Generator, Input, LogError, LogReader, Reading};
+use tidegate_sim::WorkProgress;
+use tidegate_sim::log::{
+    LogGenerator, LogInput, LogLineFormat, LogReadError, LogReader, LogSummary,
+};
 
 const WANTED: [&str; 9] =
     ["ip", "method", "path", "query", "host", "status", "user_agent", "user", "plan"];
 
 type Row = (u64, Vec<Option<String>>);
 
-fn try_read(bytes: &[u8], reader: LogReader) -> Result<(Vec<Row>, Reading), LogError> {
+fn try_read(bytes: &[u8], reader: LogReader) -> Result<(Vec<Row>, LogSummary), LogReadError> {
     let mut rows = Vec::new();
-    let input = Input::bytes("test.log", bytes);
-    let reading = reader.read(vec![input], &Progress::default(), |request| {
+    let input = LogInput::bytes("test.log", bytes);
+    let reading = reader.read(vec![input], &WorkProgress::default(), |request| {
         let text = |name: &&str| {
             request.attribute(name).map(|value| String::from_utf8_lossy(value).into_owned())
         };
@@ -28,7 +30,7 @@ fn try_read(bytes: &[u8], reader: LogReader) -> Result<(Vec<Row>, Reading), LogE
     Ok((rows, reading))
 }
 
-fn read(text: &str) -> (Vec<Row>, Reading) {
+fn read(text: &str) -> (Vec<Row>, LogSummary) {
     try_read(text.as_bytes(), LogReader::new(WANTED)).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -164,7 +166,7 @@ fn what_is_no_log_is_refused_by_name() {
 
 #[test]
 fn a_format_can_be_forced() {
-    let reader = LogReader::new(WANTED).format(Some(Format::Json));
+    let reader = LogReader::new(WANTED).format(Some(LogLineFormat::Json));
     let (rows, reading) = try_read(b"nonsense\n{\"time\":1}\n", reader).unwrap();
     assert_eq!((rows.len(), reading.malformed), (1, 1));
 }
@@ -182,9 +184,9 @@ fn lines_out_of_order_are_put_in_order() {
 
 #[test]
 fn generated_logs_say_the_same_in_every_format() {
-    let logs = [Format::Common, Format::Json, Format::Csv].map(|format| {
+    let logs = [LogLineFormat::Common, LogLineFormat::Json, LogLineFormat::Csv].map(|format| {
         let mut bytes = Vec::new();
-        Generator { lines: 20_000, seed: 3, format }.write(&mut bytes).unwrap();
+        LogGenerator { lines: 20_000, seed: 3, format }.write(&mut bytes).unwrap();
         let (rows, reading) = try_read(&bytes, LogReader::new(WANTED)).unwrap();
         assert_eq!((reading.requests, reading.malformed, reading.late), (20_000, 0, 0));
         assert_eq!(reading.formats, [format]);

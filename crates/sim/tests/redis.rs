@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{
-    Charge, Cost, Decision, Owed, Plan, PlanLimiter, RedisConfig, RedisStore, Store, StoreError,
-    Timestamp, Verdicts,
+    Charge, Cost, Decision, Plan, PlanLimiter, RedisConfig, RedisStore, RequestCharges, Store,
+    StoreError, Timestamp, Verdicts,
 };
-use tidegate_sim::log::{Format, Generator, Input, LogReader};
-use tidegate_sim::{Court, MemoryCourt, Progress};
+use tidegate_sim::log::{LogGenerator, LogInput, LogLineFormat, LogReader};
+use tidegate_sim::{MemoryReplayLimiter, ReplayLimiter, WorkProgress};
 use tidegate_testkit::Redis;
 use tokio::runtime::Runtime;
 
@@ -39,14 +39,14 @@ struct RedisCourt {
     limiter: PlanLimiter<InLogTime>,
 }
 
-impl Court for RedisCourt {
+impl ReplayLimiter for RedisCourt {
     fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    fn decide(&self, owed: &Owed<'_>, at: Timestamp) -> Decision {
+    fn decide(&self, owed: &RequestCharges<'_>, at: Timestamp) -> Decision {
         self.limiter.store().0.set_now(at);
-        self.runtime.block_on(self.limiter.settle(owed))
+        self.runtime.block_on(self.limiter.decide(owed))
     }
 }
 
@@ -65,23 +65,23 @@ fn a_log_gives_the_same_decisions_in_memory_and_in_redis() {
     let redis = Redis::start();
     let config: RedisConfig = redis.url().parse().unwrap();
     let store = RedisStore::builder(config.connect_timeout(Duration::from_secs(10)))
-        .clock_in_hand()
+        .manual_clock()
         .deadline(Duration::from_secs(20))
         .build();
-    let plan = || Plan::compile(&Source::new("limits.yaml", POLICIES).unwrap()).unwrap();
-    let memory = MemoryCourt::new(plan());
+    let plan = || Plan::compile(&PolicySource::new("limits.yaml", POLICIES).unwrap()).unwrap();
+    let memory = MemoryReplayLimiter::new(plan());
     let limiter = PlanLimiter::new(plan(), InLogTime(store));
     let redis = RedisCourt { runtime: Runtime::new().unwrap(), plan: limiter.plan(), limiter };
 
     let mut log = Vec::new();
-    Generator { lines: 12_000, seed: 11, format: Format::Json }.write(&mut log).unwrap();
+    LogGenerator { lines: 12_000, seed: 11, format: LogLineFormat::Json }.write(&mut log).unwrap();
     // A day of it in a quarter of an hour, so that limits bite.
     let reader = LogReader::new(memory.plan().attributes());
     let (mut requests, mut denied) = (0, 0);
     reader
-        .read(vec![Input::bytes("access.log", log)], &Progress::default(), |request| {
+        .read(vec![LogInput::bytes("access.log", log)], &WorkProgress::default(), |request| {
             let at = Timestamp::from_micros(START + (request.at.as_micros() - START) / 100);
-            let decide = |court: &dyn Court| {
+            let decide = |court: &dyn ReplayLimiter| {
                 let owed = court.plan().charges(request, Cost::ONE);
                 court.decide(&owed, at)
             };

@@ -6,19 +6,19 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use tidegate::config::Source;
-use tidegate_sim::log::Input;
-use tidegate_sim::{Progress, Replay, ReplayError, Replayed};
+use tidegate::config::PolicySource;
+use tidegate_sim::log::LogInput;
+use tidegate_sim::{LogReplay, ReplayError, ReplayFindings, WorkProgress};
 
-fn source(name: &str, policies: &str) -> Source {
-    Source::new(name, format!("policies: [{policies}]")).unwrap()
+fn source(name: &str, policies: &str) -> PolicySource {
+    PolicySource::new(name, format!("policies: [{policies}]")).unwrap()
 }
 
-fn replay(log: &str, new: &str, old: Option<&str>) -> Replayed {
+fn replay(log: &str, new: &str, old: Option<&str>) -> ReplayFindings {
     let old = old.map(|old| source("old.yaml", old));
-    let replay = Replay::load(&source("new.yaml", new), old.as_ref()).unwrap();
-    let input = Input::bytes("access.log", log);
-    replay.run(vec![input], |reader| reader, &Progress::default()).unwrap()
+    let replay = LogReplay::load(&source("new.yaml", new), old.as_ref()).unwrap();
+    let input = LogInput::bytes("access.log", log);
+    replay.run(vec![input], |reader| reader, &WorkProgress::default()).unwrap()
 }
 
 /// `count` requests of `who` at each of the seconds.
@@ -80,9 +80,9 @@ fn a_request_counts_once_however_many_limits_are_against_it() {
 #[test]
 fn a_log_without_requests_is_an_error_that_says_why() {
     let error = |log: &str| {
-        let replay = Replay::load(&source("new.yaml", PER_USER), None).unwrap();
-        let input = Input::bytes("access.log", log);
-        replay.run(vec![input], |reader| reader, &Progress::default()).unwrap_err().to_string()
+        let replay = LogReplay::load(&source("new.yaml", PER_USER), None).unwrap();
+        let input = LogInput::bytes("access.log", log);
+        replay.run(vec![input], |reader| reader, &WorkProgress::default()).unwrap_err().to_string()
     };
     assert_eq!(error(""), "no request in the log: it is empty");
     assert_eq!(error("\n \n\n"), "no request in the log: it is empty");
@@ -152,14 +152,14 @@ fn files_are_read_in_the_order_of_their_times_however_they_are_given() {
     let new: Vec<_> = (5_000..9_000).map(|minute| (minute * 60, "a", 3)).collect();
     let (old, new) = (log(&old), log(&new));
     let input = |name: &str| match name {
-        "access.log" => Input::bytes(name, new.clone()),
-        "access.log.1.gz" => Input::bytes(name, gzip(&old)),
-        _ => Input::bytes(name, ""),
+        "access.log" => LogInput::bytes(name, new.clone()),
+        "access.log.1.gz" => LogInput::bytes(name, gzip(&old)),
+        _ => LogInput::bytes(name, ""),
     };
     let replay = |names: [&str; 3]| {
-        let replay = Replay::load(&source("new.yaml", PER_USER), None).unwrap();
+        let replay = LogReplay::load(&source("new.yaml", PER_USER), None).unwrap();
         let inputs = names.map(input).into();
-        replay.run(inputs, |reader| reader, &Progress::default()).unwrap().report().text()
+        replay.run(inputs, |reader| reader, &WorkProgress::default()).unwrap().report().text()
     };
     let in_order = replay(["access.log.1.gz", "access.log", "empty.log"]);
     let by_name = replay(["access.log", "access.log.1.gz", "empty.log"]);
@@ -185,9 +185,9 @@ fn files_that_overlap_are_merged() {
         log(&mine)
     };
     let replay = |logs: &[String]| {
-        let replay = Replay::load(&source("new.yaml", PER_USER), None).unwrap();
-        let inputs = logs.iter().map(|log| Input::bytes("access.log", log.clone())).collect();
-        replay.run(inputs, |reader| reader, &Progress::default()).unwrap().report().text()
+        let replay = LogReplay::load(&source("new.yaml", PER_USER), None).unwrap();
+        let inputs = logs.iter().map(|log| LogInput::bytes("access.log", log.clone())).collect();
+        replay.run(inputs, |reader| reader, &WorkProgress::default()).unwrap().report().text()
     };
     let (whole, parts) = (replay(&[log(&all)]), replay(&[of(2), of(0), of(1)]));
     assert!(parts.contains("Files overlap in time: their requests were merged."), "{parts}");
@@ -200,7 +200,7 @@ fn files_that_overlap_are_merged() {
 fn limits_on_descriptors_are_refused() {
     let text =
         "domain: d\ndescriptors: [{ key: k, rate_limit: { unit: minute, requests_per_unit: 1 } }]";
-    let source = Source::new("envoy.yaml", text).unwrap();
-    let error = Replay::load(&source, None).unwrap_err();
+    let source = PolicySource::new("envoy.yaml", text).unwrap();
+    let error = LogReplay::load(&source, None).unwrap_err();
     assert!(matches!(error, ReplayError::Descriptors(_)), "{error}");
 }

@@ -3,31 +3,33 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
 use proptest::prelude::*;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{AlgorithmKind, Span};
-use tidegate_sim::log::Input;
-use tidegate_sim::{Of, Progress, Replay, Suggest, SuggestError, Suggestion};
+use tidegate_sim::log::LogInput;
+use tidegate_sim::{
+    LimitSearch, LimitSuggestion, LogReplay, SuggestError, ToleranceBasis, WorkProgress,
+};
 
-fn suggest(log: &str, asked: Suggest) -> Result<Suggestion, SuggestError> {
-    asked.run(vec![Input::bytes("log.csv", log)], |reader| reader, &Progress::default())
+fn suggest(log: &str, asked: LimitSearch) -> Result<LimitSuggestion, SuggestError> {
+    asked.run(vec![LogInput::bytes("log.csv", log)], |reader| reader, &WorkProgress::default())
 }
 
 /// Requests and keys, and how many of each the configuration denies.
 fn replayed(log: &str, config: &str) -> [u64; 4] {
-    let source = Source::new("suggested.yaml", config).unwrap();
-    let replay = Replay::load(&source, None).unwrap_or_else(|error| panic!("{error}\n{config}"));
-    let input = Input::bytes("log.csv", log);
-    let replayed = replay.run(vec![input], |reader| reader, &Progress::default()).unwrap();
+    let source = PolicySource::new("suggested.yaml", config).unwrap();
+    let replay = LogReplay::load(&source, None).unwrap_or_else(|error| panic!("{error}\n{config}"));
+    let input = LogInput::bytes("log.csv", log);
+    let replayed = replay.run(vec![input], |reader| reader, &WorkProgress::default()).unwrap();
     let tally = &replayed.new.policies()[0];
     [tally.requests, tally.denied, tally.keys.count(), tally.denied_keys.count()]
 }
 
 /// The share of them that is denied.
 #[allow(clippy::float_arithmetic, reason = "a share is no decision")]
-fn share(of: Of, [requests, denied, keys, denied_keys]: [u64; 4]) -> f64 {
+fn share(of: ToleranceBasis, [requests, denied, keys, denied_keys]: [u64; 4]) -> f64 {
     match of {
-        Of::Requests => denied as f64 / requests as f64,
-        Of::Keys => denied_keys as f64 / keys as f64,
+        ToleranceBasis::Requests => denied as f64 / requests as f64,
+        ToleranceBasis::Keys => denied_keys as f64 / keys as f64,
     }
 }
 
@@ -54,14 +56,14 @@ proptest! {
         log in logs(),
         tolerate in prop::sample::select(vec![0.0, 0.001, 0.01, 0.1, 0.5]),
         seconds in prop::sample::select(vec![1_u64, 10, 60, 3_600]),
-        of in prop::sample::select(vec![Of::Requests, Of::Keys]),
+        basis in prop::sample::select(vec![ToleranceBasis::Requests, ToleranceBasis::Keys]),
     ) {
         for kind in AlgorithmKind::ALL {
-            let asked = Suggest {
+            let asked = LimitSearch {
                 tolerate,
-                of,
+                basis,
                 algorithm: *kind,
-                ..Suggest::new(vec!["ip".to_owned()], Span::from_secs(seconds))
+                ..LimitSearch::new(vec!["ip".to_owned()], Span::from_secs(seconds))
             };
             let suggestion = suggest(&log, asked).unwrap();
             let all = replayed(&log, &suggestion.snippet());
@@ -69,7 +71,7 @@ proptest! {
             let found = suggestion.found.iter().find(|found| found.algorithm == *kind).unwrap();
             prop_assert_eq!((requests, keys), (suggestion.requests, suggestion.keys));
             prop_assert_eq!((denied, denied_keys), (found.denied, found.denied_keys));
-            prop_assert!(share(of, all) <= tolerate, "{} {:?} > {}", kind, all, tolerate);
+            prop_assert!(share(basis, all) <= tolerate, "{} {:?} > {}", kind, all, tolerate);
             // And one less would deny too much.
             let less = found.quota.limit() - 1;
             if less > 0 {
@@ -78,7 +80,7 @@ proptest! {
                     &format!("limits: [{less}/{seconds}s]\n"),
                 );
                 let all = replayed(&log, &smaller);
-                prop_assert!(share(of, all) > tolerate, "{} {}: {:?}", kind, less, all);
+                prop_assert!(share(basis, all) > tolerate, "{} {}: {:?}", kind, less, all);
             }
         }
     }
@@ -87,10 +89,10 @@ proptest! {
 #[test]
 fn the_exact_log_needs_no_more_than_the_fullest_window() {
     let lines: String = (0..300).map(|n| format!("{},a\n", n * 7)).collect();
-    let asked = Suggest {
+    let asked = LimitSearch {
         tolerate: 0.0,
         algorithm: AlgorithmKind::SlidingLog,
-        ..Suggest::new(vec!["user".to_owned()], Span::from_secs(60))
+        ..LimitSearch::new(vec!["user".to_owned()], Span::from_secs(60))
     };
     let suggestion = suggest(&format!("time,user\n{lines}"), asked).unwrap();
     let log = &suggestion.found[AlgorithmKind::SlidingLog as usize];
@@ -106,9 +108,9 @@ fn only_what_matches_counts_and_the_policy_says_so() {
     let lines: String = (0..50)
         .map(|n| format!("{n},a,{}\n", if n % 5 == 0 { "/login" } else { "/\"x\": y" }))
         .collect();
-    let asked = Suggest {
+    let asked = LimitSearch {
         matches: vec![("path".to_owned(), "/login".to_owned())],
-        ..Suggest::new(vec!["user".to_owned()], Span::from_secs(60))
+        ..LimitSearch::new(vec!["user".to_owned()], Span::from_secs(60))
     };
     let suggestion = suggest(&format!("time,user,path\n{lines}"), asked).unwrap();
     assert_eq!(suggestion.requests, 10);
@@ -117,11 +119,12 @@ fn only_what_matches_counts_and_the_policy_says_so() {
 
 #[test]
 fn errors_say_what_is_missing() {
-    let asked = |key: &str| Suggest::new(vec![key.to_owned()], Span::from_secs(60));
+    let asked = |key: &str| LimitSearch::new(vec![key.to_owned()], Span::from_secs(60));
     let error = suggest("time,ip\n1,a\n", asked("user")).unwrap_err();
     assert_eq!(error.to_string(), "no request of 1 has the key user: expected some that do");
-    let error = suggest("time,ip\n1,a\n", Suggest::new(vec!["ip".to_owned()], Span::ZERO));
+    let error = suggest("time,ip\n1,a\n", LimitSearch::new(vec!["ip".to_owned()], Span::ZERO));
     assert!(matches!(error, Err(SuggestError::Quota(_))));
-    let bad = Suggest { matches: vec![("ip".to_owned(), "10.0.0.1/8".to_owned())], ..asked("ip") };
-    assert!(matches!(suggest("time,ip\n1,a\n", bad), Err(SuggestError::Wrong(_))));
+    let bad =
+        LimitSearch { matches: vec![("ip".to_owned(), "10.0.0.1/8".to_owned())], ..asked("ip") };
+    assert!(matches!(suggest("time,ip\n1,a\n", bad), Err(SuggestError::InvalidPolicy(_))));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::link::Failure;
+use crate::link::RedisFailure;
 
 /// Failures in a row that open it.
 const IN_A_ROW: u32 = 5;
@@ -17,13 +17,13 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// traffic is never used as the probe.
 #[derive(Debug)]
 pub(crate) struct Breaker {
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct BreakerState {
     /// Why it is open, if it is: what opened it, or what the probe has met since.
-    cause: Option<Failure>,
+    cause: Option<RedisFailure>,
     in_a_row: u32,
     since: Instant,
     failures: u32,
@@ -34,7 +34,7 @@ impl Breaker {
     #[allow(clippy::disallowed_methods, reason = "measures the store, and decides nothing")]
     pub(crate) fn new() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(BreakerState {
                 cause: None,
                 in_a_row: 0,
                 since: Instant::now(),
@@ -49,24 +49,24 @@ impl Breaker {
     }
 
     /// Why Redis is not asked; nothing while it is.
-    pub(crate) fn cause(&self) -> Option<Failure> {
+    pub(crate) fn cause(&self) -> Option<RedisFailure> {
         self.state.lock().cause.clone()
     }
 
     /// Redis has answered. If that came after the time by which it was due, nobody has waited for it,
     /// and it says nothing: a Redis that always answers late is as good as none.
-    pub(crate) fn succeeded(&self, due: Instant) {
+    pub(crate) fn record_success(&self, due: Instant) {
         let mut state = self.state.lock();
-        if state.turn() <= due {
+        if state.roll_window() <= due {
             state.in_a_row = 0;
             state.successes += 1;
         }
     }
 
     /// Returns whether this failure opened it; if so, somebody has to probe.
-    pub(crate) fn failed(&self, failure: &Failure) -> bool {
+    pub(crate) fn record_failure(&self, failure: &RedisFailure) -> bool {
         let mut state = self.state.lock();
-        state.turn();
+        state.roll_window();
         state.failures += 1;
         state.in_a_row += 1;
         let half =
@@ -79,7 +79,7 @@ impl Breaker {
     }
 
     /// What a probe has met: callers are told that from now on.
-    pub(crate) fn learned(&self, failure: Failure) {
+    pub(crate) fn update_cause(&self, failure: RedisFailure) {
         if let Some(cause) = &mut self.state.lock().cause {
             *cause = failure;
         }
@@ -92,10 +92,10 @@ impl Breaker {
     }
 }
 
-impl State {
+impl BreakerState {
     /// Starts counting anew when the window is over. Returns the time.
     #[allow(clippy::disallowed_methods, reason = "measures the store, and decides nothing")]
-    fn turn(&mut self) -> Instant {
+    fn roll_window(&mut self) -> Instant {
         let now = Instant::now();
         if now.duration_since(self.since) >= WINDOW {
             (self.since, self.failures, self.successes) = (now, 0, 0);
@@ -110,19 +110,19 @@ mod tests {
 
     use super::*;
 
-    fn failure(kind: StoreErrorKind) -> Failure {
-        Failure::not_run(kind, kind.name())
+    fn failure(kind: StoreErrorKind) -> RedisFailure {
+        RedisFailure::not_run(kind, kind.name())
     }
 
     fn fails(breaker: &Breaker) -> bool {
-        breaker.failed(&failure(StoreErrorKind::Full))
+        breaker.record_failure(&failure(StoreErrorKind::Full))
     }
 
     #[tokio::test(start_paused = true)]
     async fn five_failures_in_a_row_open_it_and_say_so_once() {
         let breaker = Breaker::new();
         assert!((0..4).all(|_| !fails(&breaker)));
-        breaker.succeeded(Instant::now());
+        breaker.record_success(Instant::now());
         assert!((0..4).all(|_| !fails(&breaker)));
         assert!(fails(&breaker) && breaker.is_open());
         assert!(!fails(&breaker));
@@ -136,7 +136,7 @@ mod tests {
         tokio::time::advance(Duration::from_millis(1)).await;
         for _ in 0..4 {
             assert!(!fails(&breaker));
-            breaker.succeeded(due);
+            breaker.record_success(due);
         }
         assert!(fails(&breaker));
     }
@@ -145,15 +145,15 @@ mod tests {
     async fn half_of_twenty_in_a_second_open_it() {
         let breaker = Breaker::new();
         for _ in 0..9 {
-            breaker.succeeded(Instant::now());
+            breaker.record_success(Instant::now());
             assert!(!fails(&breaker));
         }
         tokio::time::advance(WINDOW).await;
         for _ in 0..9 {
-            breaker.succeeded(Instant::now());
+            breaker.record_success(Instant::now());
             assert!(!fails(&breaker));
         }
-        breaker.succeeded(Instant::now());
+        breaker.record_success(Instant::now());
         assert!(fails(&breaker));
     }
 
@@ -161,13 +161,13 @@ mod tests {
     async fn it_knows_why_it_is_open_and_what_the_probe_met() {
         let breaker = Breaker::new();
         let kind = || breaker.cause().map(|cause| cause.kind);
-        breaker.learned(failure(StoreErrorKind::Timeout));
+        breaker.update_cause(failure(StoreErrorKind::Timeout));
         assert_eq!(kind(), None, "it is closed");
         while !fails(&breaker) {}
         assert_eq!(kind(), Some(StoreErrorKind::Full));
-        assert!(!breaker.failed(&failure(StoreErrorKind::Lost)));
+        assert!(!breaker.record_failure(&failure(StoreErrorKind::Lost)));
         assert_eq!(kind(), Some(StoreErrorKind::Full), "the cause is what opened it");
-        breaker.learned(failure(StoreErrorKind::ReadOnly));
+        breaker.update_cause(failure(StoreErrorKind::ReadOnly));
         assert_eq!(kind(), Some(StoreErrorKind::ReadOnly));
         breaker.close();
         assert_eq!(kind(), None);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use siphasher::sip128::SipHasher24;
 
-use crate::link::Destination;
+use crate::link::LinkDestination;
 use crate::{KeyFormat, KeyFormatError, RedisConfig, RedisStore};
 
 /// Builds a [`RedisStore`].
@@ -15,13 +15,13 @@ use crate::{KeyFormat, KeyFormatError, RedisConfig, RedisStore};
 pub struct RedisStoreBuilder {
     pub(crate) config: RedisConfig,
     /// Shared by all stores that are built.
-    pub(crate) destination: Destination,
+    pub(crate) destination: LinkDestination,
     pub(crate) prefix: String,
     pub(crate) key_format: Option<KeyFormat>,
     pub(crate) secret: [u8; 16],
     pub(crate) deadline: Duration,
     pub(crate) max_waiting: usize,
-    pub(crate) clock_in_hand: Option<Arc<AtomicU64>>,
+    pub(crate) manual_clock: Option<Arc<AtomicU64>>,
 }
 
 impl RedisStoreBuilder {
@@ -30,14 +30,14 @@ impl RedisStoreBuilder {
 
     pub(crate) fn new(config: RedisConfig) -> Self {
         Self {
-            destination: Destination::of(&config),
+            destination: LinkDestination::of(&config),
             config,
             prefix: String::new(),
             key_format: None,
             secret: secret_of(""),
             deadline: Self::DEFAULT_DEADLINE,
             max_waiting: 10_000,
-            clock_in_hand: None,
+            manual_clock: None,
         }
     }
 
@@ -67,7 +67,7 @@ impl RedisStoreBuilder {
     }
 
     pub(crate) const fn is_for_a_cluster(&self) -> bool {
-        matches!(self.destination, Destination::Cluster(_))
+        matches!(self.destination, LinkDestination::Cluster(_))
     }
 
     /// The deployment's secret. All its instances must have the same one, or they will not find
@@ -91,8 +91,8 @@ impl RedisStoreBuilder {
 
     /// Decides by [`RedisStore::set_now`] instead of Redis's clock.
     #[doc(hidden)]
-    pub fn clock_in_hand(self) -> Self {
-        Self { clock_in_hand: Some(Arc::default()), ..self }
+    pub fn manual_clock(self) -> Self {
+        Self { manual_clock: Some(Arc::default()), ..self }
     }
 
     /// Builds the store. Does not connect yet.

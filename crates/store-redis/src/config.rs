@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::url::{RedisUrlError, Target};
+use crate::url::{RedisUrl, RedisUrlError};
 
 /// Where Redis is and how to connect to it. Parsed from a URL:
 ///
@@ -33,7 +33,7 @@ use crate::url::{RedisUrlError, Target};
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct RedisConfig {
-    pub(crate) target: Target,
+    pub(crate) url: RedisUrl,
     pub(crate) connections: usize,
     pub(crate) connect_timeout: Duration,
     pub(crate) max_age: Duration,
@@ -64,7 +64,7 @@ impl RedisConfig {
 
     /// Logs in with this password in place of the URL's.
     pub fn password(mut self, password: impl Into<String>) -> Self {
-        self.target.login.password = Some(password.into());
+        self.url.login.password = Some(password.into());
         self
     }
 
@@ -76,7 +76,7 @@ impl RedisConfig {
 
     /// Whether the URL has a password of its own.
     pub fn has_password(&self) -> bool {
-        self.target.login.password.is_some()
+        self.url.login.password.is_some()
     }
 
     /// Trusts the certificates in this PEM file instead of the system's. The file is read again for
@@ -97,7 +97,7 @@ impl FromStr for RedisConfig {
 
     fn from_str(url: &str) -> Result<Self, RedisUrlError> {
         Ok(Self {
-            target: url.parse()?,
+            url: url.parse()?,
             connections: 2,
             connect_timeout: Duration::from_millis(250),
             max_age: Duration::from_secs(300),
@@ -111,7 +111,7 @@ impl FromStr for RedisConfig {
 /// The URL, with its passwords masked.
 impl fmt::Display for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.target.fmt(f)
+        self.url.fmt(f)
     }
 }
 

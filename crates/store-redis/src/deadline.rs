@@ -6,9 +6,9 @@ use std::time::Duration;
 
 /// The longest that a decision may take. It may change while decisions are being made.
 #[derive(Debug)]
-pub(crate) struct Deadline(AtomicU64);
+pub(crate) struct RedisDeadline(AtomicU64);
 
-impl Deadline {
+impl RedisDeadline {
     pub(crate) fn new(longest: Duration) -> Arc<Self> {
         let deadline = Self(AtomicU64::new(0));
         deadline.set(longest);

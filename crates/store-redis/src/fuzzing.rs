@@ -5,17 +5,17 @@
 
 use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule};
 
-use crate::batch::{Ask, Batch, Crowd, Item};
-use crate::parcel::Parcel;
-use crate::url::Target;
-use crate::{board, link, plain};
+use crate::batch::{IdenticalRequests, RedisBatch, RedisCharge, RedisRequest};
+use crate::batch_call::BatchCall;
+use crate::url::RedisUrl;
+use crate::{link, shared_keys, shared_settings};
 
 /// Whatever is replied to a call, every request in it gets an answer: as many verdicts as it has charges, or
 /// an error. The bytes are also taken for a board, and for an address of a server.
 pub fn replies(bytes: &[u8]) {
-    board::fuzz(bytes);
+    shared_settings::fuzz(bytes);
     if let Ok(text) = std::str::from_utf8(bytes) {
-        let _ = text.parse::<Target>();
+        let _ = text.parse::<RedisUrl>();
     }
     let Some(reply) = link::fuzz::reply(bytes) else { return };
     for asks in calls() {
@@ -26,43 +26,46 @@ pub fn replies(bytes: &[u8]) {
             assert!(answer.as_ref().is_ok_and(|(_, it)| it.len() == expected) || answer.is_err());
         }
     }
-    let _ = plain::answer(&Ask::Settle(vec![item(1, 0), item(2, 1), item(3, 3)]), &reply);
+    let _ = shared_keys::answer(
+        &RedisRequest::Settle(vec![item(1, 0), item(2, 1), item(3, 3)]),
+        &reply,
+    );
 }
 
 /// Each kind of limit by itself, as the first of a pipeline, and beside others.
-fn calls() -> Vec<Vec<Ask>> {
-    let alone = |limit| vec![Ask::Settle(vec![item(limit, limit as usize)])];
+fn calls() -> Vec<Vec<RedisRequest>> {
+    let alone = |limit| vec![RedisRequest::Settle(vec![item(limit, limit as usize)])];
     let mut calls: Vec<_> = (0..LIMITS.len() as u64).map(alone).collect();
-    calls.push((0..LIMITS.len()).map(|limit| Ask::Settle(vec![item(7, limit)])).collect());
+    calls.push((0..LIMITS.len()).map(|limit| RedisRequest::Settle(vec![item(7, limit)])).collect());
     calls.push(vec![
-        Ask::Settle((0..LIMITS.len()).map(|limit| item(limit as u64, limit)).collect()),
-        Ask::Look(vec![item(1, 0), item(1, 1)]),
-        Ask::Refund(Box::new(item(2, 2))),
-        Ask::Reset(Box::new(item(3, 3))),
+        RedisRequest::Settle((0..LIMITS.len()).map(|limit| item(limit as u64, limit)).collect()),
+        RedisRequest::Peek(vec![item(1, 0), item(1, 1)]),
+        RedisRequest::Refund(Box::new(item(2, 2))),
+        RedisRequest::Reset(Box::new(item(3, 3))),
     ]);
     calls
 }
 
-fn verdicts(ask: &Ask) -> usize {
+fn verdicts(ask: &RedisRequest) -> usize {
     match ask {
-        Ask::Settle(items) | Ask::Look(items) => items.len(),
-        Ask::Refund(_) | Ask::Reset(_) => 0,
+        RedisRequest::Settle(items) | RedisRequest::Peek(items) => items.len(),
+        RedisRequest::Refund(_) | RedisRequest::Reset(_) => 0,
     }
 }
 
-fn parcel(asks: Vec<Ask>) -> Parcel {
-    let mut batch = Batch::default();
-    asks.into_iter().for_each(|ask| batch.add(Crowd::of_one(ask)));
+fn parcel(asks: Vec<RedisRequest>) -> BatchCall {
+    let mut batch = RedisBatch::default();
+    asks.into_iter().for_each(|ask| batch.add(IdenticalRequests::single(ask)));
     batch.seal()
 }
 
-fn item(who: u64, limit: usize) -> Item {
+fn item(who: u64, limit: usize) -> RedisCharge {
     let (algorithm, quota) = LIMITS[limit];
     let kind = algorithm.parse().unwrap();
     let limit = Limit::new(kind, &quota.parse().unwrap()).unwrap();
     let id = Fingerprint::new(limit_number(algorithm), 1);
     let rule = Rule { id, limit, enforced: true, staggered: false };
-    Item::new(b"", &Charge::new(Fingerprint::new(who, who), Cost::ONE, &rule))
+    RedisCharge::new(b"", &Charge::new(Fingerprint::new(who, who), Cost::ONE, &rule))
 }
 
 fn limit_number(algorithm: &str) -> u64 {

@@ -9,33 +9,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod answering;
-mod apart;
 mod batch;
-mod board;
+mod batch_call;
 mod breaker;
 mod builder;
+mod charge_placement;
 mod config;
-mod courier;
 mod deadline;
+mod dispatcher;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod key;
 mod key_format;
+mod key_name;
+mod key_namer;
 mod link;
-mod naming;
-mod pack;
-mod parcel;
-mod plain;
-mod probe;
+mod message_pack;
 mod queue;
-mod replay;
+mod recovery_probe;
 mod rule;
 mod script;
+mod script_replay;
+mod shared_keys;
+mod shared_settings;
 mod slot;
-mod state;
 mod store;
+mod stored_state;
+mod timed_answer;
 mod url;
 
 pub use builder::RedisStoreBuilder;

@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::TokenBucket;
-use tidegate_core::{Calendar, Cost, Limit, Timestamp};
+use tidegate_core::{CalendarPeriod, Cost, Limit, Timestamp};
 
-use crate::pack;
+use crate::message_pack;
 
 /// Which part of `register.lua` decides.
 const CLOSED: u64 = 0;
@@ -32,15 +32,15 @@ pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, units_asked: Cost, now: Ti
         }
     };
     let ends = ends(limit, now);
-    pack::list(out, 7 + ends.len());
+    message_pack::list(out, 7 + ends.len());
     let numbers = [kind, a, b, c, d, price, price_rest].into_iter().chain(ends);
-    numbers.for_each(|number| pack::number(out, number));
+    numbers.for_each(|number| message_pack::number(out, number));
 }
 
 /// When calendar windows end: the one that contains `now`, and others around it, since Redis's clock may
 /// be another. A script knows by itself when a day ends.
 fn ends(limit: &Limit, now: Timestamp) -> SmallVec<[u64; 4]> {
-    let calendar = limit.calendar().filter(|calendar| *calendar != Calendar::Day);
+    let calendar = limit.calendar().filter(|calendar| *calendar != CalendarPeriod::Day);
     let Some(calendar) = calendar else { return SmallVec::new() };
     // Starting a window ago: Redis's clock may be behind, too.
     let first = calendar.end(now.before(calendar.longest()));
@@ -105,8 +105,8 @@ mod tests {
     fn a_calendar_is_known_around_the_time_of_this_instance() {
         let now = Timestamp::from_secs(1_763_000_000);
         let fixed = |calendar| FixedWindow::by_calendar(5, calendar).unwrap().into();
-        assert!(ends(&fixed(Calendar::Day), now).is_empty());
-        for calendar in [Calendar::Week, Calendar::Month] {
+        assert!(ends(&fixed(CalendarPeriod::Day), now).is_empty());
+        for calendar in [CalendarPeriod::Week, CalendarPeriod::Month] {
             let ends = ends(&fixed(calendar), now);
             for days in 0..7 {
                 let span = Span::from_days(days);

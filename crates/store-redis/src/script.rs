@@ -2,33 +2,33 @@
 
 use std::sync::LazyLock;
 
-use crate::link::Script;
+use crate::link::RedisScript;
 
 /// Decides, by Redis's clock.
-pub(crate) static SETTLE: LazyLock<Script> =
+pub(crate) static SETTLE: LazyLock<RedisScript> =
     LazyLock::new(|| assemble(include_str!("../lua/clock.lua")));
 
 /// Decides by a given clock, for tests.
-pub(crate) static SETTLE_AT: LazyLock<Script> =
+pub(crate) static SETTLE_AT: LazyLock<RedisScript> =
     LazyLock::new(|| assemble(include_str!("../lua/clock_in_hand.lua")));
 
 /// Decides over keys that another limiter also writes, by Redis's clock.
-pub(crate) static PLAIN: LazyLock<Script> =
+pub(crate) static PLAIN: LazyLock<RedisScript> =
     LazyLock::new(|| assemble_plain(include_str!("../lua/clock.lua")));
 
 /// The same by a given clock, for tests.
-pub(crate) static PLAIN_AT: LazyLock<Script> =
+pub(crate) static PLAIN_AT: LazyLock<RedisScript> =
     LazyLock::new(|| assemble_plain(include_str!("../lua/clock_in_hand.lua")));
 
 /// Reads the board.
-pub(crate) static BOARD_LOOK: LazyLock<Script> =
-    LazyLock::new(|| Script::new(without_comments(include_str!("../lua/board_look.lua"))));
+pub(crate) static BOARD_LOOK: LazyLock<RedisScript> =
+    LazyLock::new(|| RedisScript::new(without_comments(include_str!("../lua/board_look.lua"))));
 
 /// Writes it.
-pub(crate) static BOARD_CHANGE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(without_comments(include_str!("../lua/board_change.lua"))));
+pub(crate) static BOARD_CHANGE: LazyLock<RedisScript> =
+    LazyLock::new(|| RedisScript::new(without_comments(include_str!("../lua/board_change.lua"))));
 
-fn assemble(clock: &str) -> Script {
+fn assemble(clock: &str) -> RedisScript {
     let parts = [
         include_str!("../lua/names.lua"),
         clock,
@@ -45,10 +45,10 @@ fn assemble(clock: &str) -> Script {
         include_str!("../lua/connected.lua"),
         include_str!("../lua/settle.lua"),
     ];
-    Script::new(parts.map(without_comments).concat())
+    RedisScript::new(parts.map(without_comments).concat())
 }
 
-fn assemble_plain(clock: &str) -> Script {
+fn assemble_plain(clock: &str) -> RedisScript {
     let parts = [
         include_str!("../lua/names.lua"),
         clock,
@@ -58,7 +58,7 @@ fn assemble_plain(clock: &str) -> Script {
         include_str!("../lua/plain_log.lua"),
         include_str!("../lua/plain_settle.lua"),
     ];
-    Script::new(parts.map(without_comments).concat())
+    RedisScript::new(parts.map(without_comments).concat())
 }
 
 /// Comments are for readers; Redis need not store them, and we need not send them.

@@ -4,20 +4,20 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidegate_core::{Charge, Fingerprint, Span, Timestamp};
-use tidegate_store::{Blocking, Store, StoreError, StoreErrorKind, Usage, Verdicts};
+use tidegate_store::{BlockingGuard, Store, StoreError, StoreErrorKind, StoreUsage, Verdicts};
 use tokio::time::timeout;
 
-use crate::answering::Answering;
-use crate::apart;
-use crate::apart::Places::{self, Apart, Together};
-use crate::batch::Ask;
-use crate::courier::{Courier, Place};
-use crate::deadline::{Deadline, late_after};
-use crate::key::KeyName;
-use crate::link::{Failure, Link};
-use crate::naming::Naming;
-use crate::queue::{Asked, Queue};
-use crate::{RedisConfig, RedisStoreBuilder, board};
+use crate::batch::RedisRequest;
+use crate::charge_placement;
+use crate::charge_placement::ChargePlacement::{self, Apart, Together};
+use crate::deadline::{RedisDeadline, late_after};
+use crate::dispatcher::{ClusterSlot, Dispatcher};
+use crate::key_name::KeyName;
+use crate::key_namer::KeyNamer;
+use crate::link::{RedisFailure, RedisLink};
+use crate::queue::{PendingReply, RedisQueue};
+use crate::timed_answer::TimedAnswer;
+use crate::{RedisConfig, RedisStoreBuilder, shared_settings};
 
 /// Counters that every instance shares, in Redis: standalone, behind Sentinel, or a Cluster.
 ///
@@ -29,18 +29,18 @@ use crate::{RedisConfig, RedisStoreBuilder, board};
 /// that is down or hangs is an error, and the policy says what that means.
 #[derive(Debug)]
 pub struct RedisStore {
-    courier: Arc<Courier>,
+    dispatcher: Arc<Dispatcher>,
     /// For our own keys.
-    queues: Queues,
+    queues: RedisQueues,
     /// For keys that another limiter also writes: each of their calls has one request.
-    plain_queues: Queues,
-    naming: Arc<Naming>,
-    board: KeyName,
-    list: KeyName,
+    shared_key_queues: RedisQueues,
+    naming: Arc<KeyNamer>,
+    settings_key: KeyName,
+    instance_list_key: KeyName,
     secret: [u8; 16],
-    deadline: Arc<Deadline>,
+    deadline: Arc<RedisDeadline>,
     /// The same for threads that stand still until they are answered; made when the first one comes.
-    aside: OnceLock<Box<Self>>,
+    blocking_store: OnceLock<Box<Self>>,
     builder: RedisStoreBuilder,
 }
 
@@ -51,33 +51,38 @@ impl RedisStore {
     }
 
     pub(crate) fn new(builder: RedisStoreBuilder) -> Self {
-        let naming = Arc::new(Naming::new(&builder));
-        let deadline = Deadline::new(builder.deadline);
+        let naming = Arc::new(KeyNamer::new(&builder));
+        let deadline = RedisDeadline::new(builder.deadline);
         Self::with(builder, naming, deadline)
     }
 
-    fn with(builder: RedisStoreBuilder, naming: Arc<Naming>, deadline: Arc<Deadline>) -> Self {
+    fn with(
+        builder: RedisStoreBuilder,
+        naming: Arc<KeyNamer>,
+        deadline: Arc<RedisDeadline>,
+    ) -> Self {
         let lanes = builder.config.connections.max(1);
-        let courier = Courier::new(&builder, naming.clone(), deadline.clone());
+        let courier = Dispatcher::new(&builder, naming.clone(), deadline.clone());
         let queues = |ways: Vec<Vec<usize>>, depth| {
             let most = builder.max_waiting / ways.len();
-            let queue = |lanes| Queue::new(courier.clone(), lanes, depth, most, deadline.clone());
+            let queue =
+                |lanes| RedisQueue::new(courier.clone(), lanes, depth, most, deadline.clone());
             ways.into_iter().map(queue).collect()
         };
-        let of_few = || queues((0..lanes).map(|lane| vec![lane; FLIGHTS_OF_FEW]).collect(), 1);
+        let of_few = || queues((0..lanes).map(|lane| vec![lane; SENDERS_PER_LANE]).collect(), 1);
         // Where calls may have any company, there is one queue, and each of its connections has
         // one flight, whose calls follow one another at a distance.
-        let of_many = || queues(vec![(0..lanes).rev().collect()], CALLS_OF_MANY);
+        let of_many = || queues(vec![(0..lanes).rev().collect()], CALLS_PER_SENDER);
         Self {
             queues: if courier.is_cluster() { of_few() } else { of_many() },
-            plain_queues: of_few(),
-            courier,
+            shared_key_queues: of_few(),
+            dispatcher: courier,
             naming,
-            board: board::name(builder.prefix.as_bytes(), &builder.secret),
-            list: board::name_of_list(builder.prefix.as_bytes()),
+            settings_key: shared_settings::name(builder.prefix.as_bytes(), &builder.secret),
+            instance_list_key: shared_settings::name_of_list(builder.prefix.as_bytes()),
             secret: builder.secret,
             deadline,
-            aside: OnceLock::new(),
+            blocking_store: OnceLock::new(),
             builder,
         }
     }
@@ -87,12 +92,12 @@ impl RedisStore {
     /// are the same.
     #[inline]
     fn for_caller(&self) -> &Self {
-        if Blocking::is_here() { self.aside() } else { self }
+        if BlockingGuard::is_active() { self.blocking_store() } else { self }
     }
 
     #[cold]
-    fn aside(&self) -> &Self {
-        self.aside.get_or_init(|| {
+    fn blocking_store(&self) -> &Self {
+        self.blocking_store.get_or_init(|| {
             let (naming, deadline) = (self.naming.clone(), self.deadline.clone());
             Box::new(Self::with(self.builder.clone(), naming, deadline))
         })
@@ -101,33 +106,35 @@ impl RedisStore {
     /// Whether Redis is currently being asked. While it does not answer it is not, and only a
     /// background probe checks whether it is back.
     pub fn is_available(&self) -> bool {
-        let is_aside_open = || self.aside.get().is_some_and(|aside| aside.courier.is_any_open());
-        !self.courier.is_any_open() && !is_aside_open()
+        let is_aside_open = || {
+            self.blocking_store.get().is_some_and(|aside| aside.dispatcher.is_any_breaker_open())
+        };
+        !self.dispatcher.is_any_breaker_open() && !is_aside_open()
     }
 
     /// What an operator should know about how Redis is set up, such as that it may drop counters;
     /// or why that is unknown, such as that it cannot be reached.
-    pub async fn doubts(&self) -> Vec<String> {
-        self.courier.doubts().await
+    pub async fn setup_warnings(&self) -> Vec<String> {
+        self.dispatcher.setup_warnings().await
     }
 
-    pub(crate) const fn board_name(&self) -> &KeyName {
-        &self.board
+    pub(crate) const fn settings_key(&self) -> &KeyName {
+        &self.settings_key
     }
 
     /// The list of instances.
-    pub(crate) const fn list_name(&self) -> &KeyName {
-        &self.list
+    pub(crate) const fn instance_list_key(&self) -> &KeyName {
+        &self.instance_list_key
     }
 
-    pub(crate) fn link(&self) -> &Link {
-        self.courier.link()
+    pub(crate) fn link(&self) -> &RedisLink {
+        self.dispatcher.link()
     }
 
     /// Decides by this time instead of Redis's, so that tests can move it.
     #[doc(hidden)]
     pub fn set_now(&self, now: Timestamp) {
-        self.courier.set_now(now);
+        self.dispatcher.set_now(now);
     }
 
     /// The name of a charge's key in Redis. If a [`KeyFormat`](crate::KeyFormat) has a key for each
@@ -137,74 +144,86 @@ impl RedisStore {
     }
 
     /// Asks, and waits for the answer no longer than this, whatever happens.
-    pub(crate) fn ask(&self, ask: Ask, patience: Duration) -> Answering<'_> {
-        let place = self.courier.place(&ask);
+    pub(crate) fn ask(&self, ask: RedisRequest, patience: Duration) -> TimedAnswer<'_> {
+        let place = self.dispatcher.slot_of(&ask);
         let queue = self.queue_of(&ask);
-        let asked = match self.courier.cause(place.slot) {
-            Some(cause) => Err(unasked(&cause)),
+        let asked = match self.dispatcher.breaker_cause(place.slot) {
+            Some(cause) => Err(breaker_error(&cause)),
             None if patience.is_zero() => Err(no_answer(patience).into()),
-            None => Ok(queue.ask(ask)),
+            None => Ok(queue.enqueue(ask)),
         };
         self.answer(asked, place, queue, patience)
     }
 
     /// The same for a charge that another caller is already waiting for, in the same way.
-    fn join(&self, charge: &Charge<'_>, patience: Duration) -> Option<Answering<'_>> {
-        if self.courier.is_cluster() || self.courier.is_open(0) || !self.naming.is_ours(charge) {
+    fn join_identical(&self, charge: &Charge<'_>, patience: Duration) -> Option<TimedAnswer<'_>> {
+        if self.dispatcher.is_cluster()
+            || self.dispatcher.is_breaker_open(0)
+            || !self.naming.is_own_key(charge)
+        {
             return None;
         }
         let queue = queue(&self.queues, charge.counter());
-        let asked = queue.join(charge)?;
-        let place = Place { slot: 0, subject: charge.subject() };
+        let asked = queue.join_identical(charge)?;
+        let place = ClusterSlot { slot: 0, subject: charge.subject() };
         Some(self.answer(Ok(asked), place, queue, patience))
     }
 
     fn answer<'a>(
         &'a self,
-        asked: Result<Asked, StoreError>,
-        place: Place,
-        queue: &'a Queue<Arc<Courier>>,
+        asked: Result<PendingReply, StoreError>,
+        place: ClusterSlot,
+        queue: &'a RedisQueue<Arc<Dispatcher>>,
         patience: Duration,
-    ) -> Answering<'a> {
+    ) -> TimedAnswer<'a> {
         let (asked, refused) = match asked {
             Ok(asked) => (Some(timeout(patience, asked)), None),
             Err(error) => (None, Some(error)),
         };
-        Answering { asked, refused, store: self, place, queue, patience }
+        TimedAnswer { asked, refused, store: self, place, queue, patience }
     }
 
     #[cold]
-    pub(crate) fn timed_out(
+    pub(crate) fn timeout_error(
         &self,
-        place: Place,
-        queue: &Queue<Arc<Courier>>,
+        place: ClusterSlot,
+        queue: &RedisQueue<Arc<Dispatcher>>,
         patience: Duration,
     ) -> StoreError {
         // It left after it was requested, so it has been under way for less than that. If nothing has
         // been under way for long, the caller is hasty, or has spent its time elsewhere: that is no
         // fault of Redis.
-        let late = queue.overdue(late_after(patience, self.deadline(), queue.usual()));
+        let late =
+            queue.late_lanes(late_after(patience, self.deadline(), queue.usual_round_trip()));
         let failure = no_answer(patience);
         if !late.is_empty() {
-            self.courier.timed_out(place, &late, &failure);
+            self.dispatcher.record_timeout(place, &late, &failure);
         }
         failure.into()
     }
 
     /// Leaves a request that nobody waits for: its answer changes nothing for anyone. It is in line
     /// before anything that is asked later together with `beside`.
-    pub(crate) fn leave(&self, ask: Ask, beside: Fingerprint) -> Option<Asked> {
-        let is_open = self.courier.is_open(self.courier.place(&ask).slot);
-        (!is_open).then(|| self.queue_for(&ask, beside).ask(ask))
+    pub(crate) fn enqueue_unawaited(
+        &self,
+        ask: RedisRequest,
+        beside: Fingerprint,
+    ) -> Option<PendingReply> {
+        let is_open = self.dispatcher.is_breaker_open(self.dispatcher.slot_of(&ask).slot);
+        (!is_open).then(|| self.queue_for(&ask, beside).enqueue(ask))
     }
 
-    fn queue_of(&self, ask: &Ask) -> &Arc<Queue<Arc<Courier>>> {
+    fn queue_of(&self, ask: &RedisRequest) -> &Arc<RedisQueue<Arc<Dispatcher>>> {
         let counter = ask.items().first().map_or(Fingerprint::NONE, |item| item.counter);
         self.queue_for(ask, counter)
     }
 
-    fn queue_for(&self, ask: &Ask, counter: Fingerprint) -> &Arc<Queue<Arc<Courier>>> {
-        queue(if ask.is_plain() { &self.plain_queues } else { &self.queues }, counter)
+    fn queue_for(
+        &self,
+        ask: &RedisRequest,
+        counter: Fingerprint,
+    ) -> &Arc<RedisQueue<Arc<Dispatcher>>> {
+        queue(if ask.has_shared_keys() { &self.shared_key_queues } else { &self.queues }, counter)
     }
 
     pub(crate) fn deadline(&self) -> Duration {
@@ -212,30 +231,30 @@ impl RedisStore {
     }
 }
 
-type Queues = Vec<Arc<Queue<Arc<Courier>>>>;
+type RedisQueues = Vec<Arc<RedisQueue<Arc<Dispatcher>>>>;
 
 /// All requests for a key take the same route, so that they find company.
-fn queue(queues: &Queues, counter: Fingerprint) -> &Arc<Queue<Arc<Courier>>> {
+fn queue(queues: &RedisQueues, counter: Fingerprint) -> &Arc<RedisQueue<Arc<Dispatcher>>> {
     &queues[counter.low() as usize % queues.len()]
 }
 
 #[cold]
-fn no_answer(patience: Duration) -> Failure {
-    Failure::unknown(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
+fn no_answer(patience: Duration) -> RedisFailure {
+    RedisFailure::unknown(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
 }
 
 /// Nobody asks until a probe is answered. Callers are told why, so that whoever counts and reads
 /// their errors finds the cause for as long as it lasts.
 #[cold]
-fn unasked(cause: &Failure) -> StoreError {
+fn breaker_error(cause: &RedisFailure) -> StoreError {
     StoreError::new(cause.kind, &*cause.message).with_outcome(false)
 }
 
 /// Calls under way on one connection if each carries little: on a Cluster one slot's keys, with a
 /// key format one request.
-const FLIGHTS_OF_FEW: usize = 256;
+const SENDERS_PER_LANE: usize = 256;
 /// And at most, if each carries what it can: more than are under way with a far Redis.
-const CALLS_OF_MANY: usize = 32;
+const CALLS_PER_SENDER: usize = 32;
 
 impl Store for RedisStore {
     fn settle(
@@ -243,7 +262,7 @@ impl Store for RedisStore {
         charges: &[Charge<'_>],
         out: &mut Verdicts,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        self.settle_by(charges, out, self.deadline())
+        self.request_verdicts(charges, out, self.deadline())
     }
 
     fn settle_within(
@@ -252,20 +271,20 @@ impl Store for RedisStore {
         out: &mut Verdicts,
         patience: Span,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        self.settle_by(charges, out, self.deadline().min(patience.into()))
+        self.request_verdicts(charges, out, self.deadline().min(patience.into()))
     }
 
-    fn settles_in_steps(&self) -> bool {
-        self.courier.is_cluster() || self.naming.is_shared()
+    fn is_stepwise(&self) -> bool {
+        self.dispatcher.is_cluster() || self.naming.has_shared_keys()
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        let ask = Ask::Refund(Box::new(self.naming.item(charge)?));
+        let ask = RedisRequest::Refund(Box::new(self.naming.item(charge)?));
         self.for_caller().ask(ask, self.deadline()).await.map(|_| ())
     }
 
     async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        let ask = Ask::Reset(Box::new(self.naming.item(charge)?));
+        let ask = RedisRequest::Reset(Box::new(self.naming.item(charge)?));
         self.for_caller().ask(ask, self.deadline()).await.map(|_| ())
     }
 
@@ -286,18 +305,18 @@ impl Store for RedisStore {
     }
 
     fn round_trip(&self) -> Option<Span> {
-        let queues = self.queues.iter().chain(&self.plain_queues);
-        let usual = queues.map(|queue| queue.usual()).filter(|usual| !usual.is_zero());
+        let queues = self.queues.iter().chain(&self.shared_key_queues);
+        let usual = queues.map(|queue| queue.usual_round_trip()).filter(|usual| !usual.is_zero());
         usual.min().map(|usual| Span::from_micros(usual.as_micros() as u64))
     }
 
-    async fn usage(&self) -> Result<Usage, StoreError> {
-        self.courier.usage().await
+    async fn usage(&self) -> Result<StoreUsage, StoreError> {
+        self.dispatcher.usage().await
     }
 }
 
 impl RedisStore {
-    async fn settle_by(
+    async fn request_verdicts(
         &self,
         charges: &[Charge<'_>],
         out: &mut Verdicts,
@@ -305,39 +324,41 @@ impl RedisStore {
     ) -> Result<bool, StoreError> {
         let store = self.for_caller();
         let joined = match charges {
-            [charge] => store.join(charge, patience),
+            [charge] => store.join_identical(charge, patience),
             _ => None,
         };
         let answering = match joined {
             Some(answering) => answering,
-            None => match store.gather(charges)? {
+            None => match store.place_charges(charges)? {
                 None => return Ok(true),
-                Some(Together(items)) => store.ask(Ask::Settle(items), patience),
+                Some(Together(items)) => store.ask(RedisRequest::Settle(items), patience),
                 Some(Apart(groups)) => {
-                    return Box::pin(store.settle_apart(groups, out, patience)).await;
+                    return Box::pin(store.ask_stepwise(groups, out, patience)).await;
                 }
             },
         };
         let (passes, verdicts) = answering.await?;
-        hand_over(verdicts, out);
+        append_verdicts(verdicts, out);
         Ok(passes)
     }
 
     /// What is to be asked, if anything is.
-    fn gather(&self, charges: &[Charge<'_>]) -> Result<Option<Places>, StoreError> {
+    fn place_charges(&self, charges: &[Charge<'_>]) -> Result<Option<ChargePlacement>, StoreError> {
         let items = self.naming.items(charges)?;
-        let is_cluster = self.courier.is_cluster();
+        let is_cluster = self.dispatcher.is_cluster();
         Ok(match items.len() {
             0 => None,
             1 => Some(Together(items)),
-            _ if is_cluster || apart::are_mixed(&items) => Some(apart::by_place(items, is_cluster)),
+            _ if is_cluster || charge_placement::are_mixed(&items) => {
+                Some(charge_placement::group_charges(items, is_cluster))
+            }
             _ => Some(Together(items)),
         })
     }
 }
 
 /// Behind what is there, which is nearly always nothing.
-fn hand_over(verdicts: Verdicts, out: &mut Verdicts) {
+fn append_verdicts(verdicts: Verdicts, out: &mut Verdicts) {
     if out.is_empty() {
         *out = verdicts;
     } else {

@@ -1,6 +1,6 @@
 //! Parses where Redis is, the way people write it.
 
-mod show;
+mod display;
 #[cfg(test)]
 mod tests;
 
@@ -9,34 +9,34 @@ use std::path::PathBuf;
 
 /// Where Redis is and who we are there: everything that a URL says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct RedisUrl {
     pub(crate) tls: bool,
-    pub(crate) login: Login,
+    pub(crate) login: RedisLogin,
     pub(crate) database: u32,
-    pub(crate) place: Place,
+    pub(crate) target: RedisDeployment,
 }
 
 /// How Redis is deployed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RedisDeployment {
     /// One server.
-    Single(Address),
+    Single(RedisAddress),
     /// A primary that Sentinels know, and that may change.
-    Sentinel { sentinels: Vec<Address>, service: String, login: Login },
+    Sentinel { sentinels: Vec<RedisAddress>, service: String, login: RedisLogin },
     /// Primaries that share the slots.
-    Cluster { seeds: Vec<Address> },
+    Cluster { seeds: Vec<RedisAddress> },
 }
 
 /// One server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Address {
+pub(crate) enum RedisAddress {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
 
 /// A user and a password, either of which may be missing.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Login {
+pub(crate) struct RedisLogin {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
 }
@@ -62,24 +62,24 @@ const SENTINEL_PORT: u16 = 26379;
 /// Enough for anyone, and few enough to be tried one after the other.
 const MOST_HOSTS: usize = 64;
 
-impl std::str::FromStr for Target {
+impl std::str::FromStr for RedisUrl {
     type Err = RedisUrlError;
 
     fn from_str(url: &str) -> Result<Self, RedisUrlError> {
-        parse(url).map_err(|problem| RedisUrlError { url: show::masked(url), problem })
+        parse(url).map_err(|problem| RedisUrlError { url: display::masked(url), problem })
     }
 }
 
 /// The parts of a URL, not yet decoded.
-struct Parts<'a> {
+struct RedisUrlParts<'a> {
     tls: bool,
-    login: Login,
+    login: RedisLogin,
     hosts: &'a str,
     path: &'a str,
     query: Vec<(&'a str, String)>,
 }
 
-fn parse(url: &str) -> Result<Target, String> {
+fn parse(url: &str) -> Result<RedisUrl, String> {
     let (scheme, rest) =
         url.split_once("://").ok_or_else(|| format!("no scheme such as redis://; {SCHEMES}"))?;
     let (tls, form) = match scheme {
@@ -108,7 +108,7 @@ fn parse(url: &str) -> Result<Target, String> {
     }
 }
 
-fn split(rest: &str, tls: bool) -> Result<Parts<'_>, String> {
+fn split(rest: &str, tls: bool) -> Result<RedisUrlParts<'_>, String> {
     if rest.contains('#') {
         return Err("\"#\" must be written %23".to_owned());
     }
@@ -123,18 +123,18 @@ fn split(rest: &str, tls: bool) -> Result<Parts<'_>, String> {
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (login, hosts) = match authority.rsplit_once('@') {
         Some((login, hosts)) => (login_of(login)?, hosts),
-        None => (Login::default(), authority),
+        None => (RedisLogin::default(), authority),
     };
-    Ok(Parts { tls, login, hosts, path, query: parameters(query)? })
+    Ok(RedisUrlParts { tls, login, hosts, path, query: parameters(query)? })
 }
 
-fn login_of(text: &str) -> Result<Login, String> {
+fn login_of(text: &str) -> Result<RedisLogin, String> {
     let (user, password) = match text.split_once(':') {
         Some((user, password)) => (user, Some(decoded(password, "the password")?)),
         None => (text, None),
     };
     let user = Some(decoded(user, "the user")?).filter(|user| !user.is_empty());
-    Ok(Login { user, password: password.filter(|password| !password.is_empty()) })
+    Ok(RedisLogin { user, password: password.filter(|password| !password.is_empty()) })
 }
 
 fn parameters(query: &str) -> Result<Vec<(&str, String)>, String> {
@@ -150,16 +150,16 @@ fn parameters(query: &str) -> Result<Vec<(&str, String)>, String> {
     Ok(found)
 }
 
-fn single(parts: &Parts<'_>) -> Result<Target, String> {
+fn single(parts: &RedisUrlParts<'_>) -> Result<RedisUrl, String> {
     if parts.hosts.contains(',') {
         return Err("several hosts need redis+sentinel:// or redis+cluster://".to_owned());
     }
-    let place = Place::Single(address(parts.hosts, REDIS_PORT)?);
+    let place = RedisDeployment::Single(address(parts.hosts, REDIS_PORT)?);
     let database = database(parts.path.strip_prefix('/').unwrap_or(""))?;
     Ok(target(parts, database, place))
 }
 
-fn unix(parts: &mut Parts<'_>) -> Result<Target, String> {
+fn unix(parts: &mut RedisUrlParts<'_>) -> Result<RedisUrl, String> {
     if !parts.hosts.is_empty() {
         return Err(format!("a socket has no host, but here is {:?}", parts.hosts));
     }
@@ -168,10 +168,10 @@ fn unix(parts: &mut Parts<'_>) -> Result<Target, String> {
         return Err("no path".to_owned());
     }
     let database = database(&take(parts, "db").unwrap_or_default())?;
-    Ok(target(parts, database, Place::Single(Address::Unix(path.into()))))
+    Ok(target(parts, database, RedisDeployment::Single(RedisAddress::Unix(path.into()))))
 }
 
-fn sentinel(parts: &mut Parts<'_>) -> Result<Target, String> {
+fn sentinel(parts: &mut RedisUrlParts<'_>) -> Result<RedisUrl, String> {
     let sentinels = addresses(parts.hosts, SENTINEL_PORT)?;
     let path = parts.path.strip_prefix('/').unwrap_or("");
     let (service, db) = path.split_once('/').unwrap_or((path, ""));
@@ -179,30 +179,32 @@ fn sentinel(parts: &mut Parts<'_>) -> Result<Target, String> {
     if service.is_empty() {
         return Err("no service: the name under which the Sentinels know the primary".to_owned());
     }
-    let login =
-        Login { user: take(parts, "sentinel_user"), password: take(parts, "sentinel_password") };
+    let login = RedisLogin {
+        user: take(parts, "sentinel_user"),
+        password: take(parts, "sentinel_password"),
+    };
     let database = database(db)?;
-    Ok(target(parts, database, Place::Sentinel { sentinels, service, login }))
+    Ok(target(parts, database, RedisDeployment::Sentinel { sentinels, service, login }))
 }
 
-fn cluster(parts: &Parts<'_>) -> Result<Target, String> {
+fn cluster(parts: &RedisUrlParts<'_>) -> Result<RedisUrl, String> {
     if database(parts.path.strip_prefix('/').unwrap_or(""))? != 0 {
         return Err("a cluster has only database 0".to_owned());
     }
     let seeds = addresses(parts.hosts, REDIS_PORT)?;
-    Ok(target(parts, 0, Place::Cluster { seeds }))
+    Ok(target(parts, 0, RedisDeployment::Cluster { seeds }))
 }
 
-fn target(parts: &Parts<'_>, database: u32, place: Place) -> Target {
-    Target { tls: parts.tls, login: parts.login.clone(), database, place }
+fn target(parts: &RedisUrlParts<'_>, database: u32, place: RedisDeployment) -> RedisUrl {
+    RedisUrl { tls: parts.tls, login: parts.login.clone(), database, target: place }
 }
 
-fn take(parts: &mut Parts<'_>, name: &str) -> Option<String> {
+fn take(parts: &mut RedisUrlParts<'_>, name: &str) -> Option<String> {
     let at = parts.query.iter().position(|(known, _)| *known == name)?;
     Some(parts.query.swap_remove(at).1)
 }
 
-fn addresses(hosts: &str, port: u16) -> Result<Vec<Address>, String> {
+fn addresses(hosts: &str, port: u16) -> Result<Vec<RedisAddress>, String> {
     let found: Vec<_> =
         hosts.split(',').map(|host| address(host, port)).collect::<Result<_, _>>()?;
     if found.len() > MOST_HOSTS {
@@ -212,7 +214,7 @@ fn addresses(hosts: &str, port: u16) -> Result<Vec<Address>, String> {
 }
 
 /// `host`, `host:port`, `[::1]` or `[::1]:port`.
-fn address(text: &str, port: u16) -> Result<Address, String> {
+fn address(text: &str, port: u16) -> Result<RedisAddress, String> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']').ok_or("\"[\" is not closed")?;
@@ -229,7 +231,7 @@ fn address(text: &str, port: u16) -> Result<Address, String> {
     }
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     match host.chars().all(plain) {
-        true => Ok(Address::Tcp { host: host.to_owned(), port }),
+        true => Ok(RedisAddress::Tcp { host: host.to_owned(), port }),
         false => Err(format!("{host:?} is not a host name")),
     }
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tidegate_core::Span;
-use tidegate_store::{Board, Notice, StoreErrorKind};
+use tidegate_store::{SettingEntry, SharedSettings, StoreErrorKind};
 use tidegate_store_redis::{RedisConfig, RedisStore};
 use tidegate_testkit::{Cluster, Redis, Replicated};
 
@@ -17,26 +17,26 @@ fn store(url: &str, secret: &str) -> RedisStore {
 }
 
 async fn names(store: &RedisStore) -> Vec<String> {
-    let notices = store.look(None).await.unwrap().unwrap();
+    let notices = store.read_settings(None).await.unwrap().unwrap();
     notices.list.into_iter().map(|notice| notice.name).collect()
 }
 
 async fn is_shared(url: &str) {
     let [one, two, stranger] = ["s", "s", "other"].map(|secret| store(url, secret));
-    assert_eq!(one.look(None).await.unwrap().unwrap().version, 0);
-    one.post("b", b"\xff\x00", HOUR).await.unwrap();
-    two.post("a", b"", HOUR).await.unwrap();
-    let seen = one.look(Some(0)).await.unwrap().unwrap();
+    assert_eq!(one.read_settings(None).await.unwrap().unwrap().version, 0);
+    one.put_setting("b", b"\xff\x00", HOUR).await.unwrap();
+    two.put_setting("a", b"", HOUR).await.unwrap();
+    let seen = one.read_settings(Some(0)).await.unwrap().unwrap();
     let list: Vec<_> = seen.list.iter().map(|it| (&*it.name, &*it.text)).collect();
     assert_eq!(list, [("a", &b""[..]), ("b", b"\xff\x00")]);
     assert!(seen.list.iter().all(|it| it.left <= HOUR && it.left > Span::from_secs(3_500)));
-    assert_eq!(two.look(Some(seen.version)).await.unwrap(), None);
+    assert_eq!(two.read_settings(Some(seen.version)).await.unwrap(), None);
     assert_eq!(names(&stranger).await, [""; 0], "another secret is another deployment");
-    assert!(two.take_down("b").await.unwrap());
-    assert!(!two.take_down("b").await.unwrap());
+    assert!(two.remove_setting("b").await.unwrap());
+    assert!(!two.remove_setting("b").await.unwrap());
     assert_eq!(names(&one).await, ["a"]);
-    assert!(one.take_down("a").await.unwrap());
-    assert_eq!(two.look(Some(seen.version)).await.unwrap().unwrap().version, 0);
+    assert!(one.remove_setting("a").await.unwrap());
+    assert_eq!(two.read_settings(Some(seen.version)).await.unwrap().unwrap().version, 0);
 }
 
 #[tokio::test]
@@ -58,14 +58,14 @@ async fn all_instances_see_one_board_on_a_cluster() {
 async fn notices_end_and_leave_nothing_behind() {
     let redis = Redis::start();
     let store = store(&redis.url(), "s");
-    store.post("short", b"", Span::from_millis(30)).await.unwrap();
+    store.put_setting("short", b"", Span::from_millis(30)).await.unwrap();
     tidegate_testkit::wait_until("the end of the key", Duration::from_secs(5), || {
         redis.command(&["DBSIZE"]) == tidegate_testkit::Reply::Integer(0)
     });
-    store.post("short", b"", Span::from_millis(30)).await.unwrap();
-    store.post("long", b"", Span::from_days(4_000)).await.unwrap();
-    let left = store.look(None).await.unwrap().unwrap().list[0].left;
-    assert!(left <= Notice::LONGEST, "{left}");
+    store.put_setting("short", b"", Span::from_millis(30)).await.unwrap();
+    store.put_setting("long", b"", Span::from_days(4_000)).await.unwrap();
+    let left = store.read_settings(None).await.unwrap().unwrap().list[0].left;
+    assert!(left <= SettingEntry::LONGEST, "{left}");
     while names(&store).await != ["long"] {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -80,7 +80,7 @@ async fn many_writers_lose_nothing() {
             for number in 0..5 {
                 let name = format!("{writer}-{number}");
                 // A writer that was overtaken too often says so, and may try again.
-                while let Err(error) = store.post(&name, b"x", HOUR).await {
+                while let Err(error) = store.put_setting(&name, b"x", HOUR).await {
                     assert_eq!(error.kind(), StoreErrorKind::Overloaded, "{error}");
                 }
             }
@@ -96,28 +96,28 @@ async fn many_writers_lose_nothing() {
 async fn what_is_not_ours_is_an_error() {
     let redis = Redis::start();
     let store = store(&redis.url(), "s");
-    store.post("a", b"", HOUR).await.unwrap();
+    store.put_setting("a", b"", HOUR).await.unwrap();
     let keys = redis.command(&["KEYS", "*"]);
     let tidegate_testkit::Reply::Bulk(Some(name)) = &keys.items()[0] else { panic!("{keys:?}") };
     redis.command(&[&b"SET"[..], name, b"12345678garbage"]);
-    assert_eq!(store.look(None).await.unwrap_err().kind(), StoreErrorKind::WrongType);
+    assert_eq!(store.read_settings(None).await.unwrap_err().kind(), StoreErrorKind::WrongType);
 }
 
 #[tokio::test]
 async fn all_instances_are_on_one_list_whatever_their_secrets() {
     let redis = Redis::start();
     let [one, two] = ["s", "other"].map(|secret| store(&redis.url(), secret));
-    let names = |list: Vec<Notice>| list.into_iter().map(|it| it.name).collect::<Vec<_>>();
-    assert_eq!(names(one.sign_in("b", b"1", HOUR).await.unwrap()), ["b"]);
-    let list = two.sign_in("a", b"2", HOUR).await.unwrap();
+    let names = |list: Vec<SettingEntry>| list.into_iter().map(|it| it.name).collect::<Vec<_>>();
+    assert_eq!(names(one.register_instance("b", b"1", HOUR).await.unwrap()), ["b"]);
+    let list = two.register_instance("a", b"2", HOUR).await.unwrap();
     let said: Vec<_> = list.iter().map(|it| (&*it.name, &*it.text)).collect();
     assert_eq!(said, [("a", &b"2"[..]), ("b", b"1")]);
     // Whoever does not sign again is gone.
     let short = Span::from_millis(1);
-    assert_eq!(names(one.sign_in("b", b"1", short).await.unwrap()), ["a", "b"]);
-    while names(two.sign_in("a", b"2", HOUR).await.unwrap()) != ["a"] {
+    assert_eq!(names(one.register_instance("b", b"1", short).await.unwrap()), ["a", "b"]);
+    while names(two.register_instance("a", b"2", HOUR).await.unwrap()) != ["a"] {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     // It is no board.
-    assert_eq!(one.look(None).await.unwrap().unwrap().list, []);
+    assert_eq!(one.read_settings(None).await.unwrap().unwrap().list, []);
 }

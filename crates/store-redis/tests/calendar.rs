@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tidegate_core::algorithm::FixedWindow;
-use tidegate_core::{Calendar, Charge, Cost, Fingerprint, Rule, Span, Timestamp};
+use tidegate_core::{CalendarPeriod, Charge, Cost, Fingerprint, Rule, Span, Timestamp};
 use tidegate_store::{LocalStore, ManualClock, MemoryStore, Store, Verdicts};
 use tidegate_store_redis::{RedisConfig, RedisStore};
 use tidegate_testkit::Redis;
@@ -18,10 +18,12 @@ async fn months_weeks_and_days_end_as_they_do_in_memory() {
     let redis = Redis::start();
     let config: RedisConfig = redis.url().parse().unwrap();
     let patient = Duration::from_secs(20);
-    let store = RedisStore::builder(config).clock_in_hand().deadline(patient).build();
+    let store = RedisStore::builder(config).manual_clock().deadline(patient).build();
     let clock = ManualClock::at(START);
     let memory = MemoryStore::builder().clock(clock.clone()).build();
-    for (n, calendar) in [Calendar::Day, Calendar::Week, Calendar::Month].into_iter().enumerate() {
+    for (n, calendar) in
+        [CalendarPeriod::Day, CalendarPeriod::Week, CalendarPeriod::Month].into_iter().enumerate()
+    {
         let limit = FixedWindow::by_calendar(3, calendar).unwrap().into();
         let id = Fingerprint::new(n as u64, 1);
         let rule = Rule { id, limit, enforced: true, staggered: false };

@@ -11,13 +11,13 @@ use std::marker::PhantomData;
 /// their answers might be read by nobody until the caller goes on.
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
-pub struct Blocking {
+pub struct BlockingGuard {
     before: bool,
     /// It belongs to this thread.
     _here: PhantomData<*const ()>,
 }
 
-impl Blocking {
+impl BlockingGuard {
     /// From now on.
     pub fn enter() -> Self {
         Self { before: IS_BLOCKING.replace(true), _here: PhantomData }
@@ -25,12 +25,12 @@ impl Blocking {
 
     /// Whether it is so on this thread.
     #[inline]
-    pub fn is_here() -> bool {
+    pub fn is_active() -> bool {
         IS_BLOCKING.get()
     }
 }
 
-impl Drop for Blocking {
+impl Drop for BlockingGuard {
     fn drop(&mut self) {
         IS_BLOCKING.set(self.before);
     }
@@ -46,11 +46,11 @@ mod tests {
 
     #[test]
     fn it_lasts_until_the_outermost_ends_and_is_of_one_thread() {
-        let outer = Blocking::enter();
-        drop(Blocking::enter());
-        assert!(Blocking::is_here());
-        std::thread::spawn(|| assert!(!Blocking::is_here())).join().unwrap();
+        let outer = BlockingGuard::enter();
+        drop(BlockingGuard::enter());
+        assert!(BlockingGuard::is_active());
+        std::thread::spawn(|| assert!(!BlockingGuard::is_active())).join().unwrap();
         drop(outer);
-        assert!(!Blocking::is_here());
+        assert!(!BlockingGuard::is_active());
     }
 }

@@ -24,16 +24,16 @@
 //! ```
 
 mod blocking;
-mod board;
 mod clock;
 mod error;
 mod memory;
+mod shared_settings;
 mod store;
 mod sync;
 
-pub use blocking::Blocking;
-pub use board::{Board, Notice, Notices};
+pub use blocking::BlockingGuard;
 pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::{MemoryStats, MemoryStore, MemoryStoreBuilder};
-pub use store::{LocalStore, Store, Usage, Verdicts};
+pub use shared_settings::{SettingEntry, SettingsSnapshot, SharedSettings};
+pub use store::{LocalStore, Store, StoreUsage, Verdicts};

@@ -47,13 +47,13 @@ pub trait Store: Send + Sync {
 
     /// Whether several counters may be asked one after the other. What was taken from the first is
     /// then given back if a later one denies, and in between it looks used.
-    fn settles_in_steps(&self) -> bool {
+    fn is_stepwise(&self) -> bool {
         false
     }
 
     /// [`settle`](Store::settle) for a caller that cannot wait. `None` if the answer would take a
     /// while: then nothing was done, and the caller should use `settle`.
-    fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
+    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
         let _ = (charges, out);
         None
     }
@@ -62,7 +62,7 @@ pub trait Store: Send + Sync {
     /// hears each verdict. They are taken in groups, of which the store can fetch whatever is slow to
     /// reach while the caller makes the others; a group is settled at the same time, unless somebody
     /// else was later. Returns whether it was done; if not, no charge was taken.
-    fn settle_each_at_once<'c>(
+    fn settle_each<'c>(
         &self,
         charges: impl IntoIterator<Item = Charge<'c>>,
         tell: impl FnMut(&Charge<'c>, &Verdict),
@@ -106,8 +106,8 @@ pub trait Store: Send + Sync {
     }
 
     /// What it holds, as far as that can be known, for operators and metrics.
-    fn usage(&self) -> impl Future<Output = Result<Usage, StoreError>> + Send {
-        async { Ok(Usage::default()) }
+    fn usage(&self) -> impl Future<Output = Result<StoreUsage, StoreError>> + Send {
+        async { Ok(StoreUsage::default()) }
     }
 
     /// Of [`Usage::overflowed`], what this rule's keys had part in, if that is known.
@@ -119,7 +119,7 @@ pub trait Store: Send + Sync {
 
 /// What a store holds, as far as that is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct StoreUsage {
     /// Keys, including dead ones that have not been swept out.
     pub keys: Option<u64>,
     /// How many keys it may hold.
@@ -161,20 +161,20 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
         (**self).settle_within(charges, out, patience).await
     }
 
-    fn settles_in_steps(&self) -> bool {
-        (**self).settles_in_steps()
+    fn is_stepwise(&self) -> bool {
+        (**self).is_stepwise()
     }
 
-    fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
-        (**self).settle_at_once(charges, out)
+    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
+        (**self).try_settle(charges, out)
     }
 
-    fn settle_each_at_once<'c>(
+    fn settle_each<'c>(
         &self,
         charges: impl IntoIterator<Item = Charge<'c>>,
         tell: impl FnMut(&Charge<'c>, &Verdict),
     ) -> bool {
-        (**self).settle_each_at_once(charges, tell)
+        (**self).settle_each(charges, tell)
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -205,7 +205,7 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
         (**self).round_trip()
     }
 
-    async fn usage(&self) -> Result<Usage, StoreError> {
+    async fn usage(&self) -> Result<StoreUsage, StoreError> {
         (**self).usage().await
     }
 

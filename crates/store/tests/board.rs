@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use tidegate_core::{Span, Timestamp};
-use tidegate_store::{Board, ManualClock, MemoryStore, Notice, StoreErrorKind};
+use tidegate_store::{ManualClock, MemoryStore, SettingEntry, SharedSettings, StoreErrorKind};
 
 /// A store in memory answers at once.
 fn now<T>(future: impl Future<Output = T>) -> T {
@@ -21,38 +21,39 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 fn notices_are_seen_until_they_are_over_or_taken_down() {
     let clock = ManualClock::at(Timestamp::from_secs(1_000));
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    let empty = now(store.look(None)).unwrap().unwrap();
+    let empty = now(store.read_settings(None)).unwrap().unwrap();
     assert_eq!((empty.version, empty.list.len()), (0, 0));
-    assert_eq!(now(store.look(Some(0))).unwrap(), None);
+    assert_eq!(now(store.read_settings(Some(0))).unwrap(), None);
 
-    now(store.post("a", b"1", Span::from_secs(10))).unwrap();
-    now(store.post("b", b"2", Span::from_secs(20))).unwrap();
-    now(store.post("a", b"3", Span::from_secs(10))).unwrap();
+    now(store.put_setting("a", b"1", Span::from_secs(10))).unwrap();
+    now(store.put_setting("b", b"2", Span::from_secs(20))).unwrap();
+    now(store.put_setting("a", b"3", Span::from_secs(10))).unwrap();
     clock.advance(Span::from_secs(4));
-    let seen = now(store.look(Some(0))).unwrap().unwrap();
+    let seen = now(store.read_settings(Some(0))).unwrap().unwrap();
     let list: Vec<_> = seen.list.iter().map(|it| (&*it.name, &*it.text, it.left)).collect();
     assert_eq!(list, [("a", &b"3"[..], Span::from_secs(6)), ("b", &b"2"[..], Span::from_secs(16))]);
-    assert_eq!(now(store.look(Some(seen.version))).unwrap(), None);
+    assert_eq!(now(store.read_settings(Some(seen.version))).unwrap(), None);
 
     clock.advance(Span::from_secs(6));
-    let later = now(store.look(Some(seen.version))).unwrap().unwrap();
+    let later = now(store.read_settings(Some(seen.version))).unwrap().unwrap();
     assert_eq!(later.list.len(), 1, "what is over is another version");
-    assert!(now(store.take_down("b")).unwrap());
-    assert!(!now(store.take_down("b")).unwrap());
-    assert_eq!(now(store.look(Some(later.version))).unwrap().unwrap().list, []);
+    assert!(now(store.remove_setting("b")).unwrap());
+    assert!(!now(store.remove_setting("b")).unwrap());
+    assert_eq!(now(store.read_settings(Some(later.version))).unwrap().unwrap().list, []);
 }
 
 #[test]
 fn a_board_is_bounded() {
     let store = MemoryStore::new();
     let hour = Span::from_secs(3_600);
-    let refused = |name: &str, text: &[u8]| now(store.post(name, text, hour)).unwrap_err().kind();
+    let refused =
+        |name: &str, text: &[u8]| now(store.put_setting(name, text, hour)).unwrap_err().kind();
     assert_eq!(refused("", b""), StoreErrorKind::Full);
-    assert_eq!(refused(&"n".repeat(Notice::LONGEST_NAME + 1), b""), StoreErrorKind::Full);
-    assert_eq!(refused("n", &[0; Notice::LONGEST_TEXT + 1]), StoreErrorKind::Full);
-    for number in 0..Notice::MOST {
-        now(store.post(&number.to_string(), b"", hour)).unwrap();
+    assert_eq!(refused(&"n".repeat(SettingEntry::LONGEST_NAME + 1), b""), StoreErrorKind::Full);
+    assert_eq!(refused("n", &[0; SettingEntry::LONGEST_TEXT + 1]), StoreErrorKind::Full);
+    for number in 0..SettingEntry::MOST {
+        now(store.put_setting(&number.to_string(), b"", hour)).unwrap();
     }
     assert_eq!(refused("one more", b""), StoreErrorKind::Full);
-    now(store.post("7", b"again", hour)).unwrap();
+    now(store.put_setting("7", b"again", hour)).unwrap();
 }

@@ -94,7 +94,7 @@ fn a_full_store_treats_those_that_come_together_alike() {
     let charges: Vec<_> = (0..200).map(charge).collect();
     let [(together, _), (apart, _)] = [store(10), store(10)];
     let mut told = Vec::new();
-    assert!(together.settle_each_at_once(charges.clone(), |_, verdict| told.push(*verdict)));
+    assert!(together.settle_each(charges.clone(), |_, verdict| told.push(*verdict)));
     for (charge, verdict) in charges.iter().zip(&told) {
         let mut alone = Verdicts::new();
         apart.settle_now(&[*charge], &mut alone);
@@ -120,9 +120,7 @@ fn those_that_come_together_are_decided_at_one_time() {
     let charges = [Charge::new(fingerprint(1), Cost::ONE, &rule); 3];
     let passed = |charges: &[Charge<'_>]| {
         let mut passed = Vec::new();
-        assert!(
-            store.settle_each_at_once(charges.to_vec(), |_, verdict| passed.push(verdict.allowed))
-        );
+        assert!(store.settle_each(charges.to_vec(), |_, verdict| passed.push(verdict.allowed)));
         passed
     };
     assert_eq!(passed(&charges), [true, false, false]);

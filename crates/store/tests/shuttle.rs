@@ -55,7 +55,7 @@ fn callers_of_one_key_get_exactly_the_limit() {
                     let mut verdicts = Verdicts::new();
                     if number == 0 {
                         let tell = |_: &_, verdict: &_| verdicts.push(*verdict);
-                        assert!(store.settle_each_at_once(charges, tell));
+                        assert!(store.settle_each(charges, tell));
                     } else {
                         for charge in charges {
                             store.settle_now(&[charge], &mut verdicts);

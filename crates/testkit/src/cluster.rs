@@ -57,7 +57,7 @@ impl ClusterBuilder {
         cluster.share_slots();
         cluster.introduce();
         cluster.assign_replicas();
-        wait_until("the nodes to agree", MORE_PATIENCE, || cluster.is_settled());
+        wait_until("the nodes to agree", MORE_PATIENCE, || cluster.is_stable());
         cluster
     }
 }
@@ -148,11 +148,11 @@ impl Cluster {
     }
 
     /// Waits until every node says that all is well, and all have the same map of slots.
-    pub fn wait_until_settled(&self) {
-        wait_until("the cluster to settle", MORE_PATIENCE, || self.is_settled());
+    pub fn wait_until_stable(&self) {
+        wait_until("the cluster to settle", MORE_PATIENCE, || self.is_stable());
     }
 
-    fn is_settled(&self) -> bool {
+    fn is_stable(&self) -> bool {
         let first = slot_map(&self.nodes[0]);
         first.as_ref().is_some_and(|map| covered(map) == u32::from(SLOTS))
             && self.nodes.iter().all(|node| self.says_ok(node) && slot_map(node) == first)

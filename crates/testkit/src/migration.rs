@@ -65,7 +65,7 @@ impl Cluster {
         others.filter(|node| is_primary(node)).for_each(|node| {
             set_slot(node, slot, &["NODE", &owner]);
         });
-        self.wait_until_settled();
+        self.wait_until_stable();
         between(MigrationStep::Done);
     }
 }

@@ -59,7 +59,7 @@ impl ReplicatedBuilder {
         replicated.replicas().iter().for_each(wait_for_link);
         let sentinel = sentinel_of(replicated.primary(), replicated.port_of(0));
         replicated.sentinels = (0..SENTINELS).map(|_| sentinel.clone().start()).collect();
-        replicated.settle();
+        replicated.wait_until_stable();
         replicated
     }
 }
@@ -166,7 +166,7 @@ impl Replicated {
             happens(Duration::from_secs(6), promoted)
         };
         assert!((0..5).any(|_| tried()), "no replica was promoted");
-        self.settle();
+        self.wait_until_stable();
     }
 
     /// Has the sentinels begin to promote a replica.
@@ -179,9 +179,9 @@ impl Replicated {
     }
 
     /// Waits until everyone knows everything, with the sentinels in a hurry.
-    fn settle(&self) {
+    fn wait_until_stable(&self) {
         self.set_publish_period("100");
-        wait_until("sentinels to know each other", MORE_PATIENCE, || self.is_settled());
+        wait_until("sentinels to know each other", MORE_PATIENCE, || self.is_stable());
         self.set_publish_period(PUBLISH_PERIOD);
     }
 
@@ -204,7 +204,7 @@ impl Replicated {
             })
     }
 
-    fn is_settled(&self) -> bool {
+    fn is_stable(&self) -> bool {
         self.has_roles() && self.sentinels.iter().all(|one| self.knows_everyone(one))
     }
 

@@ -75,5 +75,5 @@ fn a_replica_takes_over_when_its_primary_dies() {
     let taken = || cluster.node_of_slot(slot) == node + 3;
     wait_until("the replica to take over", Duration::from_secs(20), taken);
     cluster.nodes()[node].start_again();
-    cluster.wait_until_settled();
+    cluster.wait_until_stable();
 }

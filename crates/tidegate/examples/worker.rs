@@ -9,7 +9,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Limiter, NotReady, Patience, Store};
+use tidegate::{Limiter, Store, WaitError, WaitLimits};
 
 /// Handles all of `jobs`, each by a task of its own; says how many were too late for the line.
 pub(crate) async fn work<S: Store + 'static>(
@@ -23,7 +23,7 @@ pub(crate) async fn work<S: Store + 'static>(
         tasks.spawn(async move {
             limiter.until_ready("fragile-service").await?;
             call(job);
-            Ok::<_, NotReady>(())
+            Ok::<_, WaitError>(())
         });
     }
     tasks.join_all().await.into_iter().filter(Result::is_err).count()
@@ -33,7 +33,7 @@ pub(crate) async fn work<S: Store + 'static>(
 async fn main() -> Result<(), Box<dyn Error>> {
     let limiter = Limiter::builder()
         .limit("50/second burst 1")
-        .patience(Patience { max_wait: Duration::from_millis(500), max_queue: 100 })
+        .wait_limits(WaitLimits { max_wait: Duration::from_millis(500), max_queue: 100 })
         .build()?;
     let late = work(Arc::new(limiter), 40, |job| println!("job {job}")).await;
     println!("{late} jobs would have waited for longer than half a second");

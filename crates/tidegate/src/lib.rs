@@ -66,7 +66,7 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/rust.md")]
-struct Documents;
+struct DocumentTests;
 
 pub mod guide;
 

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::config::Source as Text;
+use tidegate::config::PolicySource as Text;
 use tidegate::{
-    Charge, Cost, Decision, LocalStore, ManualClock, MemoryStore, PlanLimiter, RedisConfig,
-    RedisStore, Source, Store, StoreError, Timestamp, Verdicts,
+    Charge, Cost, Decision, DecisionSource, LocalStore, ManualClock, MemoryStore, PlanLimiter,
+    RedisConfig, RedisStore, Store, StoreError, Timestamp, Verdicts,
 };
 use tidegate_testkit::{Mode, Proxy, Redis};
 
@@ -28,7 +28,7 @@ fn by<S: Store>(policies: &str, store: S) -> PlanLimiter<S> {
 
 async fn left<S: Store>(limiter: &PlanLimiter<S>) -> Vec<u64> {
     let looked = limiter.check(&[EVE], Cost::PEEK).await;
-    assert_eq!(looked.source(), Source::Store);
+    assert_eq!(looked.source(), DecisionSource::Store);
     looked.verdicts().iter().map(|verdict| verdict.remaining).collect()
 }
 
@@ -54,7 +54,7 @@ async fn nobody_waits_for_what_is_given_back() {
     let before = left(&limiter).await;
     // Two of these are within the deadline, and twenty-six are not.
     proxy.set_mode(Mode::Delay(Duration::from_millis(100)));
-    assert_eq!(denied(&limiter).await.source(), Source::Store);
+    assert_eq!(denied(&limiter).await.source(), DecisionSource::Store);
     proxy.set_mode(Mode::Forward);
     assert_eq!(left(&limiter).await, before);
 }
@@ -119,7 +119,7 @@ impl Store for InSteps {
         Ok(self.0.settle_now(charges, out))
     }
 
-    fn settles_in_steps(&self) -> bool {
+    fn is_stepwise(&self) -> bool {
         true
     }
 
@@ -150,7 +150,7 @@ async fn a_denial_by_what_was_given_back_since_is_not_repeated() {
     assert!(!limiter.check(&[EVE], Cost::ONE).await.is_allowed());
     let plan = limiter.plan();
     store.refund(&plan.charges(&[EVE], Cost::ONE).charges()[0]).await.unwrap();
-    assert_eq!(denied(&limiter).await.source(), Source::Store);
-    assert_eq!(denied(&limiter).await.source(), Source::DenyCache);
+    assert_eq!(denied(&limiter).await.source(), DecisionSource::Store);
+    assert_eq!(denied(&limiter).await.source(), DecisionSource::DenyCache);
     assert!(limiter.check(&[EVE], Cost::ONE).await.is_allowed());
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::attribute;
-use tidegate::{Denied, Limiter, RedisConfig, RedisStore, Source, rate_limit};
+use tidegate::{DecisionSource, Denied, Limiter, RedisConfig, RedisStore, rate_limit};
 use tidegate_testkit::Redis;
 use tokio::runtime::Builder;
 
@@ -56,25 +56,25 @@ impl Instances {
     /// Every way of asking takes one, until all of them are refused.
     async fn hash(&self, user: &'static str) {
         // The connections of this store are those of this runtime from now on.
-        assert_eq!(self.own.peek(user).await.source(), Source::Store);
+        assert_eq!(self.own.peek(user).await.source(), DecisionSource::Store);
         let mut admitted = 0;
         for _ in 0..LIMIT {
             admitted += usize::from(is_admitted(hash(user)));
             admitted += usize::from(is_admitted(hash_by(&self.own, user)));
             let decision = self.other.check(user).await;
-            assert_ne!(decision.source(), Source::Fallback);
+            assert_ne!(decision.source(), DecisionSource::Fallback);
             admitted += usize::from(decision.is_allowed());
         }
         assert_eq!(admitted, LIMIT, "{user}");
         assert!(hash_in_line(&self.own, user).is_err());
         // Nobody's breaker has opened.
-        assert_eq!(self.own.peek(user).await.source(), Source::Store);
+        assert_eq!(self.own.peek(user).await.source(), DecisionSource::Store);
     }
 }
 
 fn is_admitted(outcome: Result<(), Denied>) -> bool {
     let Err(denied) = outcome else { return true };
-    assert_ne!(denied.decision().map(tidegate::Decision::source), Some(Source::Fallback));
+    assert_ne!(denied.decision().map(tidegate::Decision::source), Some(DecisionSource::Fallback));
     false
 }
 
@@ -104,12 +104,12 @@ fn a_thread_that_stands_still_is_answered_by_the_store_wherever_it_is() {
 
     // Without a runtime, while the one that the connections belong to stands still.
     let idle = alone();
-    assert_eq!(idle.block_on(both.own.peek("nowhere")).source(), Source::Store);
+    assert_eq!(idle.block_on(both.own.peek("nowhere")).source(), DecisionSource::Store);
     for _ in 0..LIMIT / 2 {
         hash("nowhere").unwrap();
         hash_by(&both.own, "nowhere").unwrap();
     }
     let peeked = idle.block_on(both.other.peek("nowhere"));
-    assert_eq!((peeked.source(), peeked.remaining()), (Source::Store, Some(0)));
+    assert_eq!((peeked.source(), peeked.remaining()), (DecisionSource::Store, Some(0)));
     assert!(!is_admitted(hash("nowhere")));
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tidegate::attribute::{self, Call};
+use tidegate::attribute::{self, FunctionCall};
 use tidegate::{Denied, KeyFormat, RedisConfig, RedisStore, rate_limit};
 use tidegate_testkit::{Redis, Reply};
 
@@ -27,7 +27,7 @@ async fn the_names_of_keys_are_those_of_callers_and_limits() {
     let format: KeyFormat = "rate_limit:{entity}:{limit}:{window_start}".parse().unwrap();
     let builder = RedisStore::builder(config).deadline(Duration::from_secs(5));
     attribute::use_store(builder.key_format(format).unwrap().build()).unwrap();
-    attribute::resolve_with(|_: &Call| Some(42_u64)).unwrap();
+    attribute::resolve_with(|_: &FunctionCall| Some(42_u64)).unwrap();
 
     send("alice").await.unwrap();
     export().unwrap();

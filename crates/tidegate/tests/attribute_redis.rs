@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tidegate::attribute::{self, AlreadyInUse};
+use tidegate::attribute::{self, LateSetupError};
 use tidegate::{Denied, Limiter, MemoryStore, RedisConfig, RedisStore, rate_limit};
 use tidegate_testkit::Redis;
 
@@ -48,7 +48,7 @@ async fn counters_are_those_of_the_store_and_failures_are_as_said() {
     assert_eq!(shared("alice").await.unwrap_err().name(), "shared");
     assert!(blocking("alice").unwrap_err().retry_after().is_some());
     blocking("bob").unwrap();
-    assert_eq!(attribute::use_store(MemoryStore::new()), Err(AlreadyInUse));
+    assert_eq!(attribute::use_store(MemoryStore::new()), Err(LateSetupError));
 
     redis.kill();
     assert!(closed().await.unwrap_err().to_string().contains("store_unavailable"));

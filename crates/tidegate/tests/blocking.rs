@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tidegate::config::{Descriptor, Source};
+use tidegate::config::{Descriptor, PolicySource};
 use tidegate::{
-    Charge, Cost, LocalStore, ManualClock, MemoryStore, PlanLimiter, Reason, Span, Store,
+    Charge, Cost, DecisionReason, LocalStore, ManualClock, MemoryStore, PlanLimiter, Span, Store,
     StoreError, StoreErrorKind, Timestamp, Verdicts,
 };
 
@@ -54,7 +54,7 @@ fn limiter<S: Store>(store: S) -> PlanLimiter<S> {
 }
 
 fn limiter_by<S: Store>(text: &str, store: S) -> PlanLimiter<S> {
-    PlanLimiter::load(&Source::new("limits.yaml", text).unwrap(), store).unwrap()
+    PlanLimiter::load(&PolicySource::new("limits.yaml", text).unwrap(), store).unwrap()
 }
 
 fn cost(units: u64) -> Cost {
@@ -68,10 +68,10 @@ async fn the_denial_that_blocks_says_how_long_the_block_takes() {
     let check = || limiter.check(&[("user", "mallory")], Cost::ONE);
     assert!(check().await.is_allowed() && check().await.is_allowed());
     let first = check().await;
-    assert_eq!(first.reason(), Reason::LimitExceeded);
+    assert_eq!(first.reason(), DecisionReason::LimitExceeded);
     assert_eq!(first.retry_after(), Some(Span::from_secs(600)));
     clock.advance(Span::from_secs(599));
-    assert_eq!(check().await.reason(), Reason::Blocked);
+    assert_eq!(check().await.reason(), DecisionReason::Blocked);
     clock.advance(Span::from_secs(1));
     assert!(check().await.is_allowed());
 }
@@ -89,12 +89,12 @@ async fn of_several_callers_in_one_request_only_the_denied_one_is_blocked() {
         cost: Cost::ONE,
         limit: None,
     });
-    let both = plan.descriptor_charges("edge", &descriptors).owed;
-    assert!(!limiter.settle(&both).await.is_allowed());
+    let both = plan.descriptor_charges("edge", &descriptors).charges;
+    assert!(!limiter.decide(&both).await.is_allowed());
     clock.advance(Span::from_secs(2));
     assert!(alone("alice").await.is_allowed());
-    assert_eq!(alone("bob").await.reason(), Reason::Blocked);
-    assert_eq!(limiter.settle(&both).await.reason(), Reason::Blocked);
+    assert_eq!(alone("bob").await.reason(), DecisionReason::Blocked);
+    assert_eq!(limiter.decide(&both).await.reason(), DecisionReason::Blocked);
 }
 
 #[tokio::test]
@@ -106,7 +106,10 @@ async fn where_only_failures_count_what_is_under_way_blocks_nobody() {
     let check = async || limiter.check(&[("user", "alice")], Cost::ONE).await;
     assert!(check().await.is_allowed() && check().await.is_allowed());
     let denied = check().await;
-    assert_eq!((denied.reason(), denied.retry_after()), (Reason::LimitExceeded, Some(SECOND)));
+    assert_eq!(
+        (denied.reason(), denied.retry_after()),
+        (DecisionReason::LimitExceeded, Some(SECOND))
+    );
     clock.advance(SECOND);
     assert!(check().await.is_allowed());
     // One has failed, and another one may; the next that fails has used up the quota.
@@ -116,7 +119,7 @@ async fn where_only_failures_count_what_is_under_way_blocks_nobody() {
     assert!(check().await.is_allowed());
     limiter.block_if_used_up(&owed).await;
     clock.advance(SECOND);
-    assert_eq!(check().await.reason(), Reason::Blocked);
+    assert_eq!(check().await.reason(), DecisionReason::Blocked);
 }
 
 const SECOND: Span = Span::from_secs(1);
@@ -127,7 +130,7 @@ async fn a_cost_that_never_fits_blocks_nobody() {
     let limiter = limiter(MemoryStore::builder().clock(clock).build());
     let request = [("user", "alice")];
     let decision = limiter.check(&request, Cost::new(3).unwrap()).await;
-    assert_eq!(decision.reason(), Reason::CostExceedsLimit);
+    assert_eq!(decision.reason(), DecisionReason::CostExceedsLimit);
     assert!(limiter.check(&request, Cost::ONE).await.is_allowed());
 }
 
@@ -154,11 +157,11 @@ async fn who_is_blocked_does_not_reach_the_store_again_and_again() {
         let _ = check().await;
     }
     clock.advance(Span::from_secs(60));
-    assert_eq!(check().await.reason(), Reason::Blocked);
+    assert_eq!(check().await.reason(), DecisionReason::Blocked);
     let before = store.asked.load(Ordering::SeqCst);
     for _ in 0..100 {
         let decision = check().await;
-        assert_eq!(decision.reason(), Reason::Blocked);
+        assert_eq!(decision.reason(), DecisionReason::Blocked);
         // The limiter remembers by the real clock, which may pass a second here.
         assert!(decision.retry_after().unwrap() > Span::from_secs(530));
     }
@@ -179,12 +182,14 @@ async fn a_block_holds_while_the_store_is_away() {
         let _ = check("mallory").await;
     }
     store.is_away.store(true, Ordering::SeqCst);
-    assert_eq!(check("mallory").await, Reason::Blocked);
+    assert_eq!(check("mallory").await, DecisionReason::Blocked);
     // And it begins there, too.
-    for expected in [Reason::WithinLimit, Reason::WithinLimit, Reason::LimitExceeded] {
+    for expected in
+        [DecisionReason::WithinLimit, DecisionReason::WithinLimit, DecisionReason::LimitExceeded]
+    {
         assert_eq!(check("eve").await, expected);
     }
-    assert_eq!(check("eve").await, Reason::Blocked);
+    assert_eq!(check("eve").await, DecisionReason::Blocked);
 }
 
 /// What is denied longer by a limit than by the block is told to wait for the limit.
@@ -212,7 +217,7 @@ async fn who_is_blocked_waits_for_the_later_of_the_block_and_the_limit() {
         clock.advance(Span::from_secs(1));
         for _ in 0..3 {
             let blocked = check().await;
-            assert_eq!(blocked.reason(), Reason::Blocked, "{algorithm}");
+            assert_eq!(blocked.reason(), DecisionReason::Blocked, "{algorithm}");
             assert_eq!(blocked.retry_after(), Some(Span::from_secs(then)), "{algorithm}");
         }
         clock.advance(Span::from_secs(then));
@@ -247,7 +252,7 @@ async fn nothing_is_left_to_who_is_blocked() {
     clock.advance(Span::from_secs(3));
     for _ in 0..2 {
         let blocked = check().await;
-        assert_eq!((blocked.reason(), blocked.remaining()), (Reason::Blocked, Some(0)));
+        assert_eq!((blocked.reason(), blocked.remaining()), (DecisionReason::Blocked, Some(0)));
         assert_eq!(blocked.retry_after(), Some(Span::from_secs(2)));
         assert!(blocked.verdicts().iter().all(|it| !it.allowed && it.remaining == 0));
     }
@@ -269,12 +274,12 @@ policies:
     let check = || limiter.check(&[("ip", "203.0.113.9"), ("user", "mallory")], Cost::ONE);
     let _ = check().await;
     assert_eq!(check().await.retry_after(), Some(Span::from_secs(5)));
-    assert_eq!(check().await.reason(), Reason::Blocked);
+    assert_eq!(check().await.reason(), DecisionReason::Blocked);
     assert!(limiter.check(&[("user", "mallory")], Cost::ONE).await.is_allowed());
     let both = check().await;
     let allowed: Vec<bool> = both.verdicts().iter().map(|verdict| verdict.allowed).collect();
     assert_eq!(allowed, [false, false, true]);
-    assert_eq!((both.tightest_index(), both.reason()), (Some(1), Reason::LimitExceeded));
+    assert_eq!((both.tightest_index(), both.reason()), (Some(1), DecisionReason::LimitExceeded));
     assert_eq!(both.retry_after(), Some(Span::from_secs(60)));
 }
 
@@ -291,8 +296,8 @@ async fn a_cost_that_never_fits_is_told_so_while_blocked() {
     for units in [1, 3, 1, 3] {
         let decision = check(units).await;
         let (reason, waits) = match units {
-            1 => (Reason::Blocked, true),
-            _ => (Reason::CostExceedsLimit, false),
+            1 => (DecisionReason::Blocked, true),
+            _ => (DecisionReason::CostExceedsLimit, false),
         };
         assert_eq!((decision.reason(), decision.retry_after().is_some()), (reason, waits));
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Limiter, RedisConfig, RedisStore, Source, StoreErrorKind};
+use tidegate::{DecisionSource, Limiter, RedisConfig, RedisStore, StoreErrorKind};
 use tidegate_testkit::Redis;
 
 /// Each fault, how it is brought about, and the word by which people know it.
@@ -22,11 +22,11 @@ async fn a_store_that_is_not_asked_has_the_problem_for_which_it_is_not() {
         let config: RedisConfig = redis.url().parse().unwrap();
         let store = RedisStore::builder(config).deadline(Duration::from_secs(5)).build();
         let limiter = Limiter::builder().limit("1000/day").store(store).build().unwrap();
-        assert_eq!(limiter.check("eve").await.source(), Source::Store);
+        assert_eq!(limiter.check("eve").await.source(), DecisionSource::Store);
         redis.command(command).or_panic();
         let mut unasked = 0;
         while unasked < 100 {
-            assert_eq!(limiter.check("eve").await.source(), Source::Fallback);
+            assert_eq!(limiter.check("eve").await.source(), DecisionSource::Fallback);
             unasked += u32::from(!limiter.store().is_available());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

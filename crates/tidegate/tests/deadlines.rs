@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use tidegate::config::Source as Text;
-use tidegate::{Cost, OnStoreError, PlanLimiter, RedisConfig, RedisStore, Source};
+use tidegate::config::PolicySource as Text;
+use tidegate::{Cost, DecisionSource, OnStoreError, PlanLimiter, RedisConfig, RedisStore};
 use tidegate_testkit::{Mode, Proxy, Redis};
 
 const POLICIES: &str = "
@@ -21,7 +21,7 @@ async fn cut_off(redis: &Redis) -> (PlanLimiter<RedisStore>, Proxy) {
     let config: RedisConfig = proxy.url().parse().unwrap();
     let text = Text::new("limits.yaml", POLICIES).unwrap();
     let limiter = PlanLimiter::load(&text, RedisStore::builder(config).build()).unwrap();
-    while limiter.check(&HASTY, Cost::PEEK).await.source() != Source::Store {
+    while limiter.check(&HASTY, Cost::PEEK).await.source() != DecisionSource::Store {
         tokio::task::yield_now().await;
     }
     proxy.set_mode(Mode::Blackhole);
@@ -33,7 +33,7 @@ async fn whoever_waits_least_opens_the_breaker() {
     let redis = Redis::start();
     let (limiter, _proxy) = cut_off(&redis).await;
     for _ in 0..10 {
-        assert_eq!(limiter.check(&HASTY, Cost::ONE).await.source(), Source::Fallback);
+        assert_eq!(limiter.check(&HASTY, Cost::ONE).await.source(), DecisionSource::Fallback);
     }
     assert!(!limiter.store().is_available());
 }
@@ -44,7 +44,7 @@ async fn limits_of_no_policy_wait_no_longer_than_the_default() {
     let (limiter, _proxy) = cut_off(&redis).await;
     let limit = limiter.plan().ad_hoc("mails", "1/minute burst 1".parse().unwrap(), "eve");
     let charges = [limit.charge(Cost::ONE)];
-    let asked = limiter.settle_charges(&charges, OnStoreError::Open);
+    let asked = limiter.decide_charges(&charges, OnStoreError::Open);
     let decision = tokio::time::timeout(Duration::from_secs(5), asked).await.unwrap();
-    assert_eq!(decision.source(), Source::Fallback);
+    assert_eq!(decision.source(), DecisionSource::Fallback);
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mails::MailError;
-use tidegate::{Clock, Limiter, MemoryStore, Patience, Timestamp};
+use tidegate::{Clock, Limiter, MemoryStore, Timestamp, WaitLimits};
 use tokio::time::Instant;
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn a_worker_calls_every_twenty_milliseconds() {
     let store = MemoryStore::builder().clock(TokioClock(start)).build();
     let limiter = Limiter::builder()
         .limit("50/second burst 1")
-        .patience(Patience { max_wait: Duration::from_millis(505), max_queue: 100 })
+        .wait_limits(WaitLimits { max_wait: Duration::from_millis(505), max_queue: 100 })
         .store(store)
         .build()
         .unwrap();

@@ -6,8 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::config::Source as Text;
-use tidegate::{Cost, Limiter, PlanLimiter, Precision, Reason, RedisConfig, RedisStore, Source};
+use tidegate::config::PolicySource as Text;
+use tidegate::{
+    Cost, DecisionReason, DecisionSource, Limiter, PlanLimiter, Precision, RedisConfig, RedisStore,
+};
 use tidegate_testkit::Redis;
 
 /// Windows that do not end while a test runs.
@@ -50,7 +52,7 @@ async fn ask_until_denied(limiter: Arc<PlanLimiter<RedisStore>>) -> (u64, u64) {
             return (allowed, leased);
         }
         allowed += 1;
-        leased += u64::from(decision.source() == Source::Lease);
+        leased += u64::from(decision.source() == DecisionSource::Lease);
     }
 }
 
@@ -78,7 +80,9 @@ async fn what_remains_is_what_the_store_has_and_what_was_taken() {
     let limiter = instance(&redis, 1);
     let alice = &[("user", "alice")][..];
     for (used, source) in
-        [Source::Store, Source::Store, Source::Lease, Source::Lease].iter().enumerate()
+        [DecisionSource::Store, DecisionSource::Store, DecisionSource::Lease, DecisionSource::Lease]
+            .iter()
+            .enumerate()
     {
         let decision = limiter.check(alice, Cost::ONE).await;
         assert_eq!((decision.source(), decision.remaining()), (*source, Some(2_999 - used as u64)));
@@ -100,7 +104,7 @@ async fn only_who_said_so_takes_ahead_and_only_from_one_limit() {
     for path in ["/twice", "/exact"] {
         for _ in 0..10 {
             let decision = limiter.check(&[("path", path)][..], Cost::ONE).await;
-            assert_eq!(decision.source(), Source::Store, "{path}");
+            assert_eq!(decision.source(), DecisionSource::Store, "{path}");
         }
     }
 }
@@ -116,9 +120,9 @@ async fn what_was_taken_is_spent_also_when_the_store_is_gone() {
     redis.kill();
     for _ in 0..299 {
         let decision = limiter.check(alice, Cost::ONE).await;
-        assert_eq!((decision.is_allowed(), decision.source()), (true, Source::Lease));
+        assert_eq!((decision.is_allowed(), decision.source()), (true, DecisionSource::Lease));
     }
-    assert_eq!(limiter.check(alice, Cost::ONE).await.source(), Source::Fallback);
+    assert_eq!(limiter.check(alice, Cost::ONE).await.source(), DecisionSource::Fallback);
 }
 
 /// What needs no store is known without it, and what can never be is not taken for what cannot be
@@ -130,11 +134,14 @@ async fn what_never_fits_is_called_that_also_where_a_denial_is_remembered() {
     let few = &[("path", "/few")][..];
     let ask = |cost| limiter.check(few, Cost::new(cost).unwrap());
     assert!(ask(2).await.is_allowed());
-    assert_eq!(ask(1).await.source(), Source::Store);
+    assert_eq!(ask(1).await.source(), DecisionSource::Store);
     let again = ask(1).await;
-    assert_eq!((again.source(), again.reason()), (Source::DenyCache, Reason::LimitExceeded));
+    assert_eq!(
+        (again.source(), again.reason()),
+        (DecisionSource::DenyCache, DecisionReason::LimitExceeded)
+    );
     let never = ask(3).await;
-    assert_eq!((never.reason(), never.retry_after()), (Reason::CostExceedsLimit, None));
+    assert_eq!((never.reason(), never.retry_after()), (DecisionReason::CostExceedsLimit, None));
 }
 
 #[tokio::test]
@@ -147,10 +154,10 @@ async fn a_limiter_of_one_policy_takes_ahead_too() {
     let limiter = limiter.build().unwrap();
     assert!(limiter.try_check_n("alice", Cost::ONE).is_none());
     for _ in 0..2 {
-        assert_eq!(limiter.check("alice").await.source(), Source::Store);
+        assert_eq!(limiter.check("alice").await.source(), DecisionSource::Store);
     }
     // Without a word to the store, nobody has to wait.
     let decision = limiter.try_check_n("alice", Cost::ONE).unwrap();
-    assert_eq!((decision.source(), decision.remaining()), (Source::Lease, Some(997)));
+    assert_eq!((decision.source(), decision.remaining()), (DecisionSource::Lease, Some(997)));
     assert!(limiter.try_check_n("bob", Cost::ONE).is_none());
 }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use tidegate::{
-    AlgorithmKind, Charge, Cost, Decision, Limiter, ManualClock, MemoryStore, OnStoreError, Reason,
-    Source, Span, Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
+    AlgorithmKind, Charge, Cost, Decision, DecisionReason, DecisionSource, Limiter, ManualClock,
+    MemoryStore, OnStoreError, Span, Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
 };
 
 fn cost(units: u64) -> Cost {
@@ -27,18 +27,24 @@ async fn a_decision_says_what_a_client_wants_to_know() {
     assert!(decision.is_allowed());
     assert_eq!((decision.limit(), decision.remaining()), (Some(2), Some(1)));
     assert_eq!((decision.retry_after(), decision.reset_after()), (None, Some(Span::from_secs(30))));
-    assert_eq!((decision.reason(), decision.source()), (Reason::WithinLimit, Source::Store));
+    assert_eq!(
+        (decision.reason(), decision.source()),
+        (DecisionReason::WithinLimit, DecisionSource::Store)
+    );
 
     let decision = limiter.check_n("alice", cost(2)).await;
     assert!(!decision.is_allowed());
-    assert_eq!(decision.reason(), Reason::LimitExceeded);
+    assert_eq!(decision.reason(), DecisionReason::LimitExceeded);
     let wait = decision.retry_after().unwrap();
     assert_eq!(wait, Span::from_secs(30));
     clock.advance(wait);
     assert!(limiter.check_n("alice", cost(2)).await.is_allowed());
 
     let decision = limiter.check_n("alice", cost(3)).await;
-    assert_eq!((decision.reason(), decision.retry_after()), (Reason::CostExceedsLimit, None));
+    assert_eq!(
+        (decision.reason(), decision.retry_after()),
+        (DecisionReason::CostExceedsLimit, None)
+    );
 }
 
 #[tokio::test]
@@ -81,7 +87,7 @@ fn a_shadow_watches_and_lets_pass() {
         let decision = limiter.check_now("alice");
         assert!(decision.is_allowed());
         assert_eq!(decision.verdicts()[0].allowed, expected);
-        assert_eq!((decision.reason(), decision.remaining()), (Reason::NoPolicy, None));
+        assert_eq!((decision.reason(), decision.remaining()), (DecisionReason::NoPolicy, None));
     }
 }
 
@@ -133,10 +139,10 @@ async fn a_broken_store_fails_as_the_policy_says() {
         let decisions = three_checks(mode).await;
         let actual: Vec<bool> = allowed(&decisions);
         assert_eq!(actual, expected, "{mode:?}");
-        assert!(decisions.iter().all(|decision| decision.source() == Source::Fallback));
+        assert!(decisions.iter().all(|decision| decision.source() == DecisionSource::Fallback));
     }
     let closed = &three_checks(OnStoreError::Closed).await[0];
-    assert_eq!(closed.reason(), Reason::StoreUnavailable);
+    assert_eq!(closed.reason(), DecisionReason::StoreUnavailable);
 }
 
 #[tokio::test]
@@ -147,7 +153,10 @@ async fn what_can_never_pass_stays_denied_without_a_store() {
             builder.build().unwrap()
         };
         let blocked = build("0/second").check("alice").await;
-        assert_eq!((blocked.is_allowed(), blocked.reason()), (false, Reason::CostExceedsLimit));
+        assert_eq!(
+            (blocked.is_allowed(), blocked.reason()),
+            (false, DecisionReason::CostExceedsLimit)
+        );
         assert!(!build("5/minute").check_n("alice", cost(6)).await.is_allowed());
     }
 }

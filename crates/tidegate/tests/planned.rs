@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{
-    Charge, Cost, MemoryStore, OnStoreError, Plan, PlanLimiter, Reason, Store, StoreError,
+    Charge, Cost, DecisionReason, MemoryStore, OnStoreError, Plan, PlanLimiter, Store, StoreError,
     StoreErrorKind, Verdicts,
 };
 
@@ -26,7 +26,7 @@ impl Store for Broken {
 }
 
 fn plan(text: &str) -> Plan {
-    let source = Source::new("test.yaml", text).unwrap();
+    let source = PolicySource::new("test.yaml", text).unwrap();
     Plan::compile(&source).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -50,17 +50,17 @@ policies:
         let decision = limiter.check(&request, Cost::ONE).await;
         (decision.is_allowed(), decision.reason())
     };
-    assert_eq!(ask(&["b"]).await, (true, Reason::StoreUnavailable));
-    assert_eq!(ask(&["c"]).await, (false, Reason::StoreUnavailable));
-    assert_eq!(ask(&["d"]).await, (true, Reason::StoreUnavailable));
+    assert_eq!(ask(&["b"]).await, (true, DecisionReason::StoreUnavailable));
+    assert_eq!(ask(&["c"]).await, (false, DecisionReason::StoreUnavailable));
+    assert_eq!(ask(&["d"]).await, (true, DecisionReason::StoreUnavailable));
     // The open one is watched beside the local one, and never denies.
-    assert_eq!(ask(&["a", "b"]).await, (true, Reason::WithinLimit));
-    assert_eq!(ask(&["a", "b"]).await, (true, Reason::WithinLimit));
-    assert_eq!(ask(&["a", "b"]).await, (false, Reason::LimitExceeded));
-    assert_eq!(ask(&["a", "c"]).await, (false, Reason::StoreUnavailable));
+    assert_eq!(ask(&["a", "b"]).await, (true, DecisionReason::WithinLimit));
+    assert_eq!(ask(&["a", "b"]).await, (true, DecisionReason::WithinLimit));
+    assert_eq!(ask(&["a", "b"]).await, (false, DecisionReason::LimitExceeded));
+    assert_eq!(ask(&["a", "c"]).await, (false, DecisionReason::StoreUnavailable));
     // A block list stays closed whatever fails.
-    assert_eq!(ask(&["b", "e"]).await, (false, Reason::CostExceedsLimit));
-    assert_eq!(ask(&[]).await, (true, Reason::NoPolicy));
+    assert_eq!(ask(&["b", "e"]).await, (false, DecisionReason::CostExceedsLimit));
+    assert_eq!(ask(&[]).await, (true, DecisionReason::NoPolicy));
 }
 
 #[tokio::test]
@@ -87,13 +87,17 @@ async fn who_is_denied_stays_blocked_for_as_long_as_the_policy_says() {
     let text = "policies: [{ name: login, key: [user], limits: [2/1s], block_for: 10m }]";
     let clock = tidegate::ManualClock::at(tidegate::Timestamp::from_secs(1_000));
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    let limiter = PlanLimiter::load(&Source::new("limits.yaml", text).unwrap(), store).unwrap();
+    let limiter =
+        PlanLimiter::load(&PolicySource::new("limits.yaml", text).unwrap(), store).unwrap();
     let check = || limiter.check(&[("user", "mallory")], Cost::ONE);
     assert!(check().await.is_allowed() && check().await.is_allowed());
-    assert_eq!(check().await.reason(), tidegate::Reason::LimitExceeded);
+    assert_eq!(check().await.reason(), tidegate::DecisionReason::LimitExceeded);
     clock.advance(tidegate::Span::from_secs(60));
     let blocked = check().await;
-    assert_eq!((blocked.is_allowed(), blocked.reason()), (false, tidegate::Reason::Blocked));
+    assert_eq!(
+        (blocked.is_allowed(), blocked.reason()),
+        (false, tidegate::DecisionReason::Blocked)
+    );
     assert_eq!(blocked.retry_after(), Some(tidegate::Span::from_secs(540)));
     assert!(limiter.check(&[("user", "alice")], Cost::ONE).await.is_allowed());
     clock.advance(tidegate::Span::from_secs(540));
@@ -107,7 +111,7 @@ async fn a_login_under_attack_is_closed_for_a_quarter_of_an_hour() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/policies/accounts.yaml");
     let clock = tidegate::ManualClock::at(tidegate::Timestamp::from_secs(1_000));
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    let source = Source::read(std::path::Path::new(path)).unwrap();
+    let source = PolicySource::read(std::path::Path::new(path)).unwrap();
     let limiter = PlanLimiter::load(&source, store).unwrap();
     let login = |ip: &'static str| {
         let request = [("path", "/login"), ("method", "POST"), ("ip", ip)];
@@ -115,32 +119,32 @@ async fn a_login_under_attack_is_closed_for_a_quarter_of_an_hour() {
         async move { limiter.check(&request, Cost::ONE).await.reason() }
     };
     for _ in 0..5 {
-        assert_eq!(login("203.0.113.9").await, tidegate::Reason::WithinLimit);
+        assert_eq!(login("203.0.113.9").await, tidegate::DecisionReason::WithinLimit);
     }
-    assert_eq!(login("203.0.113.9").await, tidegate::Reason::LimitExceeded);
+    assert_eq!(login("203.0.113.9").await, tidegate::DecisionReason::LimitExceeded);
     clock.advance(tidegate::Span::from_secs(14 * 60));
-    assert_eq!(login("203.0.113.9").await, tidegate::Reason::Blocked);
-    assert_eq!(login("203.0.113.10").await, tidegate::Reason::WithinLimit);
+    assert_eq!(login("203.0.113.9").await, tidegate::DecisionReason::Blocked);
+    assert_eq!(login("203.0.113.10").await, tidegate::DecisionReason::WithinLimit);
     clock.advance(tidegate::Span::from_secs(60));
-    assert_eq!(login("203.0.113.9").await, tidegate::Reason::WithinLimit);
+    assert_eq!(login("203.0.113.9").await, tidegate::DecisionReason::WithinLimit);
 }
 
 #[tokio::test]
 async fn what_was_taken_is_given_back_and_who_is_reset_starts_anew() {
     let text = "policies: [{ name: api, key: [user], limits: [2/hour], block_for: 1h }]";
     let limiter =
-        PlanLimiter::load(&Source::new("test", text).unwrap(), MemoryStore::new()).unwrap();
+        PlanLimiter::load(&PolicySource::new("test", text).unwrap(), MemoryStore::new()).unwrap();
     let (plan, alice) = (limiter.plan(), [("user", "alice")]);
     let (one, two) = (plan.charges(&alice, Cost::ONE), plan.charges(&alice, Cost::new(2).unwrap()));
-    assert!(limiter.settle(&two).await.is_allowed());
+    assert!(limiter.decide(&two).await.is_allowed());
     limiter.refund(&one).await.unwrap();
-    assert!(limiter.settle(&one).await.is_allowed());
-    assert!(!limiter.settle(&one).await.is_allowed());
+    assert!(limiter.decide(&one).await.is_allowed());
+    assert!(!limiter.decide(&one).await.is_allowed());
     // Blocked by now, whatever is given back.
     limiter.refund(&two).await.unwrap();
-    assert!(!limiter.settle(&one).await.is_allowed());
+    assert!(!limiter.decide(&one).await.is_allowed());
     limiter.reset(&one).await.unwrap();
-    assert!(limiter.settle(&two).await.is_allowed());
+    assert!(limiter.decide(&two).await.is_allowed());
 }
 
 #[tokio::test]
@@ -149,7 +153,7 @@ async fn a_limit_that_comes_with_the_request_counts_by_itself() {
     let limiter = PlanLimiter::new(plan(text), MemoryStore::new());
     let ask = async |quota: &str, space: &str, key: &str| {
         let asked = limiter.plan().ad_hoc(space, quota.parse().unwrap(), key);
-        limiter.settle_charges(&[asked.charge(Cost::ONE)], OnStoreError::Closed).await
+        limiter.decide_charges(&[asked.charge(Cost::ONE)], OnStoreError::Closed).await
     };
     assert!(limiter.check(&[("user", "alice")], Cost::ONE).await.is_allowed());
     assert_eq!(ask("2/hour burst 2", "api", "alice").await.remaining(), Some(1));
@@ -157,7 +161,7 @@ async fn a_limit_that_comes_with_the_request_counts_by_itself() {
     assert_eq!(ask("2/hour burst 2", "other", "alice").await.remaining(), Some(1));
     // A new quota finds the count.
     assert_eq!(ask("9/hour burst 3", "api", "alice").await.remaining(), Some(1));
-    assert_eq!(ask("2/hour burst 2", "api", "alice").await.reason(), Reason::LimitExceeded);
+    assert_eq!(ask("2/hour burst 2", "api", "alice").await.reason(), DecisionReason::LimitExceeded);
 }
 
 #[tokio::test]
@@ -166,17 +170,20 @@ async fn charges_of_no_policy_fall_as_their_caller_says() {
     let asked = limiter.plan().ad_hoc("x", "1/hour".parse().unwrap(), "alice");
     let charges = [asked.charge(Cost::ONE)];
     for (mode, outcomes) in [
-        (OnStoreError::Local, [Reason::WithinLimit, Reason::LimitExceeded]),
-        (OnStoreError::Open, [Reason::StoreUnavailable; 2]),
-        (OnStoreError::Closed, [Reason::StoreUnavailable; 2]),
+        (OnStoreError::Local, [DecisionReason::WithinLimit, DecisionReason::LimitExceeded]),
+        (OnStoreError::Open, [DecisionReason::StoreUnavailable; 2]),
+        (OnStoreError::Closed, [DecisionReason::StoreUnavailable; 2]),
     ] {
         for reason in outcomes {
-            assert_eq!(limiter.settle_charges(&charges, mode).await.reason(), reason);
+            assert_eq!(limiter.decide_charges(&charges, mode).await.reason(), reason);
         }
     }
-    assert_eq!(limiter.settle_charges(&[], OnStoreError::Local).await.reason(), Reason::NoPolicy);
+    assert_eq!(
+        limiter.decide_charges(&[], OnStoreError::Local).await.reason(),
+        DecisionReason::NoPolicy
+    );
     let many = vec![asked.charge(Cost::PEEK); Plan::MAX_CHARGES + 1];
-    assert!(!limiter.settle_charges(&many, OnStoreError::Open).await.is_allowed());
+    assert!(!limiter.decide_charges(&many, OnStoreError::Open).await.is_allowed());
 }
 
 #[tokio::test]
@@ -193,9 +200,9 @@ policies:
         assert!(limiter.peek(&owed).await.is_allowed());
     }
     for _ in 0..2 {
-        assert!(limiter.settle(&owed).await.is_allowed());
+        assert!(limiter.decide(&owed).await.is_allowed());
     }
     let decision = limiter.peek(&owed).await;
-    assert_eq!((decision.is_allowed(), decision.reason()), (false, Reason::LimitExceeded));
+    assert_eq!((decision.is_allowed(), decision.reason()), (false, DecisionReason::LimitExceeded));
     assert_eq!(decision.retry_after(), decision.reset_after());
 }

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tidegate::config::Source as Text;
+use tidegate::config::PolicySource as Text;
 use tidegate::{
-    AlgorithmKind, Charge, Cost, Limiter, LocalStore, ManualClock, MemoryStore, PlanLimiter,
-    Reason, Source, Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
+    AlgorithmKind, Charge, Cost, DecisionReason, DecisionSource, Limiter, LocalStore, ManualClock,
+    MemoryStore, PlanLimiter, Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
 };
 
 /// It counts who asks, and it can be cut off.
@@ -67,7 +67,10 @@ async fn a_cost_that_never_fits_is_told_what_the_store_has() {
         let (told, expected) =
             (remote.check_n("alice", cost(9)).await, local.check_n("alice", cost(9)).await);
         assert_eq!(told.verdicts(), expected.verdicts(), "{algorithm}");
-        assert_eq!((told.reason(), told.source()), (Reason::CostExceedsLimit, Source::Store));
+        assert_eq!(
+            (told.reason(), told.source()),
+            (DecisionReason::CostExceedsLimit, DecisionSource::Store)
+        );
     }
 }
 
@@ -76,7 +79,7 @@ async fn a_limit_of_nothing_asks_nobody() {
     let store = Remote::new();
     let limiter = Limiter::builder().limit("0/minute").store(store.clone()).build().unwrap();
     let decision = limiter.check("alice").await;
-    assert_eq!((decision.is_allowed(), decision.source()), (false, Source::None));
+    assert_eq!((decision.is_allowed(), decision.source()), (false, DecisionSource::None));
     assert_eq!(store.asked.load(Ordering::SeqCst), 0);
 }
 
@@ -87,7 +90,10 @@ async fn what_stood_in_for_the_store_took_nothing_from_it() {
     let first = limiter.check("alice").await;
     store.is_away.store(true, Ordering::SeqCst);
     let second = limiter.check("alice").await;
-    assert_eq!((first.source(), second.source()), (Source::Store, Source::Fallback));
+    assert_eq!(
+        (first.source(), second.source()),
+        (DecisionSource::Store, DecisionSource::Fallback)
+    );
     assert!(limiter.store_problem().is_some());
     assert!(limiter.reset("bob").await.is_err());
     store.is_away.store(false, Ordering::SeqCst);
@@ -108,18 +114,18 @@ async fn a_new_plan_forgets_the_denials_of_the_old_one() {
     let bob = async || limiter.check(&[("user", "bob")], Cost::ONE).await;
     let _ = (bob().await, bob().await);
     let denied = bob().await;
-    assert_eq!((denied.is_allowed(), denied.source()), (false, Source::DenyCache));
+    assert_eq!((denied.is_allowed(), denied.source()), (false, DecisionSource::DenyCache));
 
     // What the other limits say is of the new plan, too.
     limiter.reload(&both("enforce", 20)).unwrap();
     let denied = bob().await;
-    assert_eq!((denied.is_allowed(), denied.source()), (false, Source::Store));
+    assert_eq!((denied.is_allowed(), denied.source()), (false, DecisionSource::Store));
     assert_eq!(denied.verdicts()[1].limit, 20);
 
-    assert_eq!(bob().await.source(), Source::DenyCache);
+    assert_eq!(bob().await.source(), DecisionSource::DenyCache);
     limiter.reload(&both("shadow", 20)).unwrap();
     let watched = bob().await;
-    assert_eq!((watched.is_allowed(), watched.source()), (true, Source::Store));
+    assert_eq!((watched.is_allowed(), watched.source()), (true, DecisionSource::Store));
 }
 
 #[tokio::test]
@@ -133,7 +139,7 @@ async fn failures_now_and_then_are_decided_from_where_the_store_was() {
             store.is_away.store(true, Ordering::SeqCst);
             let decision = limiter.check("alice").await;
             let told = (decision.source(), decision.remaining());
-            assert_eq!(told, (Source::Fallback, Some(69 - failure)), "{algorithm}");
+            assert_eq!(told, (DecisionSource::Fallback, Some(69 - failure)), "{algorithm}");
             store.is_away.store(false, Ordering::SeqCst);
             assert_eq!(limiter.check("alice").await.remaining(), Some(69 - failure), "{algorithm}");
         }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tidegate::config::Source as Text;
+use tidegate::config::PolicySource as Text;
 use tidegate::{Cost, MemoryStore, PlanLimiter, RedisConfig, RedisStore, Store};
 use tidegate_testkit::Redis;
 

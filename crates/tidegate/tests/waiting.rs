@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidegate::{
-    Clock, Cost, Limiter, LimiterBuilder, MemoryStore, NotReady, Patience, Reason, Span, Timestamp,
+    Clock, Cost, DecisionReason, Limiter, LimiterBuilder, MemoryStore, Span, Timestamp, WaitError,
+    WaitLimits,
 };
 use tokio::time::Instant;
 
@@ -60,28 +61,28 @@ async fn nobody_overtakes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_wait_is_refused_at_once() {
-    let patience = Patience { max_wait: Duration::from_secs(5), max_queue: 10 };
-    let limiter = builder("1/minute burst 1").patience(patience).build().unwrap();
+    let patience = WaitLimits { max_wait: Duration::from_secs(5), max_queue: 10 };
+    let limiter = builder("1/minute burst 1").wait_limits(patience).build().unwrap();
     limiter.until_ready("key").await.unwrap();
     let start = Instant::now();
     let refused = limiter.until_ready("key").await.unwrap_err();
-    assert_eq!(refused, NotReady::Later(Duration::from_secs(60)));
+    assert_eq!(refused, WaitError::Later(Duration::from_secs(60)));
     assert_eq!(refused.to_string(), "it would take 1m, which is longer than it may wait");
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
 async fn endless_patience_waits() {
-    let patience = Patience { max_wait: Duration::MAX, max_queue: 10 };
-    let limiter = builder("1/day burst 1").patience(patience).build().unwrap();
+    let patience = WaitLimits { max_wait: Duration::MAX, max_queue: 10 };
+    let limiter = builder("1/day burst 1").wait_limits(patience).build().unwrap();
     limiter.until_ready("key").await.unwrap();
     limiter.until_ready("key").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_behind_others_gives_up_in_time() {
-    let patience = Patience { max_wait: Duration::from_secs(2), max_queue: 10 };
-    let limiter = Arc::new(builder("1/second burst 1").patience(patience).build().unwrap());
+    let patience = WaitLimits { max_wait: Duration::from_secs(2), max_queue: 10 };
+    let limiter = Arc::new(builder("1/second burst 1").wait_limits(patience).build().unwrap());
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..6 {
         let limiter = Arc::clone(&limiter);
@@ -99,8 +100,8 @@ async fn whoever_waits_behind_others_gives_up_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn the_line_is_bounded_and_goes_away() {
-    let patience = Patience { max_wait: Duration::from_secs(60), max_queue: 2 };
-    let limiter = Arc::new(builder("1/second burst 1").patience(patience).build().unwrap());
+    let patience = WaitLimits { max_wait: Duration::from_secs(60), max_queue: 2 };
+    let limiter = Arc::new(builder("1/second burst 1").wait_limits(patience).build().unwrap());
     limiter.until_ready("key").await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..3 {
@@ -108,7 +109,7 @@ async fn the_line_is_bounded_and_goes_away() {
         tasks.spawn(async move { limiter.until_ready("key").await });
     }
     tokio::task::yield_now().await;
-    assert_eq!(limiter.until_ready("key").await.unwrap_err(), NotReady::QueueFull(2));
+    assert_eq!(limiter.until_ready("key").await.unwrap_err(), WaitError::QueueFull(2));
     assert!(limiter.until_ready("another").await.is_ok());
     assert!(tasks.join_all().await.iter().all(Result::is_ok));
     assert!(format!("{limiter:?}").contains("lines: Mutex { data: {} }"));
@@ -133,6 +134,6 @@ async fn leaving_the_line_takes_nothing() {
 async fn what_can_never_pass_does_not_wait() {
     let limiter = builder("10/second burst 1").build().unwrap();
     let refused = limiter.until_ready_n("key", Cost::new(2).unwrap()).await.unwrap_err();
-    assert_eq!(refused, NotReady::Never(Reason::CostExceedsLimit));
+    assert_eq!(refused, WaitError::Never(DecisionReason::CostExceedsLimit));
     assert!(refused.to_string().contains("cost_exceeds_limit"));
 }

@@ -6,7 +6,7 @@
 
 use std::error::Error;
 
-use tidegate_tower::{Key, RateLimitLayer};
+use tidegate_tower::{RateLimitLayer, RequestKey};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
@@ -14,7 +14,7 @@ use tonic::transport::server::TcpIncoming;
 /// `RetryInfo` that says when to come back.
 pub(crate) async fn serve(incoming: TcpIncoming) -> Result<(), Box<dyn Error>> {
     let (_reporter, health) = tonic_health::server::health_reporter();
-    let limit = RateLimitLayer::new("3/minute")?.by(Key::client_ip().trust_hops(0));
+    let limit = RateLimitLayer::new("3/minute")?.by(RequestKey::client_ip().trust_hops(0));
     Server::builder().layer(limit).add_service(health).serve_with_incoming(incoming).await?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use tidegate::{AlgorithmKind, Limiter};
-use tidegate_tower::{Key, RateLimitLayer};
+use tidegate_tower::{RateLimitLayer, RequestKey};
 
 async fn login(password: String) -> StatusCode {
     if password == "correct horse" { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
@@ -26,7 +26,7 @@ pub(crate) fn app() -> Result<Router, Box<dyn Error>> {
         .algorithm(AlgorithmKind::SlidingLog)
         .limits(["5/minute", "20/hour"])
         .build()?;
-    let limit = RateLimitLayer::limiter(attempts).by(Key::client_ip()).count_failures();
+    let limit = RateLimitLayer::limiter(attempts).by(RequestKey::client_ip()).count_failures();
     Ok(Router::new()
         .route("/login", post(login))
         // Only what is above: a route layer does not see requests that match no route.

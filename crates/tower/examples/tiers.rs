@@ -15,9 +15,9 @@ use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{MemoryStore, PlanLimiter};
-use tidegate_tower::{Decided, Key, RateLimitLayer};
+use tidegate_tower::{RateLimitDecision, RateLimitLayer, RequestKey};
 
 const POLICIES: &str = "
 policies:
@@ -50,15 +50,15 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-async fn hello(Decided(decision): Decided) -> String {
+async fn hello(RateLimitDecision(decision): RateLimitDecision) -> String {
     format!("hello, {} more\n", decision.remaining().unwrap_or_default())
 }
 
 pub(crate) fn app() -> Result<Router, Box<dyn Error>> {
-    let source = Source::new("tiers", POLICIES)?;
+    let source = PolicySource::new("tiers", POLICIES)?;
     let limit = RateLimitLayer::limiter(PlanLimiter::load(&source, MemoryStore::new())?)
-        .attribute("user", Key::extension(|user: &User| user.name.clone()))
-        .attribute("plan", Key::extension(|user: &User| user.plan));
+        .attribute("user", RequestKey::extension(|user: &User| user.name.clone()))
+        .attribute("plan", RequestKey::extension(|user: &User| user.plan));
     // The last layer is the first to see a request.
     let app = Router::new().route("/", get(hello)).layer(limit);
     Ok(app.layer(middleware::from_fn(authenticate)))

@@ -5,16 +5,16 @@ use std::net::IpAddr;
 
 use http::HeaderValue;
 use http::header::HOST;
-use tidegate_http::{ClientIp, Host, HttpRequest, RequestFault};
+use tidegate_http::{ClientIp, HttpRequest, RequestFault, RequestHost};
 use tidegate_limiter::Plan;
 use tidegate_limiter::config::RequestRules;
 
 use crate::RequestHead;
-use crate::config::Config;
-use crate::key::Look;
+use crate::config::LayerConfig;
+use crate::key::KeyContext;
 
 /// A name, and the value that a request has of it.
-pub(crate) type Attribute = (Box<str>, Vec<u8>);
+pub(crate) type OwnedAttribute = (Box<str>, Vec<u8>);
 
 /// Those that the plan asks for and the request has. What the program has named comes from the
 /// program only, whatever a client says. One that can be read in two ways is refused: we might count by
@@ -22,11 +22,11 @@ pub(crate) type Attribute = (Box<str>, Vec<u8>);
 pub(crate) fn attributes(
     plan: &Plan,
     head: &RequestHead<'_>,
-    config: &Config,
-) -> Result<Vec<Attribute>, RequestFault> {
+    config: &LayerConfig,
+) -> Result<Vec<OwnedAttribute>, RequestFault> {
     let rules = config.requests.unwrap_or(plan.settings().requests());
-    let request = as_policies_see_it(plan, head, config, rules);
-    let look = Look { rules, ..config.look(head) };
+    let request = plan_request(plan, head, config, rules);
+    let look = KeyContext { rules, ..config.key_context(head) };
     let value = |name: &str| -> Result<Option<Vec<u8>>, RequestFault> {
         Ok(match config.attributes.iter().find(|(other, _)| &**other == name) {
             Some((_, key)) => key.value_of(look)?,
@@ -35,7 +35,7 @@ pub(crate) fn attributes(
             None if config.is_shadow => request.attribute(name).map(Cow::into_owned),
             // A service has a name of its own for requests without a host.
             None if name == "host" => Some(host(head)?),
-            None => request.only(name)?.map(Cow::into_owned),
+            None => request.only_attribute(name)?.map(Cow::into_owned),
         })
     };
     let found = plan.attributes().filter_map(|name| {
@@ -45,10 +45,10 @@ pub(crate) fn attributes(
     found.collect()
 }
 
-fn as_policies_see_it<'a>(
+fn plan_request<'a>(
     plan: &Plan,
     head: &'a RequestHead<'a>,
-    config: &Config,
+    config: &LayerConfig,
     rules: RequestRules,
 ) -> HttpRequest<'a> {
     let (uri, headers) = (head.uri(), head.headers());
@@ -61,20 +61,20 @@ fn as_policies_see_it<'a>(
         scheme: uri.scheme_str().map(str::as_bytes),
         host: host.or_else(|| uri.authority().map(|it| it.as_str().as_bytes())),
         target: uri.path_and_query().map(|target| target.as_str().as_bytes()),
-        client: wants_client.then(|| client(plan, config.look(head), config)),
+        client: wants_client.then(|| client(plan, config.key_context(head), config)),
         headers,
         rules,
     }
 }
 
 fn host(head: &RequestHead<'_>) -> Result<Vec<u8>, RequestFault> {
-    let host = Host::of(head.uri(), head.headers())?.ok_or(RequestFault::NoHost)?;
+    let host = RequestHost::of(head.uri(), head.headers())?.ok_or(RequestFault::NoHost)?;
     Ok(host.name().as_bytes().to_vec())
 }
 
 /// Never nobody: a policy by address would not be about a request without one.
-fn client(plan: &Plan, look: Look<'_>, config: &Config) -> IpAddr {
-    look.or_nobody(match plan.settings().trusted_proxies() {
+fn client(plan: &Plan, look: KeyContext<'_>, config: &LayerConfig) -> IpAddr {
+    look.or_unspecified(match plan.settings().trusted_proxies() {
         [] => config.key.client(look),
         proxies => look.client_behind(&ClientIp::behind_proxies(proxies.iter().copied())),
     })
@@ -83,21 +83,23 @@ fn client(plan: &Plan, look: Look<'_>, config: &Config) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use http::Request;
-    use tidegate_limiter::config::Source;
+    use tidegate_limiter::config::PolicySource;
     use tidegate_limiter::{MemoryStore, PlanLimiter};
 
     use super::*;
-    use crate::Key;
-    use crate::backend::sealed::IntoBackend;
+    use crate::RequestKey;
+    use crate::backend::sealed::SealedIntoBackend;
 
     /// Whether a request that came through a proxy makes us say that nobody spoke of one.
     fn warns(key: &str, attribute: Option<&str>) -> bool {
         let text = format!("policies: [{{ name: a, key: [{key}], limits: [1/day] }}]");
-        let source = Source::new("test", text).unwrap();
+        let source = PolicySource::new("test", text).unwrap();
         let limiter = PlanLimiter::load(&source, MemoryStore::new()).unwrap();
         let plan = limiter.plan();
-        let mut config = Config::new(limiter.into_backend());
-        config.attributes.extend(attribute.map(|name| (name.into(), Key::header("x-real-ip"))));
+        let mut config = LayerConfig::new(limiter.into_backend());
+        config
+            .attributes
+            .extend(attribute.map(|name| (name.into(), RequestKey::header("x-real-ip"))));
         let request = Request::get("/").header("x-forwarded-for", "203.0.113.9").body(()).unwrap();
         attributes(&plan, &RequestHead::of(&request), &config).unwrap();
         config.warnings.has_missed_a_proxy()

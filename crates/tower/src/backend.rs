@@ -6,74 +6,84 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate_http::{Answer, Fields, RequestFault, Stencil};
+use tidegate_http::{CachedPolicyHeader, RateLimitAnswer, RateLimitFields, RequestFault};
 use tidegate_limiter::config::LegacyHeaders;
 use tidegate_limiter::{
-    Cost, Decision, Fingerprint, Key, Limiter, Owed, Plan, PlanLimiter, Source, Store,
+    Cost, Decision, DecisionSource, Fingerprint, Key, Limiter, Plan, PlanLimiter, RequestCharges,
+    Store,
 };
 
 use crate::RequestHead;
-use crate::attributes::{Attribute, attributes};
-use crate::config::Config;
-use crate::warning;
+use crate::attributes::{OwnedAttribute, attributes};
+use crate::config::LayerConfig;
+use crate::warnings;
 
 /// A limiter without its type.
-pub(crate) trait Backend: Send + Sync {
+pub(crate) trait LayerBackend: Send + Sync {
     /// What can be said about a request without waiting. What is decided is left in its place: moving
     /// it about would take as long as deciding.
-    fn glance(&self, head: &RequestHead<'_>, config: &Config, place: &mut Decided) -> Glance;
+    fn try_decide(
+        &self,
+        head: &RequestHead<'_>,
+        config: &LayerConfig,
+        place: &mut LayerDecision,
+    ) -> ImmediateOutcome;
 
     /// The decision, what the client hears of it, and the question back.
-    fn decide(self: Arc<Self>, question: Question) -> Boxed<Decided>;
+    fn answer(self: Arc<Self>, question: LayerCheck) -> BoxedFuture<LayerDecision>;
 
     /// Gives back what a decision took: the response does not count.
-    fn undo(self: Arc<Self>, question: Question, decision: Decision) -> Boxed<()>;
+    fn undo(self: Arc<Self>, question: LayerCheck, decision: Decision) -> BoxedFuture<()>;
 
     /// What there is to do if the response counts, where not all of them do.
-    fn confirm(self: Arc<Self>, question: Question, decision: Decision) -> Option<Boxed<()>>;
+    fn confirm(
+        self: Arc<Self>,
+        question: LayerCheck,
+        decision: Decision,
+    ) -> Option<BoxedFuture<()>>;
 }
 
-pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// How a request stands at first sight.
 #[derive(Debug)]
-pub(crate) enum Glance {
+pub(crate) enum ImmediateOutcome {
     /// It may happen: nothing limits it, or nobody wants to hear more of it than that.
-    Passes,
+    Pass,
     /// The decision about it is there.
     Decided,
     /// The decision takes a while.
-    Open(Question),
+    Pending(LayerCheck),
     /// It could be understood in two ways.
-    Refused(RequestFault),
+    Ambiguous(RequestFault),
 }
 
 /// Who asks, and for how much.
 #[derive(Debug)]
-pub(crate) struct Question {
-    subject: Subject,
+pub(crate) struct LayerCheck {
+    subject: LayerSubject,
     cost: Cost,
     /// Whether the client hears of what is allowed, too.
-    tells: bool,
+    describes_allowed: bool,
     /// Whether the response tells if the request counts.
     is_counted_later: bool,
 }
 
 #[derive(Debug)]
-enum Subject {
-    Key(Caller),
+enum LayerSubject {
+    Key(LayerCaller),
     /// With the plan that wants to know them: another may take its place meanwhile.
-    Attributes(Arc<Plan>, Vec<Attribute>),
+    Attributes(Arc<Plan>, Vec<OwnedAttribute>),
 }
 
 /// Who is counted, and what that is called if the store calls keys by names.
 #[derive(Debug)]
-struct Caller {
+struct LayerCaller {
     print: Fingerprint,
     name: Option<Box<str>>,
 }
 
-impl Key for Caller {
+impl Key for LayerCaller {
     fn each_part(&self, part: impl FnMut(&[u8])) {
         self.print.each_part(part);
     }
@@ -90,113 +100,120 @@ impl Key for Caller {
 
 /// A decision, and what is to be done about it.
 #[derive(Debug)]
-pub(crate) struct Decided {
+pub(crate) struct LayerDecision {
     pub(crate) decision: Decision,
-    pub(crate) told: Told,
+    pub(crate) response: PreparedResponse,
     /// Where the response tells whether the request counts.
-    pub(crate) question: Option<Box<Question>>,
+    pub(crate) check: Option<Box<LayerCheck>>,
 }
 
-impl Decided {
+impl LayerDecision {
     /// Nothing so far.
     pub(crate) fn nothing() -> Self {
-        let decision = Decision::unsettled(true, Source::None);
-        Self { decision, told: Told::default(), question: None }
+        let decision = Decision::without_verdicts(true, DecisionSource::None);
+        Self { decision, response: PreparedResponse::default(), check: None }
     }
 }
 
 /// What to tell the client of a decision.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    pub(crate) fields: Fields,
+pub(crate) struct PreparedResponse {
+    pub(crate) fields: RateLimitFields,
     /// What to answer instead of the service, if it is a denial.
     pub(crate) denial: Option<Box<Response<Bytes>>>,
 }
 
-impl Told {
+impl PreparedResponse {
     #[inline(always)]
-    fn tell(&mut self, answer: &Answer<'_, '_>, question: &Question) {
+    fn describe(&mut self, answer: &RateLimitAnswer<'_, '_>, question: &LayerCheck) {
         let is_denied = !answer.decision().is_allowed();
-        if question.tells || is_denied {
-            self.fields.tell(answer);
+        if question.describes_allowed || is_denied {
+            self.fields.set_from(answer);
             if let Some(unit) = question.legacy_headers() {
-                self.fields.tell_legacy(answer, unit);
+                self.fields.set_legacy_from(answer, unit);
             }
         }
         if is_denied {
-            self.denial = Some(Box::new(tidegate_http::plain_denial(answer)));
+            self.denial = Some(Box::new(tidegate_http::denial_without_fields(answer)));
         }
     }
 }
 
 /// By a key.
-struct Keyed<S> {
+struct KeyedBackend<S> {
     limiter: Arc<Limiter<S>>,
-    stencils: Vec<&'static Stencil>,
+    policy_headers: Vec<&'static CachedPolicyHeader>,
 }
 
-impl<S: Store> Keyed<S> {
+impl<S: Store> KeyedBackend<S> {
     fn new(limiter: Arc<Limiter<S>>) -> Self {
-        let stencils = Stencil::each_of(limiter.policy());
-        Self { limiter, stencils }
+        let stencils = CachedPolicyHeader::each_of(limiter.policy());
+        Self { limiter, policy_headers: stencils }
     }
 
     #[inline(always)]
     fn caller(
         &self,
         head: &RequestHead<'_>,
-        config: &Config,
-    ) -> Result<Option<Caller>, RequestFault> {
-        let look = config.look(head);
-        let Some(print) = config.key.print(look, self.limiter.policy())? else { return Ok(None) };
+        config: &LayerConfig,
+    ) -> Result<Option<LayerCaller>, RequestFault> {
+        let look = config.key_context(head);
+        let Some(print) = config.key.fingerprint(look, self.limiter.policy())? else {
+            return Ok(None);
+        };
         let name = match self.limiter.store().names_keys() {
             true => config.key.name(look)?.map(Into::into),
             false => None,
         };
-        Ok(Some(Caller { print, name }))
+        Ok(Some(LayerCaller { print, name }))
     }
 
     #[inline(always)]
-    fn tell(&self, decided: &mut Decided, question: &Question) {
-        let answer = Answer::of_policy(self.limiter.policy(), &decided.decision);
-        decided.told.tell(&answer.with_stencils(&self.stencils), question);
+    fn describe(&self, decided: &mut LayerDecision, question: &LayerCheck) {
+        let answer = RateLimitAnswer::of_policy(self.limiter.policy(), &decided.decision);
+        decided.response.describe(&answer.with_policy_headers(&self.policy_headers), question);
     }
 }
 
-impl<S: Store + 'static> Backend for Keyed<S> {
-    fn glance(&self, head: &RequestHead<'_>, config: &Config, place: &mut Decided) -> Glance {
+impl<S: Store + 'static> LayerBackend for KeyedBackend<S> {
+    fn try_decide(
+        &self,
+        head: &RequestHead<'_>,
+        config: &LayerConfig,
+        place: &mut LayerDecision,
+    ) -> ImmediateOutcome {
         let key = match self.caller(head, config) {
             Ok(Some(key)) => key,
-            Ok(None) => return Glance::Passes,
-            Err(fault) => return Glance::Refused(fault),
+            Ok(None) => return ImmediateOutcome::Pass,
+            Err(fault) => return ImmediateOutcome::Ambiguous(fault),
         };
         let cost = config.cost_of(head);
         let is_decided = self.limiter.try_check_into(&key, cost, &mut place.decision);
         if is_decided && place.decision.is_allowed() && config.is_silent() {
-            return Glance::Passes;
+            return ImmediateOutcome::Pass;
         }
-        let question = Question::new(Subject::Key(key), cost, config);
+        let question = LayerCheck::new(LayerSubject::Key(key), cost, config);
         if !is_decided {
-            return Glance::Open(question);
+            return ImmediateOutcome::Pending(question);
         }
-        self.tell(place, &question);
-        place.question = question.kept();
-        Glance::Decided
+        self.describe(place, &question);
+        place.check = question.kept_for_response();
+        ImmediateOutcome::Decided
     }
 
-    fn decide(self: Arc<Self>, question: Question) -> Boxed<Decided> {
+    fn answer(self: Arc<Self>, question: LayerCheck) -> BoxedFuture<LayerDecision> {
         Box::pin(async move {
-            let mut decided = Decided::nothing();
+            let mut decided = LayerDecision::nothing();
             if let Some(key) = question.key() {
                 decided.decision = self.limiter.check_n(key, question.cost).await;
-                self.tell(&mut decided, &question);
+                self.describe(&mut decided, &question);
             }
-            decided.question = question.kept();
+            decided.check = question.kept_for_response();
             decided
         })
     }
 
-    fn undo(self: Arc<Self>, question: Question, decision: Decision) -> Boxed<()> {
+    fn undo(self: Arc<Self>, question: LayerCheck, decision: Decision) -> BoxedFuture<()> {
         Box::pin(async move {
             if let Some(key) = question.key() {
                 // A store that does not answer gives nothing back, and nobody waits for that.
@@ -205,52 +222,59 @@ impl<S: Store + 'static> Backend for Keyed<S> {
         })
     }
 
-    fn confirm(self: Arc<Self>, _: Question, _: Decision) -> Option<Boxed<()>> {
+    fn confirm(self: Arc<Self>, _: LayerCheck, _: Decision) -> Option<BoxedFuture<()>> {
         None
     }
 }
 
 /// By attributes.
-impl<S: Store + 'static> Backend for PlanLimiter<S> {
-    fn glance(&self, head: &RequestHead<'_>, config: &Config, place: &mut Decided) -> Glance {
+impl<S: Store + 'static> LayerBackend for PlanLimiter<S> {
+    fn try_decide(
+        &self,
+        head: &RequestHead<'_>,
+        config: &LayerConfig,
+        place: &mut LayerDecision,
+    ) -> ImmediateOutcome {
         let plan = self.plan();
         let attributes = match attributes(&plan, head, config) {
             Ok(attributes) => attributes,
-            Err(fault) => return Glance::Refused(fault),
+            Err(fault) => return ImmediateOutcome::Ambiguous(fault),
         };
-        let subject = Subject::Attributes(plan, attributes);
-        let question = Question::new(subject, config.cost_of(head), config);
-        let decision = question.owed().and_then(|owed| {
-            let decision = self.settle_at_once(&owed)?;
-            place.told.tell(&Answer::of_owed(&owed, &decision), &question);
+        let subject = LayerSubject::Attributes(plan, attributes);
+        let question = LayerCheck::new(subject, config.cost_of(head), config);
+        let decision = question.charges().and_then(|owed| {
+            let decision = self.try_decide(&owed)?;
+            place.response.describe(&RateLimitAnswer::of_charges(&owed, &decision), &question);
             Some(decision)
         });
         match decision {
-            Some(decision) if decision.is_allowed() && config.is_silent() => Glance::Passes,
+            Some(decision) if decision.is_allowed() && config.is_silent() => ImmediateOutcome::Pass,
             Some(decision) => {
                 place.decision = decision;
-                place.question = question.kept();
-                Glance::Decided
+                place.check = question.kept_for_response();
+                ImmediateOutcome::Decided
             }
-            None => Glance::Open(question),
+            None => ImmediateOutcome::Pending(question),
         }
     }
 
-    fn decide(self: Arc<Self>, question: Question) -> Boxed<Decided> {
+    fn answer(self: Arc<Self>, question: LayerCheck) -> BoxedFuture<LayerDecision> {
         Box::pin(async move {
-            let mut decided = Decided::nothing();
-            if let Some(owed) = question.owed() {
-                decided.decision = self.settle(&owed).await;
-                decided.told.tell(&Answer::of_owed(&owed, &decided.decision), &question);
+            let mut decided = LayerDecision::nothing();
+            if let Some(owed) = question.charges() {
+                decided.decision = self.decide(&owed).await;
+                decided
+                    .response
+                    .describe(&RateLimitAnswer::of_charges(&owed, &decided.decision), &question);
             }
-            decided.question = question.kept();
+            decided.check = question.kept_for_response();
             decided
         })
     }
 
-    fn undo(self: Arc<Self>, question: Question, decision: Decision) -> Boxed<()> {
+    fn undo(self: Arc<Self>, question: LayerCheck, decision: Decision) -> BoxedFuture<()> {
         Box::pin(async move {
-            if let Some(owed) = question.owed() {
+            if let Some(owed) = question.charges() {
                 let _ = Self::undo(&self, &owed, &decision).await;
             }
         })
@@ -258,85 +282,89 @@ impl<S: Store + 'static> Backend for PlanLimiter<S> {
 
     /// Blocks whoever has used up what a policy with `block_for` allows. A limit that took nothing has
     /// nothing to say about that: to it there was no request.
-    fn confirm(self: Arc<Self>, question: Question, decision: Decision) -> Option<Boxed<()>> {
+    fn confirm(
+        self: Arc<Self>,
+        question: LayerCheck,
+        decision: Decision,
+    ) -> Option<BoxedFuture<()>> {
         Some(Box::pin(async move {
-            let Some(owed) = question.owed() else { return };
+            let Some(owed) = question.charges() else { return };
             let charges = owed.charges();
             let is_paid = |index: &usize| {
                 let is_peek = charges.get(*index).is_none_or(|charge| charge.cost().is_peek());
-                !is_peek && decision.took(charges, *index)
+                !is_peek && decision.has_paid(charges, *index)
             };
-            let paid = owed.part((0..charges.len()).filter(is_paid));
+            let paid = owed.subset((0..charges.len()).filter(is_paid));
             self.block_if_used_up(&paid).await;
         }))
     }
 }
 
 /// Each backend is asked its own questions only.
-impl Question {
-    const fn new(subject: Subject, cost: Cost, config: &Config) -> Self {
-        let (tells, is_counted_later) = (config.tells(), config.count_if.is_some());
-        Self { subject, cost, tells, is_counted_later }
+impl LayerCheck {
+    const fn new(subject: LayerSubject, cost: Cost, config: &LayerConfig) -> Self {
+        let (tells, is_counted_later) = (config.describes_allowed(), config.count_if.is_some());
+        Self { subject, cost, describes_allowed: tells, is_counted_later }
     }
 
     /// For later, if there is anything left to ask then.
-    fn kept(self) -> Option<Box<Self>> {
+    fn kept_for_response(self) -> Option<Box<Self>> {
         self.is_counted_later.then(|| Box::new(self))
     }
 
-    const fn key(&self) -> Option<&Caller> {
+    const fn key(&self) -> Option<&LayerCaller> {
         match &self.subject {
-            Subject::Key(key) => Some(key),
-            Subject::Attributes(..) => None,
+            LayerSubject::Key(key) => Some(key),
+            LayerSubject::Attributes(..) => None,
         }
     }
 
     /// The unit of `X-RateLimit-Reset`, if the plan wants such fields.
     fn legacy_headers(&self) -> Option<LegacyHeaders> {
         match &self.subject {
-            Subject::Attributes(plan, _) => plan.settings().legacy_headers(),
-            Subject::Key(_) => None,
+            LayerSubject::Attributes(plan, _) => plan.settings().legacy_headers(),
+            LayerSubject::Key(_) => None,
         }
     }
 
-    fn owed(&self) -> Option<Owed<'_>> {
+    fn charges(&self) -> Option<RequestCharges<'_>> {
         match &self.subject {
-            Subject::Attributes(plan, values) => {
+            LayerSubject::Attributes(plan, values) => {
                 let owed = plan.charges(&values[..], self.cost);
                 Some(if self.is_counted_later { owed.counted_later() } else { owed })
             }
-            Subject::Key(_) => None,
+            LayerSubject::Key(_) => None,
         }
     }
 }
 
 /// What [`RateLimitLayer::limiter`](crate::RateLimitLayer::limiter) takes: a [`Limiter`], a
 /// [`PlanLimiter`], or an [`Arc`] of one.
-pub trait IntoBackend: sealed::IntoBackend {}
+pub trait IntoBackend: sealed::SealedIntoBackend {}
 
-impl<T: sealed::IntoBackend> IntoBackend for T {}
+impl<T: sealed::SealedIntoBackend> IntoBackend for T {}
 
 pub(crate) mod sealed {
     use super::*;
 
-    pub trait IntoBackend {
+    pub trait SealedIntoBackend {
         #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
-        fn into_backend(self) -> Arc<dyn Backend>;
+        fn into_backend(self) -> Arc<dyn LayerBackend>;
     }
 }
 
 macro_rules! into_backend {
     ($($limiter:ty, $limiter_in_arc:expr;)*) => {$(
-        impl<S: Store + 'static> sealed::IntoBackend for Arc<$limiter> {
+        impl<S: Store + 'static> sealed::SealedIntoBackend for Arc<$limiter> {
             #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
-            fn into_backend(self) -> Arc<dyn Backend> {
+            fn into_backend(self) -> Arc<dyn LayerBackend> {
                 $limiter_in_arc(self)
             }
         }
 
-        impl<S: Store + 'static> sealed::IntoBackend for $limiter {
+        impl<S: Store + 'static> sealed::SealedIntoBackend for $limiter {
             #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
-            fn into_backend(self) -> Arc<dyn Backend> {
+            fn into_backend(self) -> Arc<dyn LayerBackend> {
                 $limiter_in_arc(Arc::new(self))
             }
         }
@@ -344,9 +372,9 @@ macro_rules! into_backend {
 }
 
 into_backend! {
-    Limiter<S>, |limiter| Arc::new(Keyed::new(limiter));
+    Limiter<S>, |limiter| Arc::new(KeyedBackend::new(limiter));
     PlanLimiter<S>, |limiter: Arc<PlanLimiter<S>>| {
-        warning::about_a_plan(&limiter.plan());
+        warnings::warn_about_plan(&limiter.plan());
         limiter
     };
 }

@@ -12,14 +12,14 @@ pin_project! {
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
-        kind: Kind<B>,
+        kind: ResponseBodyKind<B>,
     }
 }
 
 pin_project! {
     #[derive(Debug)]
     #[project = KindProjection]
-    enum Kind<B> {
+    enum ResponseBodyKind<B> {
         Inner { #[pin] body: B },
         Denial { text: Option<Bytes> },
     }
@@ -27,12 +27,12 @@ pin_project! {
 
 impl<B> ResponseBody<B> {
     pub(crate) const fn inner(body: B) -> Self {
-        Self { kind: Kind::Inner { body } }
+        Self { kind: ResponseBodyKind::Inner { body } }
     }
 
     /// An empty one is no body at all, which is what makes a gRPC denial trailers only.
     pub(crate) fn denial(text: Bytes) -> Self {
-        Self { kind: Kind::Denial { text: Some(text).filter(|text| !text.is_empty()) } }
+        Self { kind: ResponseBodyKind::Denial { text: Some(text).filter(|text| !text.is_empty()) } }
     }
 }
 
@@ -40,7 +40,7 @@ impl<B> ResponseBody<B> {
 /// CORS do).
 impl<B> Default for ResponseBody<B> {
     fn default() -> Self {
-        Self { kind: Kind::Denial { text: None } }
+        Self { kind: ResponseBodyKind::Denial { text: None } }
     }
 }
 
@@ -62,15 +62,15 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Inner { body } => body.is_end_stream(),
-            Kind::Denial { text } => text.is_none(),
+            ResponseBodyKind::Inner { body } => body.is_end_stream(),
+            ResponseBodyKind::Denial { text } => text.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Inner { body } => body.size_hint(),
-            Kind::Denial { text } => {
+            ResponseBodyKind::Inner { body } => body.size_hint(),
+            ResponseBodyKind::Denial { text } => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
         }

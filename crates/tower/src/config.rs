@@ -5,46 +5,46 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use tidegate_http::Fields;
+use tidegate_http::RateLimitFields;
 use tidegate_limiter::config::RequestRules;
-use tidegate_limiter::{Cost, Decision, MAX_COUNT, Source};
+use tidegate_limiter::{Cost, Decision, DecisionSource, MAX_COUNT};
 
-use crate::backend::{Backend, Told};
-use crate::key::{Form, Look};
-use crate::warning::Warnings;
-use crate::{Denial, Key, RequestHead, ResponseHead};
+use crate::backend::{LayerBackend, PreparedResponse};
+use crate::key::{KeyContext, KeyForm};
+use crate::warnings::LayerWarnings;
+use crate::{Denial, RequestHead, RequestKey, ResponseHead};
 
-pub(crate) type CostOf = Arc<dyn Fn(RequestHead<'_>) -> u64 + Send + Sync>;
-pub(crate) type Skip = Arc<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>;
-pub(crate) type CountIf = Arc<dyn Fn(ResponseHead<'_>) -> bool + Send + Sync>;
-pub(crate) type OnDenied = Arc<dyn Fn(Denial<'_>) -> Response<Bytes> + Send + Sync>;
-pub(crate) type Observe = Arc<dyn Fn(RequestHead<'_>, &Decision) + Send + Sync>;
+pub(crate) type CostFunction = Arc<dyn Fn(RequestHead<'_>) -> u64 + Send + Sync>;
+pub(crate) type SkipFunction = Arc<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>;
+pub(crate) type CountFunction = Arc<dyn Fn(ResponseHead<'_>) -> bool + Send + Sync>;
+pub(crate) type DenialFunction = Arc<dyn Fn(Denial<'_>) -> Response<Bytes> + Send + Sync>;
+pub(crate) type ObserveFunction = Arc<dyn Fn(RequestHead<'_>, &Decision) + Send + Sync>;
 
 /// Shared by a layer, its clones and its services.
 #[derive(Clone)]
-pub(crate) struct Config {
-    pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) key: Key,
-    pub(crate) attributes: Vec<(Box<str>, Key)>,
-    pub(crate) cost: Option<CostOf>,
-    pub(crate) skip: Option<Skip>,
-    pub(crate) count_if: Option<CountIf>,
-    pub(crate) on_denied: Option<OnDenied>,
-    pub(crate) observe: Option<Observe>,
+pub(crate) struct LayerConfig {
+    pub(crate) backend: Arc<dyn LayerBackend>,
+    pub(crate) key: RequestKey,
+    pub(crate) attributes: Vec<(Box<str>, RequestKey)>,
+    pub(crate) cost: Option<CostFunction>,
+    pub(crate) skip: Option<SkipFunction>,
+    pub(crate) count_if: Option<CountFunction>,
+    pub(crate) on_denied: Option<DenialFunction>,
+    pub(crate) observe: Option<ObserveFunction>,
     /// How requests are read, if it was said here; otherwise as the plan says.
     pub(crate) requests: Option<RequestRules>,
     pub(crate) is_shadow: bool,
     pub(crate) has_fields: bool,
     /// Whether a request carries the decision about it.
     pub(crate) has_decision: bool,
-    pub(crate) warnings: Arc<Warnings>,
+    pub(crate) warnings: Arc<LayerWarnings>,
 }
 
-impl Config {
-    pub(crate) fn new(backend: Arc<dyn Backend>) -> Self {
+impl LayerConfig {
+    pub(crate) fn new(backend: Arc<dyn LayerBackend>) -> Self {
         Self {
             backend,
-            key: Key::client_ip(),
+            key: RequestKey::client_ip(),
             attributes: Vec::new(),
             cost: None,
             skip: None,
@@ -60,29 +60,32 @@ impl Config {
     }
 
     /// Whether clients hear of requests that were allowed.
-    pub(crate) const fn tells(&self) -> bool {
+    pub(crate) const fn describes_allowed(&self) -> bool {
         self.has_fields && !self.is_shadow
     }
 
     /// Whether nobody at all hears of them, and none of them is given back later.
     pub(crate) const fn is_silent(&self) -> bool {
-        !self.tells() && !self.has_decision && self.observe.is_none() && self.count_if.is_none()
+        !self.describes_allowed()
+            && !self.has_decision
+            && self.observe.is_none()
+            && self.count_if.is_none()
     }
 
     pub(crate) fn skips(&self, head: &RequestHead<'_>) -> bool {
         self.skip.as_ref().is_some_and(|skip| skip(*head))
     }
 
-    pub(crate) fn look<'a>(&'a self, head: &'a RequestHead<'a>) -> Look<'a> {
+    pub(crate) fn key_context<'a>(&'a self, head: &'a RequestHead<'a>) -> KeyContext<'a> {
         let (warnings, is_strict) = (&self.warnings, !self.is_shadow);
         let rules = self.requests.unwrap_or_default();
-        Look { head, warnings, is_strict, rules, form: Form::Parts }
+        KeyContext { head, warnings, is_strict, rules, form: KeyForm::Parts }
     }
 
     /// A request that is not limited carries a decision too: that there was none to make.
-    pub(crate) fn let_pass<B>(&self, request: &mut Request<B>) {
+    pub(crate) fn mark_unlimited<B>(&self, request: &mut Request<B>) {
         if self.has_decision {
-            request.extensions_mut().insert(Decision::unsettled(true, Source::None));
+            request.extensions_mut().insert(Decision::without_verdicts(true, DecisionSource::None));
         }
     }
 
@@ -99,10 +102,10 @@ impl Config {
     pub(crate) fn admit<B>(
         &self,
         decision: Decision,
-        told: Told,
+        told: PreparedResponse,
         request: &mut Request<B>,
-    ) -> Result<Option<Fields>, Box<Response<Bytes>>> {
-        let Told { fields, denial } = told;
+    ) -> Result<Option<RateLimitFields>, Box<Response<Bytes>>> {
+        let PreparedResponse { fields, denial } = told;
         let head = RequestHead::of(request);
         if let Some(observe) = &self.observe {
             observe(head, &decision);
@@ -116,12 +119,12 @@ impl Config {
                 if self.has_decision {
                     request.extensions_mut().insert(decision);
                 }
-                Ok(self.tells().then_some(fields))
+                Ok(self.describes_allowed().then_some(fields))
             }
         }
     }
 
-    fn deny(&self, denial: Denial<'_>, fields: Fields) -> Response<Bytes> {
+    fn deny(&self, denial: Denial<'_>, fields: RateLimitFields) -> Response<Bytes> {
         let mut response = match &self.on_denied {
             Some(on_denied) => on_denied(denial),
             None => denial.into_response(),
@@ -143,7 +146,7 @@ impl Config {
     }
 }
 
-impl fmt::Debug for Config {
+impl fmt::Debug for LayerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
             .field("key", &self.key)

@@ -22,9 +22,9 @@ use tidegate_limiter::Decision;
 /// ([`Source::None`](tidegate_limiter::Source::None)). A handler that is not behind a layer answers
 /// 500; `Option<Decided>` is `None` there.
 #[derive(Clone, Debug)]
-pub struct Decided(pub Decision);
+pub struct RateLimitDecision(pub Decision);
 
-impl<S: Send + Sync> FromRequestParts<S> for Decided {
+impl<S: Send + Sync> FromRequestParts<S> for RateLimitDecision {
     type Rejection = (StatusCode, &'static str);
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
@@ -32,7 +32,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Decided {
     }
 }
 
-impl<S: Send + Sync> OptionalFromRequestParts<S> for Decided {
+impl<S: Send + Sync> OptionalFromRequestParts<S> for RateLimitDecision {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Infallible> {
@@ -40,6 +40,6 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for Decided {
     }
 }
 
-fn found(parts: &Parts) -> Option<Decided> {
-    parts.extensions.get().cloned().map(Decided)
+fn found(parts: &Parts) -> Option<RateLimitDecision> {
+    parts.extensions.get().cloned().map(RateLimitDecision)
 }

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use tidegate_http::Fields;
+use tidegate_http::RateLimitFields;
 use tidegate_limiter::Decision;
 use tokio::runtime::Handle;
 use tower_service::Service;
 
-use crate::backend::{Boxed, Decided, Question, Told};
-use crate::config::Config;
+use crate::backend::{BoxedFuture, LayerCheck, LayerDecision, PreparedResponse};
+use crate::config::LayerConfig;
 use crate::{ResponseBody, ResponseHead};
 
 pin_project! {
@@ -26,67 +26,67 @@ pin_project! {
         S: Service<Request<B>>,
     {
         #[pin]
-        state: State<S, B, S::Future, S::Response>,
+        state: ResponseState<S, B, S::Future, S::Response>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    enum State<S, B, F, R> {
+    enum ResponseState<S, B, F, R> {
         /// The store is being asked. In a box: it is large, and most stores have answered already.
-        Deciding { asking: Box<Asking<S, B>> },
+        Deciding { asking: Box<UndecidedRequest<S, B>> },
         /// The inner service is at work, and its answer is left as it is.
         Passing { #[pin] future: F },
         /// The inner service is at work, and something is left to do when it has answered.
-        Calling { #[pin] future: F, ticket: Ticket },
+        Calling { #[pin] future: F, ticket: ResponseFollowUp },
         /// The response told whether the request counts, and the limiter is being told so.
-        Settling { settling: Finishing, response: Option<R>, fields: Option<Fields> },
+        Settling { settling: OutcomeReport, response: Option<R>, fields: Option<RateLimitFields> },
         /// It may not happen.
         Denied { denial: Option<Box<Response<Bytes>>> },
     }
 }
 
 /// A request that waits for the decision about it.
-struct Asking<S, B> {
-    deciding: Boxed<Decided>,
+struct UndecidedRequest<S, B> {
+    deciding: BoxedFuture<LayerDecision>,
     /// The service, which was ready, and the request. Taken when the decision is there.
     next: Option<(S, Request<B>)>,
-    config: Arc<Config>,
+    config: Arc<LayerConfig>,
 }
 
 /// What is left to do when the inner service has answered.
-struct Ticket {
-    fields: Option<Fields>,
-    open: Option<Box<Open>>,
+struct ResponseFollowUp {
+    fields: Option<RateLimitFields>,
+    provisional: Option<Box<ProvisionalCheck>>,
 }
 
 /// A request of which only the response tells whether it counts.
-pub(crate) struct Open {
-    question: Box<Question>,
+pub(crate) struct ProvisionalCheck {
+    check: Box<LayerCheck>,
     decision: Decision,
-    config: Arc<Config>,
+    config: Arc<LayerConfig>,
 }
 
-impl Open {
+impl ProvisionalCheck {
     /// `None` where every request counts.
     #[inline(always)]
     pub(crate) fn split(
-        decided: Decided,
-        config: &Arc<Config>,
-    ) -> (Decision, Told, Option<Box<Self>>) {
-        let Decided { decision, told, question } = decided;
+        decided: LayerDecision,
+        config: &Arc<LayerConfig>,
+    ) -> (Decision, PreparedResponse, Option<Box<Self>>) {
+        let LayerDecision { decision, response: told, check: question } = decided;
         let open = question.map(|question| {
             let (decision, config) = (decision.clone(), Arc::clone(config));
-            Box::new(Self { question, decision, config })
+            Box::new(Self { check: question, decision, config })
         });
         (decision, told, open)
     }
 }
 
 /// What the limiter is told, to its end: also if the client has gone, and nobody waits for it any more.
-struct Finishing(Option<Boxed<()>>);
+struct OutcomeReport(Option<BoxedFuture<()>>);
 
-impl Future for Finishing {
+impl Future for OutcomeReport {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -97,7 +97,7 @@ impl Future for Finishing {
     }
 }
 
-impl Drop for Finishing {
+impl Drop for OutcomeReport {
     fn drop(&mut self) {
         let Some(mut telling) = self.0.take() else { return };
         // An embedded store answers at once.
@@ -110,26 +110,26 @@ impl Drop for Finishing {
 
 /// Nobody waits for the response any more, or there is none. The request has paid, and nothing says that
 /// it does not count: it does. Otherwise whoever hangs up in time could try for ever.
-impl Drop for Ticket {
+impl Drop for ResponseFollowUp {
     fn drop(&mut self) {
-        if let Some(open) = self.open.take() {
-            let Open { question, decision, config } = *open;
-            drop(Finishing(Arc::clone(&config.backend).confirm(*question, decision)));
+        if let Some(open) = self.provisional.take() {
+            let ProvisionalCheck { check: question, decision, config } = *open;
+            drop(OutcomeReport(Arc::clone(&config.backend).confirm(*question, decision)));
         }
     }
 }
 
-impl Ticket {
+impl ResponseFollowUp {
     /// Tells the limiter whether the request counts, if there is something to do about it.
-    fn settle<R>(&mut self, response: &Response<R>) -> Option<Finishing> {
-        let Open { question, decision, config } = *self.open.take()?;
+    fn report_outcome<R>(&mut self, response: &Response<R>) -> Option<OutcomeReport> {
+        let ProvisionalCheck { check: question, decision, config } = *self.provisional.take()?;
         let backend = Arc::clone(&config.backend);
         let telling = if config.counts(ResponseHead::of(response)) {
             backend.confirm(*question, decision)?
         } else {
             backend.undo(*question, decision)
         };
-        Some(Finishing(Some(telling)))
+        Some(OutcomeReport(Some(telling)))
     }
 }
 
@@ -137,53 +137,59 @@ impl<S, B> ResponseFuture<S, B>
 where
     S: Service<Request<B>>,
 {
-    const fn new(state: State<S, B, S::Future, S::Response>) -> Self {
+    const fn new(state: ResponseState<S, B, S::Future, S::Response>) -> Self {
         Self { state }
     }
 
     /// Nothing is left to do but to wait for the inner service.
     pub(crate) const fn passing(future: S::Future) -> Self {
-        Self::new(State::Passing { future })
+        Self::new(ResponseState::Passing { future })
     }
 
     pub(crate) fn calling(
         future: S::Future,
-        fields: Option<Fields>,
-        open: Option<Box<Open>>,
+        fields: Option<RateLimitFields>,
+        open: Option<Box<ProvisionalCheck>>,
     ) -> Self {
-        Self::new(State::Calling { future, ticket: Ticket { fields, open } })
+        Self::new(ResponseState::Calling {
+            future,
+            ticket: ResponseFollowUp { fields, provisional: open },
+        })
     }
 
     pub(crate) const fn denied(denial: Box<Response<Bytes>>) -> Self {
-        Self::new(State::Denied { denial: Some(denial) })
+        Self::new(ResponseState::Denied { denial: Some(denial) })
     }
 
     pub(crate) fn deciding(
         ready: S,
         request: Request<B>,
-        question: Question,
-        config: Arc<Config>,
+        question: LayerCheck,
+        config: Arc<LayerConfig>,
     ) -> Self {
-        let deciding = Arc::clone(&config.backend).decide(question);
+        let deciding = Arc::clone(&config.backend).answer(question);
         let next = Some((ready, request));
-        Self::new(State::Deciding { asking: Box::new(Asking { deciding, next, config }) })
+        Self::new(ResponseState::Deciding {
+            asking: Box::new(UndecidedRequest { deciding, next, config }),
+        })
     }
 }
 
-impl<S, B> Asking<S, B> {
+impl<S, B> UndecidedRequest<S, B> {
     /// Calls the service, or has the denial.
-    fn poll<F, R>(&mut self, context: &mut Context<'_>) -> Poll<Option<State<S, B, F, R>>>
+    fn poll<F, R>(&mut self, context: &mut Context<'_>) -> Poll<Option<ResponseState<S, B, F, R>>>
     where
         S: Service<Request<B>, Future = F>,
     {
         let decided = ready!(self.deciding.as_mut().poll(context));
         let Some((mut inner, mut request)) = self.next.take() else { return Poll::Ready(None) };
-        let (decision, told, open) = Open::split(decided, &self.config);
+        let (decision, told, open) = ProvisionalCheck::split(decided, &self.config);
         Poll::Ready(Some(match self.config.admit(decision, told, &mut request) {
-            Ok(fields) => {
-                State::Calling { future: inner.call(request), ticket: Ticket { fields, open } }
-            }
-            Err(denial) => State::Denied { denial: Some(denial) },
+            Ok(fields) => ResponseState::Calling {
+                future: inner.call(request),
+                ticket: ResponseFollowUp { fields, provisional: open },
+            },
+            Err(denial) => ResponseState::Denied { denial: Some(denial) },
         }))
     }
 }
@@ -206,20 +212,22 @@ where
                 }
                 StateProjection::Calling { future, ticket } => {
                     let response = ready!(future.poll(context))?;
-                    let settling = ticket.settle(&response);
+                    let settling = ticket.report_outcome(&response);
                     let fields = ticket.fields.take();
                     match settling {
-                        None => return Poll::Ready(Ok(described(response, fields))),
-                        Some(settling) => {
-                            Some(State::Settling { settling, response: Some(response), fields })
-                        }
+                        None => return Poll::Ready(Ok(with_fields(response, fields))),
+                        Some(settling) => Some(ResponseState::Settling {
+                            settling,
+                            response: Some(response),
+                            fields,
+                        }),
                     }
                 }
                 StateProjection::Settling { settling, response, fields } => {
                     ready!(Pin::new(settling).poll(context));
                     match response.take() {
                         Some(response) => {
-                            return Poll::Ready(Ok(described(response, fields.take())));
+                            return Poll::Ready(Ok(with_fields(response, fields.take())));
                         }
                         None => None,
                     }
@@ -238,7 +246,10 @@ where
     }
 }
 
-fn described<R>(response: Response<R>, fields: Option<Fields>) -> Response<ResponseBody<R>> {
+fn with_fields<R>(
+    response: Response<R>,
+    fields: Option<RateLimitFields>,
+) -> Response<ResponseBody<R>> {
     let mut response = response.map(ResponseBody::inner);
     if let Some(fields) = fields {
         fields.append_to(response.headers_mut());

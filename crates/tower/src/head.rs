@@ -59,7 +59,7 @@ impl<'a> RequestHead<'a> {
     /// your own, an address counts by its network, as `tidegate::Address` does.
     pub fn peer(&self) -> Option<IpAddr> {
         let extensions = self.extensions;
-        let peer = extensions.get().map(|Peer(ip)| *ip);
+        let peer = extensions.get().map(|PeerIp(ip)| *ip);
         #[cfg(feature = "axum")]
         let peer = peer.or_else(|| {
             let info: &axum::extract::ConnectInfo<SocketAddr> = extensions.get()?;
@@ -108,7 +108,7 @@ impl<'a> RequestHead<'a> {
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Peer(pub IpAddr);
+pub struct PeerIp(pub IpAddr);
 
 /// A response without its body.
 #[derive(Clone, Copy, Debug)]

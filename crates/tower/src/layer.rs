@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate_limiter::config::{Problems, RequestRules, Source};
+use tidegate_limiter::config::{FileProblems, PolicySource, RequestRules};
 use tidegate_limiter::{BuildError, Decision, LimitSpec, Limiter, MemoryStore, PlanLimiter};
 use tower_layer::Layer;
 
 use crate::backend::IntoBackend;
-use crate::config::Config;
-use crate::{Denial, Key, RateLimit, RequestHead, ResponseHead};
+use crate::config::LayerConfig;
+use crate::{Denial, RateLimit, RequestHead, RequestKey, ResponseHead};
 
 /// Limits the requests to a service.
 ///
@@ -33,7 +33,7 @@ use crate::{Denial, Key, RateLimit, RequestHead, ResponseHead};
 #[derive(Clone, Debug)]
 #[must_use = "a layer limits nothing until it is used"]
 pub struct RateLimitLayer {
-    config: Arc<Config>,
+    config: Arc<LayerConfig>,
 }
 
 impl RateLimitLayer {
@@ -73,19 +73,19 @@ impl RateLimitLayer {
     /// # Ok::<(), tidegate::BuildError>(())
     /// ```
     pub fn limiter(limiter: impl IntoBackend) -> Self {
-        Self { config: Arc::new(Config::new(limiter.into_backend())) }
+        Self { config: Arc::new(LayerConfig::new(limiter.into_backend())) }
     }
 
     /// A layer with the policies of a file; the error lists everything that is wrong with it.
     /// Counted in this process; for Redis, [load](PlanLimiter::load) the file with that store.
-    pub fn policy_file(path: impl AsRef<Path>) -> Result<Self, Problems> {
-        let source = Source::read(path.as_ref())?;
+    pub fn policy_file(path: impl AsRef<Path>) -> Result<Self, FileProblems> {
+        let source = PolicySource::read(path.as_ref())?;
         Ok(Self::limiter(PlanLimiter::load(&source, MemoryStore::new())?))
     }
 
     /// What distinguishes callers. Defaults to the client's address. With policies, their own keys
     /// do that, and this says how the address is found.
-    pub fn by(self, key: Key) -> Self {
+    pub fn by(self, key: RequestKey) -> Self {
         self.with(|config| config.key = key)
     }
 
@@ -107,7 +107,7 @@ impl RateLimitLayer {
     ///     .attribute("plan", Key::extension(|user: &User| user.plan));
     /// # Ok::<(), tidegate::config::Problems>(())
     /// ```
-    pub fn attribute(self, name: &str, value: Key) -> Self {
+    pub fn attribute(self, name: &str, value: RequestKey) -> Self {
         self.with(|config| config.attributes.push((name.into(), value)))
     }
 
@@ -215,7 +215,7 @@ impl RateLimitLayer {
         self.with(|config| config.has_decision = false)
     }
 
-    fn with(self, change: impl FnOnce(&mut Config)) -> Self {
+    fn with(self, change: impl FnOnce(&mut LayerConfig)) -> Self {
         let mut config = Arc::unwrap_or_clone(self.config);
         change(&mut config);
         Self { config: Arc::new(config) }

@@ -48,15 +48,15 @@ mod head;
 mod key;
 mod layer;
 mod service;
-mod warning;
+mod warnings;
 
 pub use backend::IntoBackend;
 pub use body::ResponseBody;
 pub use denial::Denial;
 #[cfg(feature = "axum")]
-pub use extract::Decided;
+pub use extract::RateLimitDecision;
 pub use future::ResponseFuture;
-pub use head::{Peer, RequestHead, ResponseHead};
-pub use key::Key;
+pub use head::{PeerIp, RequestHead, ResponseHead};
+pub use key::RequestKey;
 pub use layer::RateLimitLayer;
 pub use service::RateLimit;

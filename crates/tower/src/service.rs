@@ -9,9 +9,9 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use crate::backend::{Decided, Glance, Question};
-use crate::config::Config;
-use crate::future::{Open, ResponseFuture};
+use crate::backend::{ImmediateOutcome, LayerCheck, LayerDecision};
+use crate::config::LayerConfig;
+use crate::future::{ProvisionalCheck, ResponseFuture};
 use crate::{RequestHead, ResponseBody, denial};
 
 /// A service whose requests are limited. Made by a [`RateLimitLayer`](crate::RateLimitLayer).
@@ -21,11 +21,11 @@ use crate::{RequestHead, ResponseBody, denial};
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
-    config: Arc<Config>,
+    config: Arc<LayerConfig>,
 }
 
 impl<S> RateLimit<S> {
-    pub(crate) const fn new(inner: S, config: Arc<Config>) -> Self {
+    pub(crate) const fn new(inner: S, config: Arc<LayerConfig>) -> Self {
         Self { inner, config }
     }
 
@@ -64,13 +64,13 @@ where
         if config.skips(&head) {
             return self.pass(request);
         }
-        let mut decided = Decided::nothing();
-        match config.backend.glance(&head, config, &mut decided) {
-            Glance::Passes => self.pass(request),
-            Glance::Decided => self.answer(decided, request),
-            Glance::Open(question) => self.ask(question, request),
+        let mut decided = LayerDecision::nothing();
+        match config.backend.try_decide(&head, config, &mut decided) {
+            ImmediateOutcome::Pass => self.pass(request),
+            ImmediateOutcome::Decided => self.answer(decided, request),
+            ImmediateOutcome::Pending(question) => self.defer(question, request),
             // Nothing was decided, so there is nothing to observe.
-            Glance::Refused(fault) => {
+            ImmediateOutcome::Ambiguous(fault) => {
                 ResponseFuture::denied(Box::new(denial::refusal(head, &fault)))
             }
         }
@@ -83,17 +83,17 @@ impl<S> RateLimit<S> {
     where
         S: Service<Request<B>>,
     {
-        self.config.let_pass(&mut request);
+        self.config.mark_unlimited(&mut request);
         ResponseFuture::passing(self.inner.call(request))
     }
 
     /// The decision is there.
     #[inline(always)]
-    fn answer<B>(&mut self, decided: Decided, mut request: Request<B>) -> ResponseFuture<S, B>
+    fn answer<B>(&mut self, decided: LayerDecision, mut request: Request<B>) -> ResponseFuture<S, B>
     where
         S: Service<Request<B>>,
     {
-        let (decision, told, open) = Open::split(decided, &self.config);
+        let (decision, told, open) = ProvisionalCheck::split(decided, &self.config);
         match self.config.admit(decision, told, &mut request) {
             Ok(fields) => {
                 let future = self.inner.call(request);
@@ -104,7 +104,7 @@ impl<S> RateLimit<S> {
     }
 
     /// The decision takes a while.
-    fn ask<B>(&mut self, question: Question, request: Request<B>) -> ResponseFuture<S, B>
+    fn defer<B>(&mut self, question: LayerCheck, request: Request<B>) -> ResponseFuture<S, B>
     where
         S: Service<Request<B>> + Clone,
     {

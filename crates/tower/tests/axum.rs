@@ -13,7 +13,7 @@ use axum::routing::{get, post};
 use http_body_util::BodyExt;
 use support::{from, get_from, limiter, statuses};
 use tidegate::{Decision, Limiter, ManualClock, MemoryStore, Span, Timestamp};
-use tidegate_tower::{Decided, Key, RateLimitLayer};
+use tidegate_tower::{RateLimitDecision, RateLimitLayer, RequestKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tower::ServiceExt;
 
@@ -25,7 +25,7 @@ fn hello(layer: RateLimitLayer) -> Router {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_1500_concurrent_requests_five_pass() {
     let (limiter, clock) = limiter("5/second");
-    let app = hello(RateLimitLayer::limiter(limiter).by(Key::everybody()));
+    let app = hello(RateLimitLayer::limiter(limiter).by(RequestKey::everybody()));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, app).await });
@@ -94,7 +94,7 @@ async fn clones_and_routes_share_their_counters() {
 #[tokio::test]
 async fn a_route_layer_limits_by_template_and_leaves_404s_alone() {
     let (limiter, _clock) = limiter("1/minute");
-    let layer = RateLimitLayer::limiter(limiter).by(Key::path_template());
+    let layer = RateLimitLayer::limiter(limiter).by(RequestKey::path_template());
     let app = Router::new()
         .route("/users/{id}", get(|| async { "user" }))
         .route("/posts/{id}", get(|| async { "post" }))
@@ -106,27 +106,24 @@ async fn a_route_layer_limits_by_template_and_leaves_404s_alone() {
 
 #[tokio::test]
 async fn handlers_see_the_decision() {
-    let app =
-        Router::new()
-            .route(
-                "/",
-                get(|Decided(decision): Decided| async move {
-                    decision.remaining().unwrap().to_string()
-                }),
-            )
-            .route(
-                "/plain",
-                get(|request: axum::extract::Request| async move {
-                    request.extensions().get::<Decision>().unwrap().limit().unwrap().to_string()
-                }),
-            )
-            .route(
-                "/skipped",
-                get(|decided: Option<Decided>| async move { decided.is_some().to_string() }),
-            )
-            .layer(
-                RateLimitLayer::new("9/day").unwrap().skip(|head| head.uri().path() == "/skipped"),
-            );
+    let app = Router::new()
+        .route(
+            "/",
+            get(|RateLimitDecision(decision): RateLimitDecision| async move {
+                decision.remaining().unwrap().to_string()
+            }),
+        )
+        .route(
+            "/plain",
+            get(|request: axum::extract::Request| async move {
+                request.extensions().get::<Decision>().unwrap().limit().unwrap().to_string()
+            }),
+        )
+        .route(
+            "/skipped",
+            get(|decided: Option<RateLimitDecision>| async move { decided.is_some().to_string() }),
+        )
+        .layer(RateLimitLayer::new("9/day").unwrap().skip(|head| head.uri().path() == "/skipped"));
     let text = async |path: &str| {
         let response = app.clone().oneshot(from("::1", path)).await.unwrap();
         String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec())
@@ -134,7 +131,7 @@ async fn handlers_see_the_decision() {
     };
     assert_eq!((text("/").await, text("/plain").await), ("8".to_owned(), "9".to_owned()));
     assert_eq!(text("/skipped").await, "true");
-    let unlimited = Router::new().route("/", get(|_: Decided| async { "never" }));
+    let unlimited = Router::new().route("/", get(|_: RateLimitDecision| async { "never" }));
     assert_eq!(statuses(&unlimited, [from("::1", "/")]).await, [500]);
 }
 
@@ -177,7 +174,7 @@ async fn a_shadow_watches_and_says_nothing() {
 #[tokio::test]
 async fn a_shadow_gives_nothing_back_that_it_did_not_take() {
     let (limiter, _) = limiter("1/day");
-    let layer = RateLimitLayer::limiter(Arc::clone(&limiter)).by(Key::everybody());
+    let layer = RateLimitLayer::limiter(Arc::clone(&limiter)).by(RequestKey::everybody());
     let app = hello(layer.shadow().count_failures());
     // The quota is used up before; nothing of what is only watched takes anything.
     assert!(limiter.check_now(&tidegate::OwnedKey::default()).is_allowed());
@@ -187,7 +184,9 @@ async fn a_shadow_gives_nothing_back_that_it_did_not_take() {
 
 #[tokio::test]
 async fn a_request_that_is_not_limited_has_a_decision_that_says_so() {
-    let source = |Decided(decision): Decided| async move { decision.source().to_string() };
+    let source = |RateLimitDecision(decision): RateLimitDecision| async move {
+        decision.source().to_string()
+    };
     let layer = RateLimitLayer::new("1/day").unwrap().skip(|_| true);
     let app = Router::new().route("/", get(source)).layer(layer);
     let response = app.oneshot(get_from("::1")).await.unwrap();
@@ -288,7 +287,7 @@ async fn readiness_of_the_inner_service_is_respected() {
     });
     let strict = support::Strict::new(inner);
     let plan = "policies: [{ name: all, key: [], limits: [2/day] }]";
-    let source = tidegate::config::Source::new("test", plan).unwrap();
+    let source = tidegate::config::PolicySource::new("test", plan).unwrap();
     let planned = tidegate::PlanLimiter::load(&source, MemoryStore::new()).unwrap();
     for layer in [RateLimitLayer::new("2/day").unwrap(), RateLimitLayer::limiter(planned)] {
         let mut service = tower::Layer::layer(&layer, strict.clone());

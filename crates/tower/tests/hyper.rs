@@ -9,7 +9,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use tidegate_tower::{Peer, RateLimitLayer};
+use tidegate_tower::{PeerIp, RateLimitLayer};
 use tower::{Layer, ServiceBuilder};
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn connections_share_a_limit() {
         let (ours, theirs) = tokio::io::duplex(4_096);
         let service = ServiceBuilder::new()
             .map_request(|mut request: Request<Incoming>| {
-                request.extensions_mut().insert(Peer("203.0.113.9".parse().unwrap()));
+                request.extensions_mut().insert(PeerIp("203.0.113.9".parse().unwrap()));
                 request
             })
             .service(layer.layer(hello));

@@ -10,10 +10,10 @@ use axum::http::Request;
 use axum::routing::get;
 use proptest::prelude::*;
 use support::{from, get_from, limiter, statuses};
-use tidegate_tower::{Key, Peer, RateLimitLayer, RequestHead};
+use tidegate_tower::{PeerIp, RateLimitLayer, RequestHead, RequestKey};
 
 /// An app in which each caller has one request.
-fn once(key: Key) -> Router {
+fn once(key: RequestKey) -> Router {
     let layer = RateLimitLayer::limiter(limiter("1/day").0).by(key);
     Router::new().route("/", get(|| async { "hello" })).layer(layer)
 }
@@ -31,7 +31,7 @@ fn forwarded(peer: &str, field: &str) -> Request<Body> {
 
 #[tokio::test]
 async fn every_notation_of_a_network_of_ipv6_is_one_key() {
-    let app = once(Key::client_ip().trust_hops(1));
+    let app = once(RequestKey::client_ip().trust_hops(1));
     assert_eq!(statuses(&app, [forwarded("10.0.0.1", "2001:db8::1")]).await, [200]);
     for same in [
         "2001:DB8:0:0:ffff::",
@@ -51,7 +51,7 @@ async fn every_notation_of_a_network_of_ipv6_is_one_key() {
 
 #[tokio::test]
 async fn an_address_that_a_function_finds_is_its_network() {
-    let app = once(Key::from_fn(|head| head.peer()));
+    let app = once(RequestKey::from_fn(|head| head.peer()));
     let [one, same, other] = ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"].map(get_from);
     assert_eq!(statuses(&app, [one, same, other]).await, [200, 429, 200]);
     // A socket for both kinds says IPv4 as IPv6.
@@ -62,17 +62,17 @@ async fn an_address_that_a_function_finds_is_its_network() {
 
 #[tokio::test]
 async fn a_wider_network_can_be_one_key() {
-    let app = once(Key::client_ip().ipv6_prefix(48));
+    let app = once(RequestKey::client_ip().ipv6_prefix(48));
     let [one, same, other] = ["2001:db8::1", "2001:db8:0:ff::1", "2001:db8:1::1"].map(get_from);
     assert_eq!(statuses(&app, [one, same, other]).await, [200, 429, 200]);
 }
 
 #[tokio::test]
 async fn proxies_are_trusted_by_number_or_by_network() {
-    let app = once(Key::client_ip());
+    let app = once(RequestKey::client_ip());
     let requests = ["1.1.1.1", "2.2.2.2"].map(|field| forwarded("10.0.0.1", field));
     assert_eq!(statuses(&app, requests).await, [200, 429]);
-    let app = once(Key::client_ip().trust_proxies(["10.0.0.0/8".parse().unwrap()]));
+    let app = once(RequestKey::client_ip().trust_proxies(["10.0.0.0/8".parse().unwrap()]));
     let requests = [
         forwarded("10.0.0.1", "1.1.1.1"),
         forwarded("10.0.0.1", "9.9.9.9, 1.1.1.1, 10.0.0.2"),
@@ -84,7 +84,7 @@ async fn proxies_are_trusted_by_number_or_by_network() {
 
 #[tokio::test]
 async fn nobody_is_believed_where_the_server_does_not_say_who_connects() {
-    let app = once(Key::client_ip().trust_proxies(["10.0.0.0/8".parse().unwrap()]));
+    let app = once(RequestKey::client_ip().trust_proxies(["10.0.0.0/8".parse().unwrap()]));
     let unknown = |field| {
         let request = Request::get("/").body(Body::empty()).unwrap();
         with(request, &[("x-forwarded-for", field)])
@@ -97,13 +97,19 @@ async fn what_is_there_twice_is_refused_and_a_shadow_goes_by_the_first() {
     let twice = |name, values: [&str; 2]| with(get_from("::1"), &values.map(|value| (name, value)));
     let requests =
         || [twice("x-user", ["r1", "k"]), twice("x-user", ["k", "k"]), twice("x-user", ["k", "k"])];
-    let by = Key::header("x-user");
+    let by = RequestKey::header("x-user");
     assert_eq!(statuses(&once(by.clone()), requests()).await, [400; 3], "even if they are equal");
     let both = |token: &str| {
         with(get_from("::1"), &[("x-api-key", "k"), ("authorization", &format!("Bearer {token}"))])
     };
-    assert_eq!(statuses(&once(Key::api_key()), ["r1", "k", "k"].map(both)).await, [400, 200, 429]);
-    assert_eq!(statuses(&once(Key::bearer()), ["r1", "r2", "r1"].map(both)).await, [200, 200, 429]);
+    assert_eq!(
+        statuses(&once(RequestKey::api_key()), ["r1", "k", "k"].map(both)).await,
+        [400, 200, 429]
+    );
+    assert_eq!(
+        statuses(&once(RequestKey::bearer()), ["r1", "r2", "r1"].map(both)).await,
+        [200, 200, 429]
+    );
     let layer = RateLimitLayer::limiter(limiter("1/day").0).by(by).shadow();
     let watched = Router::new().route("/", get(|| async { "hello" })).layer(layer);
     assert_eq!(statuses(&watched, requests()).await, [200; 3]);
@@ -111,13 +117,13 @@ async fn what_is_there_twice_is_refused_and_a_shadow_goes_by_the_first() {
 
 #[tokio::test]
 async fn without_the_header_it_is_the_address_that_counts() {
-    let app = once(Key::header("x-user"));
+    let app = once(RequestKey::header("x-user"));
     let alice = || with(get_from("10.0.0.1"), &[("x-user", "alice")]);
     let bare = || get_from("10.0.0.1");
     assert_eq!(statuses(&app, [alice(), alice(), bare(), bare()]).await, [200, 429, 200, 429]);
     assert_eq!(statuses(&app, [get_from("10.0.0.2")]).await, [200]);
     // Behind a proxy it is the address that the proxy says.
-    let app = once(Key::header("x-user").trust_hops(1));
+    let app = once(RequestKey::header("x-user").trust_hops(1));
     let requests = ["1.1.1.1", "1.1.1.1", "2.2.2.2"].map(|field| forwarded("10.0.0.1", field));
     assert_eq!(statuses(&app, requests).await, [200, 429, 200]);
 }
@@ -125,13 +131,21 @@ async fn without_the_header_it_is_the_address_that_counts() {
 #[tokio::test]
 async fn what_is_missing_may_be_something_else() {
     let bare = || [get_from("10.0.0.1"), get_from("10.0.0.2"), get_from("10.0.0.2")];
-    assert_eq!(statuses(&once(Key::header("x-user").or_shared()), bare()).await, [200, 429, 429]);
-    assert_eq!(statuses(&once(Key::header("x-user").or_unlimited()), bare()).await, [200; 3]);
-    let app = once(Key::header("x-user").or(Key::header("x-tenant")));
+    assert_eq!(
+        statuses(&once(RequestKey::header("x-user").or_shared()), bare()).await,
+        [200, 429, 429]
+    );
+    assert_eq!(
+        statuses(&once(RequestKey::header("x-user").or_unlimited()), bare()).await,
+        [200; 3]
+    );
+    let app = once(RequestKey::header("x-user").or(RequestKey::header("x-tenant")));
     let tenant = || with(get_from("10.0.0.3"), &[("x-tenant", "t")]);
     assert_eq!(statuses(&app, [tenant(), tenant()]).await, [200, 429]);
     assert_eq!(statuses(&app, bare()).await, [200, 200, 429]);
-    let either = Key::header("x-user").or(Key::header("x-tenant")).or(Key::header("x-other"));
+    let either = RequestKey::header("x-user")
+        .or(RequestKey::header("x-tenant"))
+        .or(RequestKey::header("x-other"));
     let app = once(either.clone());
     let other = || with(get_from("10.0.0.3"), &[("x-other", "t")]);
     // Of one text, and not one caller.
@@ -142,7 +156,7 @@ async fn what_is_missing_may_be_something_else() {
     assert_eq!(statuses(&app, [tenant(), tenant(), other(), other()]).await, [200, 429, 200, 429]);
     assert_eq!(statuses(&app, bare()).await, [200; 3]);
     // No request has a header whose name is none.
-    assert_eq!(statuses(&once(Key::header("no name")), bare()).await, [200, 200, 429]);
+    assert_eq!(statuses(&once(RequestKey::header("no name")), bare()).await, [200, 200, 429]);
 }
 
 /// Two clients behind one proxy, the first of them twice.
@@ -152,16 +166,16 @@ fn behind_a_proxy() -> [Request<Body>; 3] {
 
 #[tokio::test]
 async fn what_one_key_says_of_proxies_holds_for_those_joined_with_it() {
-    let (user, tenant) = (|| Key::header("x-user"), || Key::header("x-tenant"));
+    let (user, tenant) = (|| RequestKey::header("x-user"), || RequestKey::header("x-tenant"));
     let trusting = || user().trust_hops(1);
     for key in [
         trusting().or(tenant()),
         tenant().or(trusting()),
-        tenant().or(Key::header("x-other").or(trusting())),
-        Key::all([trusting(), tenant()]).or(Key::header("x-other")),
-        Key::header("x-other").or(Key::all([trusting(), tenant()])),
-        Key::all([tenant(), Key::all([trusting(), Key::header("x-other")])]),
-        Key::all([Key::all([trusting(), tenant()]), Key::header("x-other")]),
+        tenant().or(RequestKey::header("x-other").or(trusting())),
+        RequestKey::all([trusting(), tenant()]).or(RequestKey::header("x-other")),
+        RequestKey::header("x-other").or(RequestKey::all([trusting(), tenant()])),
+        RequestKey::all([tenant(), RequestKey::all([trusting(), RequestKey::header("x-other")])]),
+        RequestKey::all([RequestKey::all([trusting(), tenant()]), RequestKey::header("x-other")]),
     ] {
         assert_eq!(
             statuses(&once(key.clone()), behind_a_proxy()).await,
@@ -178,12 +192,15 @@ async fn what_one_key_says_of_proxies_holds_for_those_joined_with_it() {
 #[tokio::test]
 async fn what_one_key_says_of_networks_holds_for_those_joined_with_it() {
     let requests = || ["2001:db8::1", "2001:db8:0:ff::1", "2001:db8:1::1"].map(get_from);
-    let wide = || Key::client_ip().ipv6_prefix(48);
+    let wide = || RequestKey::client_ip().ipv6_prefix(48);
     for key in [
-        Key::header("x-user").or(wide()),
-        Key::header("x-user").ipv6_prefix(48).or(Key::client_ip()),
-        Key::all([wide(), Key::header("x-user")]),
-        Key::all([Key::all([wide(), Key::header("x-a")]), Key::header("x-b")]),
+        RequestKey::header("x-user").or(wide()),
+        RequestKey::header("x-user").ipv6_prefix(48).or(RequestKey::client_ip()),
+        RequestKey::all([wide(), RequestKey::header("x-user")]),
+        RequestKey::all([
+            RequestKey::all([wide(), RequestKey::header("x-a")]),
+            RequestKey::header("x-b"),
+        ]),
     ] {
         assert_eq!(statuses(&once(key.clone()), requests()).await, [200, 429, 200], "{key:?}");
     }
@@ -191,17 +208,17 @@ async fn what_one_key_says_of_networks_holds_for_those_joined_with_it() {
 
 #[tokio::test]
 async fn of_whom_nothing_is_known_share_a_counter() {
-    let app = once(Key::client_ip());
+    let app = once(RequestKey::client_ip());
     let unknown = || Request::get("/").body(Body::empty()).unwrap();
     assert_eq!(statuses(&app, [unknown(), unknown(), get_from("::1")]).await, [200, 429, 200]);
     let mut told = unknown();
-    told.extensions_mut().insert(Peer("::2".parse().unwrap()));
+    told.extensions_mut().insert(PeerIp("::2".parse().unwrap()));
     assert_eq!(statuses(&app, [told]).await, [429], "one network with ::1");
 }
 
 #[tokio::test]
 async fn api_keys_extensions_and_functions_are_keys() {
-    let app = once(Key::api_key());
+    let app = once(RequestKey::api_key());
     let requests = [
         with(get_from("::1"), &[("authorization", "Bearer t1")]),
         with(get_from("::1"), &[("authorization", "bearer t1 "), ("x-api-key", "t1")]),
@@ -212,7 +229,7 @@ async fn api_keys_extensions_and_functions_are_keys() {
 
     #[derive(Clone)]
     struct User(u64);
-    let app = once(Key::extension(|user: &User| user.0));
+    let app = once(RequestKey::extension(|user: &User| user.0));
     let requests = [1, 1, 2].map(|id| {
         let mut request = get_from("::1");
         request.extensions_mut().insert(User(id));
@@ -220,14 +237,18 @@ async fn api_keys_extensions_and_functions_are_keys() {
     });
     assert_eq!(statuses(&app, requests).await, [200, 429, 200]);
 
-    let app = once(Key::from_fn(|head| Some(head.uri().query()?.to_owned())));
+    let app = once(RequestKey::from_fn(|head| Some(head.uri().query()?.to_owned())));
     let requests = ["/?a", "/?a", "/?b", "/", "/"].map(|path| from("::1", path));
     assert_eq!(statuses(&app, requests).await, [200, 429, 200, 200, 429]);
 }
 
 #[tokio::test]
 async fn several_keys_are_one_and_none_looks_like_another() {
-    let app = once(Key::all([Key::header("a"), Key::header("b"), Key::header("c")]));
+    let app = once(RequestKey::all([
+        RequestKey::header("a"),
+        RequestKey::header("b"),
+        RequestKey::header("c"),
+    ]));
     let request = |fields: &[(&'static str, &str)]| with(get_from("32.33.34.35"), fields);
     let requests = [
         request(&[("a", "x"), ("b", "yz"), ("c", "")]),
@@ -238,14 +259,15 @@ async fn several_keys_are_one_and_none_looks_like_another() {
         request(&[("b", " !\"#"), ("c", "ip4")]),
     ];
     assert_eq!(statuses(&app, requests).await, [200, 200, 429, 200, 200]);
-    let app = once(Key::all([Key::client_ip(), Key::header("a").or_unlimited()]));
+    let app =
+        once(RequestKey::all([RequestKey::client_ip(), RequestKey::header("a").or_unlimited()]));
     assert_eq!(statuses(&app, [request(&[]), request(&[])]).await, [200, 200]);
 }
 
 #[tokio::test]
 async fn a_limiter_finds_what_the_layer_counts() {
     let (limiter, _clock) = limiter("1/day");
-    let layer = RateLimitLayer::limiter(limiter.clone()).by(Key::header("x-user"));
+    let layer = RateLimitLayer::limiter(limiter.clone()).by(RequestKey::header("x-user"));
     let app = Router::new().route("/", get(|| async { "hello" })).layer(layer);
     let alice = || with(get_from("::1"), &[("x-user", "alice")]);
     assert_eq!(statuses(&app, [alice(), alice()]).await, [200, 429]);
@@ -265,9 +287,9 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let keys = [
-            Key::client_ip().trust_hops(hops),
-            Key::client_ip().trust_proxies(["10.0.0.0/8".parse().unwrap()]),
-            Key::header("x-user").trust_hops(hops),
+            RequestKey::client_ip().trust_hops(hops),
+            RequestKey::client_ip().trust_proxies(["10.0.0.0/8".parse().unwrap()]),
+            RequestKey::header("x-user").trust_hops(hops),
         ];
         for key in keys {
             let app = once(key);

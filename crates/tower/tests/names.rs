@@ -12,9 +12,9 @@ use axum::routing::get;
 use support::{get_from, statuses};
 use tidegate_limiter::{KeyFormat, Limiter, RedisConfig, RedisStore};
 use tidegate_testkit::{Redis, Reply};
-use tidegate_tower::{Key, RateLimitLayer};
+use tidegate_tower::{RateLimitLayer, RequestKey};
 
-fn layer(redis: &Redis, key: Key) -> RateLimitLayer {
+fn layer(redis: &Redis, key: RequestKey) -> RateLimitLayer {
     let config: RedisConfig = redis.url().parse().unwrap();
     let format: KeyFormat = "rlaas:rate_limit:{entity}".parse().unwrap();
     let builder = RedisStore::builder(config).deadline(Duration::from_secs(5));
@@ -30,8 +30,8 @@ fn app(layer: RateLimitLayer, status: StatusCode) -> Router {
 #[tokio::test]
 async fn counters_are_called_by_the_keys_of_the_layer() {
     let redis = Redis::start();
-    let both = Key::all([Key::client_ip(), Key::from_fn(|_| Some(7_u64))]);
-    for (key, name) in [(Key::client_ip(), "203.0.113.9"), (both, "203.0.113.9:7")] {
+    let both = RequestKey::all([RequestKey::client_ip(), RequestKey::from_fn(|_| Some(7_u64))]);
+    for (key, name) in [(RequestKey::client_ip(), "203.0.113.9"), (both, "203.0.113.9:7")] {
         let app = app(layer(&redis, key), StatusCode::OK);
         assert_eq!(statuses(&app, [get_from("203.0.113.9")]).await, [200]);
         let name = format!("rlaas:rate_limit:{name}");
@@ -45,7 +45,7 @@ async fn counters_are_called_by_the_keys_of_the_layer() {
 #[tokio::test]
 async fn what_does_not_count_is_given_back_there() {
     let redis = Redis::start();
-    let layer = layer(&redis, Key::client_ip()).count_failures();
+    let layer = layer(&redis, RequestKey::client_ip()).count_failures();
     let app = app(layer, StatusCode::OK);
     assert_eq!(statuses(&app, [get_from("203.0.113.9")]).await, [200]);
     let keys = || redis.command(&["KEYS", "*"]).items().iter().map(Reply::text).collect::<Vec<_>>();

@@ -11,13 +11,13 @@ use axum::body::{Body, HttpBody};
 use axum::http::{Request, StatusCode};
 use axum::routing::get;
 use support::{from, get_from, statuses};
-use tidegate::config::{PathParameters, RequestRules, Source};
-use tidegate::{Cost, MemoryStore, PlanLimiter, Reason};
-use tidegate_tower::{Key, RateLimitLayer};
+use tidegate::config::{PathParameters, PolicySource, RequestRules};
+use tidegate::{Cost, DecisionReason, MemoryStore, PlanLimiter};
+use tidegate_tower::{RateLimitLayer, RequestKey};
 use tower::ServiceExt;
 
 fn planned(text: &str) -> Arc<PlanLimiter> {
-    let source = Source::new("test", text).unwrap();
+    let source = PolicySource::new("test", text).unwrap();
     Arc::new(PlanLimiter::load(&source, MemoryStore::new()).unwrap())
 }
 
@@ -48,7 +48,7 @@ async fn what_the_program_names_comes_from_the_program() {
     struct User(&'static str);
     let text = "policies: [{ name: a, key: ['header:x-user', route], limits: [1/day] }]";
     let layer = RateLimitLayer::limiter(planned(text))
-        .attribute("header:x-user", Key::extension(|user: &User| user.0));
+        .attribute("header:x-user", RequestKey::extension(|user: &User| user.0));
     let app = app(layer);
     let request = |path: &str, user: Option<&'static str>, spoofed: &str| {
         let mut request = from("::1", path);
@@ -77,7 +77,7 @@ async fn a_number_is_an_attribute_as_people_write_it() {
     let text =
         "policies: [{ name: a, key: [user], limits: [1/day], overrides: { user=42: unlimited } }]";
     let layer = RateLimitLayer::limiter(planned(text))
-        .attribute("user", Key::extension(|user: &User| user.0));
+        .attribute("user", RequestKey::extension(|user: &User| user.0));
     let app = app(layer);
     let request = |id| {
         let mut request = get_from("::1");
@@ -128,8 +128,8 @@ async fn proxies_that_a_file_trusts_are_trusted() {
     let trusting =
         app(RateLimitLayer::limiter(planned(&format!("trusted_proxies: [10.0.0.0/8]\n{policy}"))));
     assert_eq!(statuses(&trusting, requests()).await, [200, 200, 429]);
-    let by_address = || Key::client_ip().trust_hops(1);
-    for key in [by_address(), Key::all([by_address(), Key::header("x-user")])] {
+    let by_address = || RequestKey::client_ip().trust_hops(1);
+    for key in [by_address(), RequestKey::all([by_address(), RequestKey::header("x-user")])] {
         let told = RateLimitLayer::limiter(planned(policy)).by(key);
         assert_eq!(statuses(&app(told), requests()).await, [200, 200, 429]);
     }
@@ -188,7 +188,7 @@ async fn what_is_only_watched_or_looked_at_blocks_nobody() {
         assert_eq!(statuses(&app, [from("::1", "/fails")]).await, [401]);
     }
     let denied = limiter.check(&[("ip", "::1")], Cost::ONE).await;
-    assert_eq!(denied.reason(), Reason::LimitExceeded);
+    assert_eq!(denied.reason(), DecisionReason::LimitExceeded);
 }
 
 #[tokio::test]
@@ -218,7 +218,7 @@ async fn older_fields_are_there_if_the_file_wants_them() {
 async fn a_call_that_says_something_twice_is_told_so_as_grpc() {
     let text = "policies: [{ name: a, key: ['header:x-user'], limits: [1/day] }]";
     let by_policies = RateLimitLayer::limiter(planned(text));
-    let by_key = RateLimitLayer::new("1/day").unwrap().by(Key::header("x-user"));
+    let by_key = RateLimitLayer::new("1/day").unwrap().by(RequestKey::header("x-user"));
     for layer in [by_policies, by_key] {
         let call = Request::post("/")
             .header("content-type", "application/grpc+proto")
@@ -242,7 +242,8 @@ async fn a_plan_can_be_replaced_and_only_failures_counted() {
     assert_eq!(statuses(&app, [get_from("::1"), get_from("::1")]).await, [200, 200]);
     let fails = || from("::1", "/fails");
     assert_eq!(statuses(&app, [fails(), fails(), get_from("::1")]).await, [401, 429, 429]);
-    let more = Source::new("test", "policies: [{ name: a, key: [], limits: [2/day] }]").unwrap();
+    let more =
+        PolicySource::new("test", "policies: [{ name: a, key: [], limits: [2/day] }]").unwrap();
     limiter.reload(&more).unwrap();
     assert_eq!(statuses(&app, [fails(), fails()]).await, [401, 429]);
 }
@@ -286,7 +287,7 @@ async fn attack_14_attempts_whose_clients_hang_up_count_and_block() {
     }
     let decision = limiter.check(&[("ip", "192.0.2.1")], Cost::ONE).await;
     assert!(!decision.is_allowed());
-    assert_eq!(decision.reason(), Reason::Blocked);
+    assert_eq!(decision.reason(), DecisionReason::Blocked);
 }
 
 /// The statuses of requests for `/` with these fields, in front of a plan.

@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 /// The state of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
+pub struct ServerStatus {
     /// The program's version.
     pub version: String,
     /// Seconds since the start.
     pub uptime_secs: u64,
     /// How long decisions took: a sample of one in sixteen.
-    pub decision: Timing,
+    pub decision: TimingHistogram,
     /// The policies, those with the most decisions first.
     pub policies: Vec<PolicyStatus>,
     /// How many more there are.
@@ -24,7 +24,7 @@ pub struct Status {
     /// The configuration.
     pub config: ConfigStatus,
     /// The most frequent keys.
-    pub top: Top,
+    pub top: TopStatus,
 }
 
 /// One policy: what it is, and what it has decided since the start.
@@ -60,7 +60,7 @@ pub struct PolicyStatus {
 
 /// How long something took.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Timing {
+pub struct TimingHistogram {
     /// Upper bounds in nanoseconds.
     pub bounds_nanos: Vec<u64>,
     /// How many fell into each; the last counts those above all bounds.
@@ -77,7 +77,7 @@ pub struct StoreStatus {
     /// What is wrong with it.
     pub problem: Option<String>,
     /// How long its answers took.
-    pub latency: Timing,
+    pub latency: TimingHistogram,
     /// How often it failed.
     pub errors: u64,
     /// Keys in it, if known.
@@ -116,7 +116,7 @@ pub struct ConfigStatus {
 
 /// The most frequent keys of this minute and the previous one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Top {
+pub struct TopStatus {
     /// A count is too high by at most the total divided by this.
     pub counters: u64,
     /// Decisions in total.

@@ -5,14 +5,14 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-use crate::Text;
+use crate::JsonText;
 
 /// Names with their values, in order and including duplicates: a map would keep one of two, and
 /// nobody could tell which one was meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes<'a>(pub Vec<(Text<'a>, Option<Text<'a>>)>);
+pub struct JsonAttributes<'a>(pub Vec<(JsonText<'a>, Option<JsonText<'a>>)>);
 
-impl Attributes<'_> {
+impl JsonAttributes<'_> {
     /// The most attributes that a request may have.
     pub const MAX: usize = 256;
 
@@ -22,16 +22,16 @@ impl Attributes<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Attributes<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for JsonAttributes<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Pairs).map(Self)
+        deserializer.deserialize_map(AttributeVisitor).map(Self)
     }
 }
 
-struct Pairs;
+struct AttributeVisitor;
 
-impl<'de> Visitor<'de> for Pairs {
-    type Value = Vec<(Text<'de>, Option<Text<'de>>)>;
+impl<'de> Visitor<'de> for AttributeVisitor {
+    type Value = Vec<(JsonText<'de>, Option<JsonText<'de>>)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object whose values are strings")
@@ -46,7 +46,7 @@ impl<'de> Visitor<'de> for Pairs {
     }
 }
 
-impl JsonSchema for Attributes<'_> {
+impl JsonSchema for JsonAttributes<'_> {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Attributes".into()
     }
@@ -70,7 +70,8 @@ mod tests {
 
     #[test]
     fn what_is_there_twice_stays_there_twice() {
-        let Attributes(pairs) = serde_json::from_str(r#"{"a": "1", "b": null, "a": "2"}"#).unwrap();
+        let JsonAttributes(pairs) =
+            serde_json::from_str(r#"{"a": "1", "b": null, "a": "2"}"#).unwrap();
         let names: Vec<&str> = pairs.iter().map(|(name, _)| &**name).collect();
         assert_eq!(names, ["a", "b", "a"]);
     }
@@ -80,7 +81,7 @@ mod tests {
         for (name, good) in
             [("user", true), ("header:x", true), ("é", true), ("", false), ("a\0", false)]
         {
-            assert_eq!(Attributes::is_name(name), good, "{name:?}");
+            assert_eq!(JsonAttributes::is_name(name), good, "{name:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{CheckRequest, CheckResponse, Problem, Refused};
+use crate::{CheckRequest, CheckResponse, ProblemDetails, RefusalMembers};
 
 /// Many checks at once. Each is decided on its own, in this order; an invalid one does not keep the
 /// others from being decided.
@@ -14,7 +14,7 @@ pub struct BatchRequest<'a> {
     /// The checks. Anything that is not a check is answered with a problem of its own, in its
     /// place.
     #[serde(borrow)]
-    #[schemars(with = "Vec<CheckOrNot<'a>>", length(max = BatchRequest::MAX))]
+    #[schemars(with = "Vec<BatchCheckShape<'a>>", length(max = BatchRequest::MAX))]
     pub checks: Vec<&'a RawValue>,
 }
 
@@ -23,7 +23,7 @@ pub struct BatchRequest<'a> {
 #[derive(JsonSchema)]
 #[schemars(inline, untagged)]
 #[allow(dead_code, reason = "describes a shape")]
-enum CheckOrNot<'a> {
+enum BatchCheckShape<'a> {
     Check(CheckRequest<'a>),
     Anything(serde_json::Value),
 }
@@ -47,5 +47,5 @@ pub enum BatchResult<'a> {
     /// It was decided.
     Decided(CheckResponse<'a>),
     /// It is invalid; `member` says where, as in `checks[3].cost`.
-    Refused(Problem<'a, Refused<'a>>),
+    Refused(ProblemDetails<'a, RefusalMembers<'a>>),
 }

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{Attributes, Text, count};
+use crate::{JsonAttributes, JsonText, count};
 
 /// May this happen? Asked of a policy by name, or of all policies that the attributes match.
 ///
@@ -16,15 +16,15 @@ pub struct CheckRequest<'a> {
     /// The policy's name.
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
-    pub policy: Option<Text<'a>>,
+    pub policy: Option<JsonText<'a>>,
     /// The caller: the value of the policy's one key attribute, at most 4096 bytes.
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
-    pub key: Option<Text<'a>>,
+    pub key: Option<JsonText<'a>>,
     /// What is known about the request: for all policies that apply to it, or for the one that is
     /// named.
     #[serde(borrow)]
-    pub attributes: Option<Attributes<'a>>,
+    pub attributes: Option<JsonAttributes<'a>>,
     /// Units to take. Defaults to one; zero is a peek.
     #[serde(default, deserialize_with = "count::read")]
     #[schemars(range(max = 1_000_000_000_000_000_u64))]
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn text_is_borrowed_wherever_it_stands() {
-        let is_borrowed = |text: &Text<'_>| matches!(text.0, Cow::Borrowed(_));
+        let is_borrowed = |text: &JsonText<'_>| matches!(text.0, Cow::Borrowed(_));
         let plain = request(r#"{"policy": "p", "attributes": {"user": "42"}}"#).unwrap();
         assert!(is_borrowed(&plain.policy.unwrap()));
         let (name, value) = plain.attributes.unwrap().0.into_iter().next().unwrap();

@@ -7,12 +7,12 @@ use serde::de::{Deserializer, Error, Visitor};
 /// A whole number, or none. JSON does not distinguish `3.0` from `3`, and some languages write the
 /// former.
 pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    deserializer.deserialize_any(Count)
+    deserializer.deserialize_any(CountVisitor)
 }
 
-struct Count;
+struct CountVisitor;
 
-impl Visitor<'_> for Count {
+impl Visitor<'_> for CountVisitor {
     type Value = Option<u64>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

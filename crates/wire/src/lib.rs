@@ -27,10 +27,10 @@ mod refund;
 mod text;
 mod write;
 
-pub use attributes::Attributes;
+pub use attributes::JsonAttributes;
 pub use batch::{BatchRequest, BatchResponse, BatchResult};
 pub use check::{CheckRequest, CheckResponse, LimitStatus};
 pub use openapi::openapi;
-pub use problem::{Problem, QuotaExceeded, Refused};
+pub use problem::{ProblemDetails, QuotaExceeded, RefusalMembers};
 pub use refund::RefundRequest;
-pub use text::Text;
+pub use text::JsonText;

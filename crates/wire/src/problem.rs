@@ -26,7 +26,7 @@ use crate::CheckResponse;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "{M}Problem", description = "What went wrong, as RFC 9457 says it.")]
-pub struct Problem<'a, M> {
+pub struct ProblemDetails<'a, M> {
     /// A URI that identifies the kind of problem.
     #[serde(rename = "type")]
     pub kind: &'a str,
@@ -41,7 +41,7 @@ pub struct Problem<'a, M> {
     pub members: M,
 }
 
-impl Problem<'_, ()> {
+impl ProblemDetails<'_, ()> {
     /// The type of a problem that its status fully describes.
     pub const BLANK: &'static str = "about:blank";
     /// The type of a denial.
@@ -62,7 +62,8 @@ pub struct QuotaExceeded<'a> {
 
 /// The members of a response to a request that could not be understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Refused<'a> {
+#[schemars(rename = "Refused")]
+pub struct RefusalMembers<'a> {
     /// The member of the body at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<&'a str>,

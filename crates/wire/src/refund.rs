@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::check::one_form_or_the_other;
-use crate::{Attributes, Text, count};
+use crate::{JsonAttributes, JsonText, count};
 
 /// Gives back what a check has taken, in the same two forms. Never more than the limits hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -14,15 +14,15 @@ pub struct RefundRequest<'a> {
     /// The policy's name.
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
-    pub policy: Option<Text<'a>>,
+    pub policy: Option<JsonText<'a>>,
     /// The caller: the value of the policy's one key attribute, at most 4096 bytes.
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
-    pub key: Option<Text<'a>>,
+    pub key: Option<JsonText<'a>>,
     /// What was known about the request: for all policies that applied to it, or for the one that
     /// is named.
     #[serde(borrow)]
-    pub attributes: Option<Attributes<'a>>,
+    pub attributes: Option<JsonAttributes<'a>>,
     /// Units to give back. Defaults to one.
     #[serde(default, deserialize_with = "count::read")]
     #[schemars(range(max = 1_000_000_000_000_000_u64))]

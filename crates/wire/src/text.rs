@@ -10,9 +10,9 @@ use serde::Deserialize;
 /// A plain `Cow` inside an `Option` or a map would always be copied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(transparent)]
-pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
+pub struct JsonText<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
-impl Deref for Text<'_> {
+impl Deref for JsonText<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -20,7 +20,7 @@ impl Deref for Text<'_> {
     }
 }
 
-impl Borrow<str> for Text<'_> {
+impl Borrow<str> for JsonText<'_> {
     fn borrow(&self) -> &str {
         &self.0
     }

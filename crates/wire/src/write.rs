@@ -1,7 +1,7 @@
 //! Answers as JSON, exactly as `serde_json` writes them but in a third of the time: member names
 //! need no escape check. Answers are what a server writes most.
 
-use crate::{CheckResponse, LimitStatus, Problem, QuotaExceeded};
+use crate::{CheckResponse, LimitStatus, ProblemDetails, QuotaExceeded};
 
 impl CheckResponse<'_> {
     /// Appends it as JSON.
@@ -60,7 +60,7 @@ impl LimitStatus<'_> {
     }
 }
 
-impl Problem<'_, QuotaExceeded<'_>> {
+impl ProblemDetails<'_, QuotaExceeded<'_>> {
     /// Appends it as JSON.
     pub fn write(&self, out: &mut Vec<u8>) {
         raw(out, r#"{"type":"#);
@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn denials_are_written_as_serde_writes_them() {
         for (answer, detail) in answers().into_iter().zip(NAMES.iter().cycle()) {
-            let problem = Problem {
-                kind: Problem::QUOTA_EXCEEDED,
+            let problem = ProblemDetails {
+                kind: ProblemDetails::QUOTA_EXCEEDED,
                 title: "Too Many Requests",
                 status: 429,
                 detail,

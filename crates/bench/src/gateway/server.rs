@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use tidegate::config::{Source, gateway};
+use tidegate::config::{PolicySource, gateway};
 use tidegate::{MemoryStore, RedisStore, Store};
 use tidegate_gateway::{Gateway, serve as serve_gateway};
-use tidegate_server::{App, Config};
+use tidegate_server::{App, ListenerConfig};
 use tokio::net::TcpListener;
 
 /// Serves until it is killed.
 pub(crate) fn serve(listen: &str, upstream: &str, store: &str, limit: &str) -> anyhow::Result<()> {
     let text = format!("policies: [{{ name: bench, key: [ip], limits: [{limit}] }}]");
-    let source = Source::new("bench", text)?;
+    let source = PolicySource::new("bench", text)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match store {
         "memory" => runtime.block_on(run(listen, upstream, &source, MemoryStore::new())),
@@ -25,13 +25,13 @@ pub(crate) fn serve(listen: &str, upstream: &str, store: &str, limit: &str) -> a
 async fn run<S: Store + 'static>(
     listen: &str,
     upstream: &str,
-    source: &Source,
+    source: &PolicySource,
     store: S,
 ) -> anyhow::Result<()> {
     let app = Arc::new(App::load(source, store)?);
-    let to = gateway::Gateway::to(upstream).map_err(anyhow::Error::msg)?;
+    let to = gateway::GatewayPlan::to(upstream).map_err(anyhow::Error::msg)?;
     let gateway = Arc::new(Gateway::new(app.limiter().plan(), Some(to))?);
     let listener = TcpListener::bind(listen).await?;
-    serve_gateway(listener, app, gateway, Config::default(), std::future::pending()).await;
+    serve_gateway(listener, app, gateway, ListenerConfig::default(), std::future::pending()).await;
     Ok(())
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use prost_types::Duration;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{MemoryStore, RedisConfig, RedisStore, Store};
-use tidegate_server::{App, Config, grpc};
+use tidegate_server::{App, ListenerConfig, grpc};
 use tidegate_wire::envoy::rate_limit_service_server::{RateLimitService, RateLimitServiceServer};
 use tidegate_wire::envoy::{
     Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitRequest, RateLimitResponse, Unit,
@@ -53,8 +53,8 @@ async fn ours<S: Store + 'static>(
         "domain: bench\ndescriptors: [{{ key: user, \
          rate_limit: {{ unit: {unit}, requests_per_unit: {requests} }} }}]"
     );
-    let app = App::load(&Source::new("bench.yaml", text)?, store).context("the policies")?;
-    grpc::serve(listener, Arc::new(app), Config::default(), std::future::pending()).await;
+    let app = App::load(&PolicySource::new("bench.yaml", text)?, store).context("the policies")?;
+    grpc::serve(listener, Arc::new(app), ListenerConfig::default(), std::future::pending()).await;
     Ok(())
 }
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{MemoryStore, RedisConfig, RedisStore, Store};
-use tidegate_server::{App, Config};
+use tidegate_server::{App, ListenerConfig};
 use tidegate_testkit::free_port;
 use tokio::net::TcpListener;
 
@@ -49,7 +49,7 @@ pub(crate) fn serve(name: &str) -> anyhow::Result<()> {
 }
 
 async fn ours<S: Store + 'static>(listener: TcpListener, store: S) -> anyhow::Result<()> {
-    let app = Arc::new(App::load(&Source::new("bench", POLICIES)?, store)?);
-    tidegate_server::serve(listener, app, Config::default(), std::future::pending()).await;
+    let app = Arc::new(App::load(&PolicySource::new("bench", POLICIES)?, store)?);
+    tidegate_server::serve(listener, app, ListenerConfig::default(), std::future::pending()).await;
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use tidegate::{AlgorithmKind, Limiter, Precision, RedisConfig, RedisStore, Source};
+use tidegate::{AlgorithmKind, DecisionSource, Limiter, Precision, RedisConfig, RedisStore};
 use tidegate_testkit::Redis;
 use tokio::runtime::{Builder, Runtime};
 
@@ -160,10 +160,10 @@ async fn call(
         random ^= random << 17;
         let decision = limiter.check(&(random % keys)).await;
         outcome.denied += u64::from(!decision.is_allowed());
-        outcome.asked += u64::from(decision.source() == Source::Store);
-        outcome.fallbacks += u64::from(decision.source() == Source::Fallback);
+        outcome.asked += u64::from(decision.source() == DecisionSource::Store);
+        outcome.fallbacks += u64::from(decision.source() == DecisionSource::Fallback);
         // A caller that is answered at once lets others ask, too.
-        if matches!(decision.source(), Source::DenyCache | Source::Lease) {
+        if matches!(decision.source(), DecisionSource::DenyCache | DecisionSource::Lease) {
             tokio::task::yield_now().await;
         }
     }

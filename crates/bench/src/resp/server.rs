@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate::MemoryStore;
-use tidegate::config::Source;
-use tidegate_server::{App, Config, resp};
+use tidegate::config::PolicySource;
+use tidegate_server::{App, ListenerConfig, resp};
 use tidegate_testkit::free_port;
 use tokio::net::TcpListener;
 
@@ -52,9 +52,14 @@ pub(crate) fn serve(name: &str) -> anyhow::Result<()> {
             "bare" => bare::serve(listener).await,
             _ => {
                 let store = MemoryStore::builder().max_keys(10_000_000).build();
-                let app = App::load(&Source::new("bench", POLICIES)?, store)?;
-                resp::serve(listener, Arc::new(app), Config::default(), std::future::pending())
-                    .await;
+                let app = App::load(&PolicySource::new("bench", POLICIES)?, store)?;
+                resp::serve(
+                    listener,
+                    Arc::new(app),
+                    ListenerConfig::default(),
+                    std::future::pending(),
+                )
+                .await;
             }
         }
         Ok(())

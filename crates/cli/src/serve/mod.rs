@@ -1,12 +1,12 @@
 //! `tidegate serve`: the server.
 
-mod distance;
+mod args;
 mod eviction;
-mod files;
-mod flags;
-mod greeting;
+mod open_files;
+mod round_trip;
 mod signals;
 mod size;
+mod startup_message;
 mod store;
 mod traces;
 
@@ -18,54 +18,59 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tidegate::config::{Problems, Source};
-use tidegate::{Board, Plan, Store};
-use tidegate_server::log::{self, Level, LineWriter};
-use tidegate_server::{App, ReloadRequest, Reloaded, Reloader, Server, Tls, TlsReloaded};
+use tidegate::config::{FileProblems, PolicySource};
+use tidegate::{Plan, SharedSettings, Store};
+use tidegate_server::log::{self, LineWriter, LogLevel};
+use tidegate_server::{
+    App, ListenerTls, PlanReloader, ReloadOutcome, ReloadRequest, Server, TlsReloadOutcome,
+};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
-use self::distance::{Distance, tightest};
-use self::eviction::tell_of_evictions;
-pub(crate) use self::flags::Serve;
-use self::greeting::Greeting;
-pub(crate) use self::signals::Stop;
+pub(crate) use self::args::ServeCommand;
+use self::eviction::log_eviction_changes;
+use self::round_trip::{RoundTripWarning, shortest_deadline};
+pub(crate) use self::signals::StopSignals;
 use self::signals::reload_on_hangup;
-use self::store::{Chosen, doubts_of};
+use self::startup_message::StartupMessage;
+use self::store::{StoreChoice, store_warnings};
 use crate::ERROR;
-use crate::gateway::Prepared;
-use crate::shared_keys::{Fits, redis_of};
-use crate::validate::wrong;
+use crate::gateway::PreparedGateway;
+use crate::shared_keys::{SharedKeyCheck, redis_config};
+use crate::validate::print_problems;
 
-impl Serve {
+impl ServeCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        self.operate.choose_log();
-        let source = match self.config.as_deref().map(Source::read).transpose() {
+        self.operate.set_log_format();
+        let source = match self.config.as_deref().map(PolicySource::read).transpose() {
             Ok(Some(source)) => Some(source),
             Ok(None) => self.gateway.demo()?,
-            Err(problems) => return Ok(wrong(&problems)),
+            Err(problems) => return Ok(print_problems(&problems)),
         };
         // Compiled once to see where the counters are, which decides how it is compiled for good.
         let plan = match source.as_ref().map(Plan::compile).transpose() {
             Ok(plan) => plan,
-            Err(problems) => return Ok(wrong(&problems)),
+            Err(problems) => return Ok(print_problems(&problems)),
         };
-        let fits = plan.as_ref().and_then(|plan| redis_of(self.store.as_deref(), plan)).map(Fits);
+        let fits = plan
+            .as_ref()
+            .and_then(|plan| redis_config(self.store.as_deref(), plan))
+            .map(SharedKeyCheck);
         if let (Some(fits), Some(plan), Some(source)) = (&fits, &plan, &source)
             && let Err(error) = fits.check(plan)
         {
-            return Ok(wrong(&Problems::of(source, error.to_string())));
+            return Ok(print_problems(&FileProblems::of(source, error.to_string())));
         }
         let fits = fits.map(Arc::new);
-        let (store, about) = self.store_of(plan.as_ref())?;
+        let (store, about) = self.open_store(plan.as_ref())?;
         // For signals and files. The workers have runtimes of their own.
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start a runtime")?;
         let code = runtime.block_on(async {
             match store {
-                Chosen::Memory(store) => self.serve(source, *store, about, None).await,
-                Chosen::Redis(store) => {
-                    let about = about + &doubts_of(&store).await;
+                StoreChoice::Memory(store) => self.serve(source, *store, about, None).await,
+                StoreChoice::Redis(store) => {
+                    let about = about + &store_warnings(&store).await;
                     self.serve(source, *store, about, fits).await
                 }
             }
@@ -76,12 +81,12 @@ impl Serve {
         code
     }
 
-    async fn serve<S: Store + Board + 'static>(
+    async fn serve<S: Store + SharedSettings + 'static>(
         self,
-        source: Option<Source>,
+        source: Option<PolicySource>,
         store: S,
         about: String,
-        fits: Option<Arc<Fits>>,
+        fits: Option<Arc<SharedKeyCheck>>,
     ) -> anyhow::Result<ExitCode> {
         let shared_by = store.shared_secret().map(|_| self.expected_nodes);
         let app = match &source {
@@ -90,30 +95,31 @@ impl Serve {
         };
         let app = match app {
             Ok(app) => app.expected_nodes(self.expected_nodes),
-            Err(problems) => return Ok(wrong(&problems)),
+            Err(problems) => return Ok(print_problems(&problems)),
         };
-        let app = if self.operate.shows_keys() { app.showing_keys() } else { app };
+        let app = if self.operate.shows_keys() { app.with_shown_keys() } else { app };
         let traces = self.traces.open()?;
         let about_traces = traces.as_ref().map(ToString::to_string);
         let (app, exporting) = match traces {
             Some(traces) => {
                 let (tracer, exporting) = traces.start();
-                (app.traced_by(tracer), Some(exporting))
+                (app.with_tracer(tracer), Some(exporting))
             }
             None => (app, None),
         };
         let app = Arc::new(app);
-        fits.iter().for_each(|fits| app.followed_by(fits));
+        fits.iter().for_each(|fits| app.add_follower(fits));
         let (workers, mut config) = (self.workers(), self.config()?);
-        let (addresses, gateway) = (self.doors()?, self.gateway.prepare(app.limiter().plan())?);
-        gateway.iter().for_each(|gateway| gateway.follow(&app));
-        let needs = files::Needs {
+        let (addresses, gateway) = (self.listeners()?, self.gateway.prepare(app.limiter().plan())?);
+        gateway.iter().for_each(|gateway| gateway.follow_reloads(&app));
+        let needs = open_files::OpenFileNeeds {
             connections: config.max_connections,
-            listeners: addresses.len() + gateway.as_ref().map_or(0, Prepared::files),
+            listeners: addresses.len()
+                + gateway.as_ref().map_or(0, PreparedGateway::files_per_client),
             operators: self.operate.max_connections(),
             workers: workers.get(),
         };
-        config.max_connections = needs.allowed();
+        config.max_connections = needs.allowed_connections();
         let tls = self.tls.load()?.map(Arc::new);
         let mut server = Server::new(Arc::clone(&app), config.clone(), workers);
         let mut doors = Vec::new();
@@ -126,9 +132,10 @@ impl Serve {
             bail!("every listener is off: expected an address for one of them, or --upstream");
         }
         // Before the first line is printed: anyone who has read it may send a signal.
-        let mut stop = Stop::new().context("cannot listen for signals")?;
+        let mut stop = StopSignals::new().context("cannot listen for signals")?;
         let file = self.config.as_deref().zip(source.as_ref());
-        let reload = file.map(|(path, source)| follow(&app, path, source, self.store.is_none()));
+        let reload =
+            file.map(|(path, source)| follow_policies(&app, path, source, self.store.is_none()));
         let admin_tls = match self.operate.client_ca() {
             Some(ca) => self.tls.load_with(Some(ca))?.map(Arc::new),
             None => None,
@@ -138,17 +145,17 @@ impl Serve {
         reload_on_hangup(reload.clone(), certificates.clone())
             .context("cannot listen for signals")?;
         let reload = reload.map(|reload| reload.with_certificates(certificates));
-        tokio::spawn(tell_of_the_store(Arc::clone(&app)));
+        tokio::spawn(log_store_changes(Arc::clone(&app)));
         if app.limiter().store().shared_secret().is_some() {
-            tokio::spawn(tell_of_evictions(Arc::clone(&app)));
+            tokio::spawn(log_eviction_changes(Arc::clone(&app)));
         }
         // The task that follows the board reports what is wrong with it.
         let _ = app.catch_up().await;
-        tokio::spawn(Arc::clone(&app).follow_board());
-        tokio::spawn(Arc::clone(&app).follow_roll(self.expected_nodes));
+        tokio::spawn(Arc::clone(&app).follow_settings());
+        tokio::spawn(Arc::clone(&app).follow_instances(self.expected_nodes));
         let admin = self.operate.open(&app, admin_tls.or(tls), reload, &about).await?;
-        let greeting = Greeting {
-            doors: &doors,
+        let greeting = StartupMessage {
+            listeners: &doors,
             gateways: &gateways,
             admin,
             cert: self.tls.cert().map(AsRef::as_ref),
@@ -160,7 +167,7 @@ impl Serve {
             config: self.config.as_deref(),
             plan: &app.limiter().plan(),
         };
-        greet(greeting.text());
+        print_startup_message(greeting.text());
 
         let told = Notify::new();
         let mut running = std::pin::pin!(server.run(told.notified()));
@@ -170,7 +177,7 @@ impl Serve {
         }
         let seconds = (config.drain_delay + config.drain_timeout).as_secs();
         let message = format!("stopping within {seconds}s; a second signal stops at once");
-        log::say(Level::Info, "stopping", &message, &[]);
+        log::emit(LogLevel::Info, "stopping", &message, &[]);
         tokio::select! {
             ended = &mut running => ended?,
             () = stop.next() => return Ok(ExitCode::from(ERROR)),
@@ -183,7 +190,7 @@ impl Serve {
 }
 
 /// The server runs even if the greeting cannot be printed, or nobody takes it.
-fn greet(text: String) {
+fn print_startup_message(text: String) {
     let open = || Some(|text: &[u8]| std::io::stdout().lock().write_all(text).unwrap_or_default());
     if let Ok(writer) = LineWriter::start("greeting", MAX_GREETING, open) {
         writer.send(text.into_bytes());
@@ -194,21 +201,23 @@ fn greet(text: String) {
 const MAX_GREETING: usize = 16 << 20;
 
 /// Logs when the store is lost, why, and when it is back; and when it is too far for a deadline.
-async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
-    let (mut said, mut told, mut distance) = (None, HashSet::new(), Distance::default());
+async fn log_store_changes<S: Store + 'static>(app: Arc<App<S>>) {
+    let (mut said, mut told, mut distance) = (None, HashSet::new(), RoundTripWarning::default());
     loop {
         let round_trip = app.limiter().store_report().round_trip;
-        if let Some(message) = distance.look(tightest(&app.limiter().plan()), round_trip) {
-            log::say(Level::Warn, "store_far", &message, &[]);
+        if let Some(message) =
+            distance.observe(shortest_deadline(&app.limiter().plan()), round_trip)
+        {
+            log::emit(LogLevel::Warn, "store_far", &message, &[]);
         }
         let problem = app.limiter().store_problem();
         match (&said, &problem) {
             (before, Some(problem)) if before.as_ref() != Some(problem) => {
                 let message = format!("deciding without the store: {problem}");
-                log::say(Level::Warn, "store_lost", &message, &[]);
+                log::emit(LogLevel::Warn, "store_lost", &message, &[]);
             }
             (Some(_), None) => {
-                log::say(Level::Info, "store_regained", "the store answers again", &[]);
+                log::emit(LogLevel::Info, "store_regained", "the store answers again", &[]);
             }
             _ => {}
         }
@@ -216,45 +225,45 @@ async fn tell_of_the_store<S: Store + 'static>(app: Arc<App<S>>) {
         for policy in app.overflowing().await {
             if told.insert(policy.clone()) {
                 let message = format!("{policy}: no room for new keys, {SHARED}");
-                log::say(Level::Warn, "overflow", &message, &[("policy", &policy)]);
+                log::emit(LogLevel::Warn, "overflow", &message, &[("policy", &policy)]);
             }
         }
-        tokio::time::sleep(LOOK_AT_THE_STORE).await;
+        tokio::time::sleep(STORE_CHECK_INTERVAL).await;
     }
 }
 
 /// Reloads the policies when their file changes, and when somebody asks for it. `names_store` is
 /// whether the file says where the counters are.
-fn follow<S: Store + 'static>(
+fn follow_policies<S: Store + 'static>(
     app: &Arc<App<S>>,
     path: &Path,
-    source: &Source,
+    source: &PolicySource,
     names_store: bool,
 ) -> ReloadRequest {
-    let reloader = Reloader::new(Arc::clone(app), path, source);
+    let reloader = PlanReloader::new(Arc::clone(app), path, source);
     let (request, name) = (reloader.request(), path.display().to_string());
-    let (app, at_first) = (Arc::clone(app), store_in(&app.limiter().plan()));
+    let (app, at_first) = (Arc::clone(app), configured_store(&app.limiter().plan()));
     tokio::spawn(reloader.follow(move |reloaded| match reloaded {
-        Reloaded::Refused(problems) => {
+        ReloadOutcome::Refused(problems) => {
             let stay = "refused; the policies before it stay in effect";
             let message = format!("{problems}\n{name}: {stay}");
-            log::say(Level::Warn, "reload_refused", &message, &[("file", &name)]);
+            log::emit(LogLevel::Warn, "reload_refused", &message, &[("file", &name)]);
         }
-        Reloaded::Changed => {
-            log::say(Level::Info, "reload", &format!("{name}: in effect"), &[("file", &name)]);
-            if names_store && store_in(&app.limiter().plan()) != at_first {
-                log::say(Level::Warn, "restart_needed", STORE_STAYS, &[("file", &name)]);
+        ReloadOutcome::Changed => {
+            log::emit(LogLevel::Info, "reload", &format!("{name}: in effect"), &[("file", &name)]);
+            if names_store && configured_store(&app.limiter().plan()) != at_first {
+                log::emit(LogLevel::Warn, "restart_needed", STORE_STAYS, &[("file", &name)]);
             }
         }
-        Reloaded::FilesChanged => {
+        ReloadOutcome::FilesChanged => {
             let message = format!("{name}: files that it names have changed, and are in use");
-            log::say(Level::Info, "files", &message, &[("file", &name)]);
+            log::emit(LogLevel::Info, "files", &message, &[("file", &name)]);
         }
-        Reloaded::FilesRefused(problems) => {
+        ReloadOutcome::FilesRefused(problems) => {
             let (problems, stays) =
                 (problems.join("\n"), "refused; what was in it before stays in use");
             let message = format!("{problems}\n{name}: a file that it names is {stays}");
-            log::say(Level::Warn, "files_refused", &message, &[("file", &name)]);
+            log::emit(LogLevel::Warn, "files_refused", &message, &[("file", &name)]);
         }
         _ => {}
     }));
@@ -262,7 +271,7 @@ fn follow<S: Store + 'static>(
 }
 
 /// Where a file wants its counters.
-fn store_in(plan: &Plan) -> String {
+fn configured_store(plan: &Plan) -> String {
     plan.settings().store().unwrap_or("memory").to_owned()
 }
 
@@ -270,21 +279,21 @@ const STORE_STAYS: &str = "the counters stay where they are: another store takes
     server is started again";
 
 /// The same for certificates.
-fn follow_certificates(tls: Arc<Tls>) -> Arc<Notify> {
+fn follow_certificates(tls: Arc<ListenerTls>) -> Arc<Notify> {
     let wake = tls.wake();
     tokio::spawn(tls.follow(move |reloaded| match reloaded {
-        TlsReloaded::Refused(error) => {
+        TlsReloadOutcome::Refused(error) => {
             let message = format!("{error}\nTLS: refused; the certificate before it stays in use");
-            log::say(Level::Warn, "certificate_refused", &message, &[]);
+            log::emit(LogLevel::Warn, "certificate_refused", &message, &[]);
         }
-        TlsReloaded::Changed => {
-            log::say(Level::Info, "certificate", "TLS: a new certificate is in use", &[]);
+        TlsReloadOutcome::Changed => {
+            log::emit(LogLevel::Info, "certificate", "TLS: a new certificate is in use", &[]);
         }
-        TlsReloaded::Unchanged => {}
+        TlsReloadOutcome::Unchanged => {}
     }));
     wake
 }
 
 const SHARED: &str = "which share counters until others are forgotten; --max-memory makes more room, \
     and a key that nobody can make up needs less";
-const LOOK_AT_THE_STORE: Duration = Duration::from_millis(500);
+const STORE_CHECK_INTERVAL: Duration = Duration::from_millis(500);

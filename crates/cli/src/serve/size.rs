@@ -8,14 +8,14 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let size = factor.and_then(|(_, factor)| digits.parse::<u64>().ok()?.checked_mul(*factor));
     match size {
         None => Err("expected a size such as 512MiB, 4GiB or a number of bytes".to_owned()),
-        Some(size) if size < LEAST => Err(format!("expected at least {}", shown(LEAST))),
-        Some(size) if size > MOST => Err(format!("expected at most {}", shown(MOST))),
+        Some(size) if size < LEAST => Err(format!("expected at least {}", format_size(LEAST))),
+        Some(size) if size > MOST => Err(format!("expected at most {}", format_size(MOST))),
         Some(size) => Ok(size),
     }
 }
 
 /// `1.5 GiB`.
-pub(super) fn shown(bytes: u64) -> String {
+pub(super) fn format_size(bytes: u64) -> String {
     let (name, unit) = match bytes {
         0..0x4000_0000 => ("MiB", 1 << 20),
         0x4000_0000..0x100_0000_0000 => ("GiB", 1 << 30),
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn sizes_are_shown_in_the_largest_unit() {
-        let shown = [1 << 20, 512 << 20, 1_610_612_736, 12 << 30, 3 << 40].map(shown);
+        let shown = [1 << 20, 512 << 20, 1_610_612_736, 12 << 30, 3 << 40].map(format_size);
         assert_eq!(shown, ["1 MiB", "512 MiB", "1.5 GiB", "12 GiB", "3 TiB"]);
     }
 }

@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
-use tidegate::config::Settings;
+use tidegate::config::PlanSettings;
 use tidegate::config::gateway::SecretText;
 use tidegate::{MemoryStats, MemoryStore, Plan, RedisConfig, RedisStore, RedisUrlError};
-use tidegate_server::PerWorker;
+use tidegate_server::WorkerStores;
 
-use super::flags::secret;
-use super::{Serve, size};
-use crate::shared_keys::templates_of;
+use super::args::secret;
+use super::{ServeCommand, size};
+use crate::shared_keys::key_templates;
 
 /// The certificates between us and Redis.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Redis over TLS")]
-pub(crate) struct RedisTls {
+pub(crate) struct RedisTlsArgs {
     /// Trust the certificates in this file (PEM), instead of the system's, for rediss://
     #[arg(long, env = "TIDEGATE_REDIS_CA", value_name = "FILE")]
     redis_ca: Option<PathBuf>,
@@ -27,7 +27,7 @@ pub(crate) struct RedisTls {
     redis_key: Option<PathBuf>,
 }
 
-impl RedisTls {
+impl RedisTlsArgs {
     /// A store with these certificates. What would not be used is refused.
     fn apply(&self, url: &str, mut config: RedisConfig) -> anyhow::Result<RedisConfig> {
         if self.is_set() && !url.starts_with("rediss") {
@@ -67,14 +67,14 @@ fn readable(flag: &str, path: &PathBuf) -> anyhow::Result<()> {
 }
 
 /// Where the counters are.
-pub(super) enum Chosen {
+pub(super) enum StoreChoice {
     Memory(Box<MemoryStore>),
-    Redis(Box<PerWorker<RedisStore>>),
+    Redis(Box<WorkerStores<RedisStore>>),
 }
 
-impl Serve {
+impl ServeCommand {
     /// As the command line says, otherwise as the file does; and anything to say about it.
-    pub(super) fn store_of(&self, plan: Option<&Plan>) -> anyhow::Result<(Chosen, String)> {
+    pub(super) fn open_store(&self, plan: Option<&Plan>) -> anyhow::Result<(StoreChoice, String)> {
         let settings = plan.map(Plan::settings);
         let url = self.store.as_deref().or_else(|| settings.and_then(|settings| settings.store()));
         match url {
@@ -87,18 +87,18 @@ impl Serve {
                 }
                 let store = self.memory();
                 let about = self.about_memory(&store.stats());
-                Ok((Chosen::Memory(Box::new(store)), about))
+                Ok((StoreChoice::Memory(Box::new(store)), about))
             }
             Some(url) => {
                 let config: RedisConfig = url.parse().map_err(|error| no_store(url, &error))?;
                 let config = self.redis.apply(url, config)?;
                 let config =
-                    self.with_password(config, settings.and_then(Settings::store_password))?;
+                    self.with_password(config, settings.and_then(PlanSettings::store_password))?;
                 let (secret, mut about) = (self.secret()?, config.to_string());
                 let builder =
                     RedisStore::builder(config).secret(secret.as_deref().unwrap_or_default());
                 // Names come with the charges.
-                for template in plan.map(templates_of).unwrap_or_default() {
+                for template in plan.map(key_templates).unwrap_or_default() {
                     about += &format!("\nkeys: {template}");
                 }
                 about += match &secret {
@@ -109,8 +109,8 @@ impl Serve {
                 if self.is_password_shown(url) {
                     about += PASSWORD_SHOWN;
                 }
-                let store = PerWorker::new(self.workers().get(), || builder.clone().build());
-                Ok((Chosen::Redis(Box::new(store)), about))
+                let store = WorkerStores::new(self.workers().get(), || builder.clone().build());
+                Ok((StoreChoice::Redis(Box::new(store)), about))
             }
         }
     }
@@ -162,7 +162,7 @@ impl Serve {
 
     fn about_memory(&self, stats: &MemoryStats) -> String {
         let MemoryStats { max_keys, max_bytes, .. } = stats;
-        let size = size::shown(self.max_memory.unwrap_or(*max_bytes as u64));
+        let size = size::format_size(self.max_memory.unwrap_or(*max_bytes as u64));
         match (self.max_memory, self.max_keys) {
             (None, Some(_)) => format!("memory, at most {max_keys} keys"),
             (Some(_), _) => format!("memory, at most {size}, {max_keys} keys"),
@@ -189,8 +189,8 @@ fn no_store(url: &str, error: &RedisUrlError) -> anyhow::Error {
 }
 
 /// What an operator should know about Redis, one per line.
-pub(super) async fn doubts_of(store: &PerWorker<RedisStore>) -> String {
-    let doubts = store.own().doubts().await;
+pub(super) async fn store_warnings(store: &WorkerStores<RedisStore>) -> String {
+    let doubts = store.own().setup_warnings().await;
     doubts.iter().map(|doubt| format!("\nwarning: {doubt}")).collect()
 }
 

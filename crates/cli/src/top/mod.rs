@@ -14,16 +14,16 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use tidegate::Stopwatch;
-use tidegate_wire::admin::Status;
+use tidegate_wire::admin::ServerStatus;
 use tokio::runtime::Runtime;
 
-use self::model::Model;
-use crate::client::{Credentials, Server, get};
+use self::model::TopModel;
+use crate::client::{OperatorCredentials, TargetServer, get};
 use crate::output::print;
 
 /// Its command-line options.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Top {
+pub(crate) struct TopCommand {
     /// The server's admin address: http://host:port, https://host:port or unix:/path.
     /// TIDEGATE_ADMIN_TOKEN may hold a token for it
     #[arg(
@@ -32,7 +32,7 @@ pub(crate) struct Top {
         value_name = "URL",
         default_value = "http://127.0.0.1:9090"
     )]
-    admin: Server,
+    admin: TargetServer,
     /// A certificate to present to a server that asks for one, with its chain (PEM)
     #[arg(long, env = "TIDEGATE_ADMIN_CERT", value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
@@ -44,38 +44,38 @@ pub(crate) struct Top {
     once: bool,
 }
 
-impl Top {
+impl TopCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let desk = Desk {
+        let desk = StatusClient {
             runtime: runtime.context("cannot start a runtime")?,
             server: self.admin,
-            credentials: Credentials {
+            credentials: OperatorCredentials {
                 token: std::env::var("TIDEGATE_ADMIN_TOKEN").ok().filter(|it| !it.is_empty()),
                 identity: self.cert.zip(self.key),
             },
         };
         // Before the screen is taken over, so that an error is read where it is expected.
-        let mut model = Model::new(desk.status()?, Stopwatch::start());
+        let mut model = TopModel::new(desk.status()?, Stopwatch::start());
         if self.once {
-            return once(&desk, model);
+            return show_once(&desk, model);
         }
         let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
-        let outcome = live(&mut terminal, &desk, &mut model);
+        let outcome = show_live(&mut terminal, &desk, &mut model);
         ratatui::restore();
         outcome.map(|()| ExitCode::SUCCESS)
     }
 }
 
 /// Where a server reports its state.
-struct Desk {
+struct StatusClient {
     runtime: Runtime,
-    server: Server,
-    credentials: Credentials,
+    server: TargetServer,
+    credentials: OperatorCredentials,
 }
 
-impl Desk {
-    fn status(&self) -> anyhow::Result<Status> {
+impl StatusClient {
+    fn status(&self) -> anyhow::Result<ServerStatus> {
         let asked = get(&self.server, "/admin/v1/status", &self.credentials);
         let (status, text) =
             self.runtime.block_on(asked).with_context(|| format!("cannot ask {}", self.server))?;
@@ -94,7 +94,7 @@ impl Desk {
     }
 }
 
-fn once(desk: &Desk, mut model: Model) -> anyhow::Result<ExitCode> {
+fn show_once(desk: &StatusClient, mut model: TopModel) -> anyhow::Result<ExitCode> {
     desk.wait();
     model.update(desk.status(), Stopwatch::start());
     let mut terminal = Terminal::new(TestBackend::new(WIDTH, HEIGHT))?;
@@ -103,10 +103,10 @@ fn once(desk: &Desk, mut model: Model) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn live(
+fn show_live(
     terminal: &mut ratatui::DefaultTerminal,
-    desk: &Desk,
-    model: &mut Model,
+    desk: &StatusClient,
+    model: &mut TopModel,
 ) -> anyhow::Result<()> {
     loop {
         terminal.draw(|frame| view::draw(frame, model))?;

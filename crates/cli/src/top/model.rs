@@ -3,15 +3,15 @@
 use std::cmp::Reverse;
 
 use tidegate::Stopwatch;
-use tidegate_wire::admin::{PolicyStatus, Status, Timing};
+use tidegate_wire::admin::{PolicyStatus, ServerStatus, TimingHistogram};
 
 /// Two states, and the time between them.
-pub(super) struct Model {
-    before: Status,
-    pub(super) now: Status,
+pub(super) struct TopModel {
+    before: ServerStatus,
+    pub(super) now: ServerStatus,
     taken: Stopwatch,
     nanos: u64,
-    sort: Sort,
+    sort: TopSort,
     is_paused: bool,
     /// Why the last state is out of date.
     pub(super) problem: Option<String>,
@@ -19,13 +19,13 @@ pub(super) struct Model {
 
 /// What policies are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum TopSort {
     Decisions,
     Denials,
     Name,
 }
 
-impl Sort {
+impl TopSort {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Decisions => "decisions",
@@ -37,34 +37,34 @@ impl Sort {
 
 /// A policy as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row<'a> {
+pub(super) struct TopRow<'a> {
     pub(super) policy: &'a PolicyStatus,
-    pub(super) allowed: Rate,
-    pub(super) denied: Rate,
-    pub(super) shadow_denied: Rate,
-    pub(super) early_returns: Rate,
-    pub(super) overflowed: Rate,
+    pub(super) allowed: TopRate,
+    pub(super) denied: TopRate,
+    pub(super) shadow_denied: TopRate,
+    pub(super) early_returns: TopRate,
+    pub(super) overflowed: TopRate,
 }
 
 /// A rate per second, in tenths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rate(u64);
+pub(super) struct TopRate(u64);
 
-impl Model {
-    pub(super) fn new(status: Status, taken: Stopwatch) -> Self {
+impl TopModel {
+    pub(super) fn new(status: ServerStatus, taken: Stopwatch) -> Self {
         Self {
             before: status.clone(),
             now: status,
             taken,
             nanos: 1_000_000_000,
-            sort: Sort::Decisions,
+            sort: TopSort::Decisions,
             is_paused: false,
             problem: None,
         }
     }
 
     /// Takes in a newer state, or why there is none.
-    pub(super) fn update(&mut self, status: anyhow::Result<Status>, taken: Stopwatch) {
+    pub(super) fn update(&mut self, status: anyhow::Result<ServerStatus>, taken: Stopwatch) {
         match status {
             Ok(status) => {
                 self.nanos = self.taken.nanos().saturating_sub(taken.nanos()).max(1);
@@ -78,19 +78,19 @@ impl Model {
 
     /// However long it took.
     #[cfg(test)]
-    pub(super) fn second_has_passed(&mut self) {
+    pub(super) fn assume_one_second(&mut self) {
         self.nanos = 1_000_000_000;
     }
 
-    pub(super) const fn sort(&self) -> Sort {
+    pub(super) const fn sort(&self) -> TopSort {
         self.sort
     }
 
     pub(super) fn sort_by_next(&mut self) {
         self.sort = match self.sort {
-            Sort::Decisions => Sort::Denials,
-            Sort::Denials => Sort::Name,
-            Sort::Name => Sort::Decisions,
+            TopSort::Decisions => TopSort::Denials,
+            TopSort::Denials => TopSort::Name,
+            TopSort::Name => TopSort::Decisions,
         };
     }
 
@@ -103,21 +103,21 @@ impl Model {
     }
 
     /// The policies in order.
-    pub(super) fn rows(&self) -> Vec<Row<'_>> {
-        let mut rows: Vec<Row<'_>> = self.now.policies.iter().map(|it| self.row(it)).collect();
-        let all = |row: &Row<'_>| row.allowed.0 + row.denied.0 + row.shadow_denied.0;
+    pub(super) fn rows(&self) -> Vec<TopRow<'_>> {
+        let mut rows: Vec<TopRow<'_>> = self.now.policies.iter().map(|it| self.row(it)).collect();
+        let all = |row: &TopRow<'_>| row.allowed.0 + row.denied.0 + row.shadow_denied.0;
         match self.sort {
-            Sort::Decisions => rows.sort_by_key(|row| Reverse(all(row))),
-            Sort::Denials => rows.sort_by_key(|row| Reverse(row.denied)),
-            Sort::Name => rows.sort_by(|a, b| a.policy.name.cmp(&b.policy.name)),
+            TopSort::Decisions => rows.sort_by_key(|row| Reverse(all(row))),
+            TopSort::Denials => rows.sort_by_key(|row| Reverse(row.denied)),
+            TopSort::Name => rows.sort_by(|a, b| a.policy.name.cmp(&b.policy.name)),
         }
         rows
     }
 
-    fn row<'a>(&self, policy: &'a PolicyStatus) -> Row<'a> {
+    fn row<'a>(&self, policy: &'a PolicyStatus) -> TopRow<'a> {
         let before = self.before.policies.iter().find(|before| before.name == policy.name);
         let rate = |of: fn(&PolicyStatus) -> u64| self.rate(before.map_or(0, of), of(policy));
-        Row {
+        TopRow {
             policy,
             allowed: rate(|it| it.allowed),
             denied: rate(|it| it.denied),
@@ -128,19 +128,23 @@ impl Model {
     }
 
     /// How much a counter of the whole server grows per second.
-    pub(super) fn rate_of(&self, of: impl Fn(&Status) -> u64) -> Rate {
+    pub(super) fn rate_of(&self, of: impl Fn(&ServerStatus) -> u64) -> TopRate {
         self.rate(of(&self.before), of(&self.now))
     }
 
-    fn rate(&self, before: u64, now: u64) -> Rate {
+    fn rate(&self, before: u64, now: u64) -> TopRate {
         // A server that was restarted begins at zero.
         let more = u128::from(now.checked_sub(before).unwrap_or(now));
         let tenths = more * 10_000_000_000 / u128::from(self.nanos);
-        Rate(u64::try_from(tenths).unwrap_or(u64::MAX))
+        TopRate(u64::try_from(tenths).unwrap_or(u64::MAX))
     }
 
     /// The bound below which this percentage of what came since lies: `1ms`.
-    pub(super) fn quantile(&self, percent: u64, of: impl Fn(&Status) -> &Timing) -> String {
+    pub(super) fn quantile(
+        &self,
+        percent: u64,
+        of: impl Fn(&ServerStatus) -> &TimingHistogram,
+    ) -> String {
         let (before, now) = (of(&self.before), of(&self.now));
         let since = now.counts.iter().enumerate().map(|(bucket, count)| {
             count.saturating_sub(before.counts.get(bucket).copied().unwrap_or(0))
@@ -162,14 +166,14 @@ impl Model {
     }
 }
 
-impl Rate {
+impl TopRate {
     /// This one's share of both together, in tenths of a percent.
     pub(super) fn share_of(self, rest: Self) -> Option<u64> {
         (self.0 * 1_000).checked_div(self.0 + rest.0)
     }
 }
 
-impl std::fmt::Display for Rate {
+impl std::fmt::Display for TopRate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = match self.0 {
             0 => "0".to_owned(),
@@ -263,25 +267,25 @@ mod tests {
             (age(59), age(3_725), age(90_000)),
             ("59s".into(), "1h 2m".into(), "1d 1h".into())
         );
-        assert_eq!(Rate(0).to_string(), "0");
+        assert_eq!(TopRate(0).to_string(), "0");
         assert_eq!(
-            (Rate(15).to_string(), Rate(123_456).to_string()),
+            (TopRate(15).to_string(), TopRate(123_456).to_string()),
             ("1.5".into(), "12,345".into())
         );
-        assert_eq!(Rate(25).share_of(Rate(75)), Some(250));
-        assert_eq!(Rate(0).share_of(Rate(0)), None);
+        assert_eq!(TopRate(25).share_of(TopRate(75)), Some(250));
+        assert_eq!(TopRate(0).share_of(TopRate(0)), None);
     }
 
     #[test]
     fn a_server_that_was_started_anew_counts_from_zero() {
         let status = |allowed| {
             let policy = PolicyStatus { name: "a".into(), allowed, ..PolicyStatus::default() };
-            Status { policies: vec![policy], ..Status::default() }
+            ServerStatus { policies: vec![policy], ..ServerStatus::default() }
         };
-        let mut model = Model::new(status(1_000), Stopwatch::start());
+        let mut model = TopModel::new(status(1_000), Stopwatch::start());
         model.update(Ok(status(30)), Stopwatch::start());
-        model.second_has_passed();
-        assert_eq!(model.rows()[0].allowed, Rate(300));
+        model.assume_one_second();
+        assert_eq!(model.rows()[0].allowed, TopRate(300));
         model.update(Err(anyhow::anyhow!("gone")), Stopwatch::start());
         assert_eq!(model.problem.as_deref(), Some("gone"));
         assert_eq!(model.now.policies[0].allowed, 30, "the last state stays");

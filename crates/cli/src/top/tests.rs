@@ -1,7 +1,7 @@
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use tidegate::Stopwatch;
-use tidegate_wire::admin::{PolicyStatus, StoreStatus, Timing, Top};
+use tidegate_wire::admin::{PolicyStatus, StoreStatus, TimingHistogram, TopStatus};
 
 use super::*;
 use crate::top::as_text;
@@ -30,9 +30,9 @@ fn keys(count: u64) -> Vec<TopKey> {
     (1..=count).map(key).collect()
 }
 
-fn status(seconds: u64) -> Status {
+fn status(seconds: u64) -> ServerStatus {
     let counts = |counts: [u64; 4]| counts.map(|count| count * seconds);
-    Status {
+    ServerStatus {
         version: "0.1.0".to_owned(),
         uptime_secs: 93_784 + seconds,
         policies: vec![
@@ -44,7 +44,7 @@ fn status(seconds: u64) -> Status {
         unmatched: 3 * seconds,
         store: StoreStatus {
             is_remote: true,
-            latency: Timing {
+            latency: TimingHistogram {
                 bounds_nanos: vec![100_000, 250_000, 1_000_000],
                 counts: vec![900 * seconds, 90 * seconds, 10 * seconds, 0],
             },
@@ -56,27 +56,27 @@ fn status(seconds: u64) -> Status {
             resident_bytes: Some(31_457_280),
             open_fds: Some(214),
         },
-        top: Top {
+        top: TopStatus {
             counters: 256,
             busiest_total: 2_400_000,
             denied_total: 152_000,
             busiest: keys(12),
             denied: keys(3),
         },
-        ..Status::default()
+        ..ServerStatus::default()
     }
 }
 
-fn picture(model: &Model) -> String {
+fn picture(model: &TopModel) -> String {
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     terminal.draw(|frame| draw(frame, model)).unwrap();
     as_text(terminal.backend().buffer())
 }
 
-fn model() -> Model {
-    let mut model = Model::new(status(1), Stopwatch::start());
+fn model() -> TopModel {
+    let mut model = TopModel::new(status(1), Stopwatch::start());
     model.update(Ok(status(2)), Stopwatch::start());
-    model.second_has_passed();
+    model.assume_one_second();
     model
 }
 
@@ -120,7 +120,7 @@ fn it_shows_how_much_room_there_is_and_whose_keys_find_none() {
 #[test]
 fn policies_are_sorted_as_wished_and_those_without_room_are_counted() {
     let mut model = model();
-    let first = |model: &Model| model.rows()[0].policy.name.clone();
+    let first = |model: &TopModel| model.rows()[0].policy.name.clone();
     assert_eq!(first(&model), "per-user");
     model.sort_by_next();
     assert_eq!(first(&model), "login");
@@ -150,7 +150,7 @@ fn nothing_is_cut_off_without_a_sign() {
     busy.store.problem = Some(problem.to_owned());
     let mut model = model();
     model.update(Ok(busy), Stopwatch::start());
-    model.second_has_passed();
+    model.assume_one_second();
     let shown = picture(&model);
     let line = |part: &str| {
         let found = shown.lines().find(|line| line.contains(part));

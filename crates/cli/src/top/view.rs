@@ -5,12 +5,12 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row as TableRow, Table, Wrap};
-use tidegate_wire::admin::{Status, TopKey};
+use tidegate_wire::admin::{ServerStatus, TopKey};
 
-use super::model::{Model, Rate, Row, age, bytes, short};
+use super::model::{TopModel, TopRate, TopRow, age, bytes, short};
 
 /// Draws all of it. Made for 80 columns and 24 lines; more of either shows more policies and keys.
-pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
+pub(super) fn draw(frame: &mut Frame<'_>, model: &TopModel) {
     let keys = (frame.area().height / 3).clamp(4, 22);
     let alarm_text = alarm_line(model);
     // What is wrong must not be cut off.
@@ -38,7 +38,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     frame.render_widget(foot_line(model), foot);
 }
 
-fn head_line(model: &Model) -> Paragraph<'static> {
+fn head_line(model: &TopModel) -> Paragraph<'static> {
     let now = &model.now;
     let allowed = model.rate_of(|it| it.policies.iter().map(|policy| policy.allowed).sum());
     let denied = model.rate_of(|it| it.policies.iter().map(|policy| policy.denied).sum());
@@ -55,7 +55,7 @@ fn head_line(model: &Model) -> Paragraph<'static> {
     Paragraph::new(Line::from(spans))
 }
 
-fn store_line(model: &Model) -> Paragraph<'static> {
+fn store_line(model: &TopModel) -> Paragraph<'static> {
     let store = &model.now.store;
     let mut parts = Vec::new();
     if store.is_remote {
@@ -73,8 +73,8 @@ fn store_line(model: &Model) -> Paragraph<'static> {
 }
 
 /// What the store holds, and what the server uses.
-fn memory_line(model: &Model) -> Paragraph<'static> {
-    let Status { store, process, .. } = &model.now;
+fn memory_line(model: &TopModel) -> Paragraph<'static> {
+    let ServerStatus { store, process, .. } = &model.now;
     let of =
         |most: Option<u64>, show: fn(u64) -> String| most.map(|it| format!(" of {}", show(it)));
     let of_keys = of(store.max_keys, short).unwrap_or_default();
@@ -90,8 +90,8 @@ fn memory_line(model: &Model) -> Paragraph<'static> {
 }
 
 /// What somebody should look at; empty on a good day.
-fn alarm_line(model: &Model) -> Line<'static> {
-    let Status { store, config, .. } = &model.now;
+fn alarm_line(model: &TopModel) -> Line<'static> {
+    let ServerStatus { store, config, .. } = &model.now;
     let old = model.problem.as_ref().map(|it| format!("no answer: {it}"));
     let lost = store.problem.as_ref().map(|it| format!("without the store: {it}"));
     let refused = config.problem.as_ref().map(|it| format!("configuration refused: {it}"));
@@ -108,13 +108,13 @@ fn alarm_line(model: &Model) -> Line<'static> {
 }
 
 /// Whose new keys find no room at the moment.
-fn overflow(model: &Model) -> Option<String> {
+fn overflow(model: &TopModel) -> Option<String> {
     let rows = model.rows().into_iter();
     let names: Vec<_> =
-        rows.filter(|it| it.overflowed > Rate::default()).map(|it| &it.policy.name).collect();
+        rows.filter(|it| it.overflowed > TopRate::default()).map(|it| &it.policy.name).collect();
     let all = model.rate_of(|it| it.store.overflowed.unwrap_or(0));
     match names[..] {
-        _ if all == Rate::default() => None,
+        _ if all == TopRate::default() => None,
         [] => Some("no room: new keys share counters".to_owned()),
         [name] => Some(format!("no room: new keys of {name} share counters")),
         [name, ..] => {
@@ -124,7 +124,7 @@ fn overflow(model: &Model) -> Option<String> {
     }
 }
 
-fn draw_policies(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+fn draw_policies(frame: &mut Frame<'_>, area: Rect, model: &TopModel) {
     let rows = model.rows();
     let room = usize::from(area.height.saturating_sub(1));
     let omitted = rows.len().saturating_sub(room) + model.now.policies_omitted;
@@ -157,7 +157,7 @@ fn draw_policies(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     frame.render_widget(Table::new(lines, widths).header(header).column_spacing(1), area);
 }
 
-fn policy_line<'a>(row: &Row<'a>, names: usize, limits: usize) -> TableRow<'a> {
+fn policy_line<'a>(row: &TopRow<'a>, names: usize, limits: usize) -> TableRow<'a> {
     let share = row.denied.share_of(row.allowed);
     let line = TableRow::new([
         Cell::from(cut(&format!(" {}", row.policy.name), names)),
@@ -194,7 +194,7 @@ fn draw_keys(frame: &mut Frame<'_>, area: Rect, title: &str, keys: &[TopKey], to
     frame.render_widget(Table::new(lines, widths).column_spacing(1).block(block), area);
 }
 
-fn foot_line(model: &Model) -> Paragraph<'static> {
+fn foot_line(model: &TopModel) -> Paragraph<'static> {
     let text = format!(" s sort: {}   p pause   q quit", model.sort().name());
     Paragraph::new(Line::from(text).reversed())
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
-use tidegate_client::{Event, PoliteError, PoliteLayer, Replay};
+use tidegate_client::{BodyReplay, ClientEvent, PoliteError, PoliteLayer};
 use tokio::time::Instant;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -46,7 +46,7 @@ impl Server {
         response.body(()).unwrap()
     }
 
-    pub(crate) fn client<R: Replay<String>>(&self, layer: PoliteLayer<R>) -> Client {
+    pub(crate) fn client<R: BodyReplay<String>>(&self, layer: PoliteLayer<R>) -> Client {
         let server = self.clone();
         let service = service_fn(move |request| {
             let response = server.answer(request);
@@ -93,8 +93,8 @@ impl Client {
 }
 
 /// A layer that tells all that happens, and what it has told.
-pub(crate) fn heard<R>(layer: PoliteLayer<R>) -> (PoliteLayer<R>, Arc<Mutex<Vec<Event>>>) {
+pub(crate) fn heard<R>(layer: PoliteLayer<R>) -> (PoliteLayer<R>, Arc<Mutex<Vec<ClientEvent>>>) {
     let events = Arc::<Mutex<Vec<_>>>::default();
     let heard = Arc::clone(&events);
-    (layer.observer(move |event: &Event| heard.lock().unwrap().push(*event)), events)
+    (layer.observer(move |event: &ClientEvent| heard.lock().unwrap().push(*event)), events)
 }

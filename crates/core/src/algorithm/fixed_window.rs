@@ -1,7 +1,7 @@
 //! Fixed window: one counter for each epoch-aligned window.
 
 use super::{Algorithm, judge, refuse_burst};
-use crate::{Calendar, Cost, MAX_COUNT, Quota, QuotaError, Span, Timestamp, Verdict};
+use crate::{CalendarPeriod, Cost, MAX_COUNT, Quota, QuotaError, Span, Timestamp, Verdict};
 
 /// Counts requests in windows aligned to the epoch, starting from zero in each.
 ///
@@ -27,7 +27,7 @@ pub struct FixedWindow {
     /// For a calendar window, the longest it can be.
     window: Span,
     counts_denied: bool,
-    calendar: Option<Calendar>,
+    calendar: Option<CalendarPeriod>,
 }
 
 /// The count of one window, identified by the window's end. It is forgotten at that point.
@@ -50,13 +50,13 @@ impl FixedWindow {
     /// assert_eq!(verdict.reset_after, Span::from_days(29));
     /// # Ok::<(), tidegate::QuotaError>(())
     /// ```
-    pub fn by_calendar(limit: u64, calendar: Calendar) -> Result<Self, QuotaError> {
+    pub fn by_calendar(limit: u64, calendar: CalendarPeriod) -> Result<Self, QuotaError> {
         let quota = Quota::new(limit, calendar.longest())?;
         Ok(Self { calendar: Some(calendar), ..Self::from_quota(&quota)? })
     }
 
     /// The calendar it follows, if any.
-    pub const fn calendar(&self) -> Option<Calendar> {
+    pub const fn calendar(&self) -> Option<CalendarPeriod> {
         self.calendar
     }
 
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_calendar_month_ends_with_the_month_however_long() {
-        let limit = FixedWindow::by_calendar(2, Calendar::Month).unwrap();
+        let limit = FixedWindow::by_calendar(2, CalendarPeriod::Month).unwrap();
         let mut state = WindowCount::default();
         let [february, march, april] =
             [1_706_745_600, 1_709_251_200, 1_711_929_600].map(Timestamp::from_secs);
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_calendar_day_is_a_day_since_the_epoch() {
-        let day = FixedWindow::by_calendar(2, Calendar::Day).unwrap();
+        let day = FixedWindow::by_calendar(2, CalendarPeriod::Day).unwrap();
         let plain = FixedWindow::from_quota(&"2/day".parse().unwrap()).unwrap();
         for second in [0, 86_399, 86_400, 1_709_208_000] {
             let now = Timestamp::from_secs(second);

@@ -1,6 +1,6 @@
 //! Sliding log: remembers every request of the last window.
 
-use super::timeline::{Run, Timeline};
+use super::timeline::{UnitRun, UnitTimeline};
 use super::{Algorithm, judge, refuse_burst};
 use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
@@ -26,10 +26,10 @@ pub struct SlidingLog {
 
 /// The admitted requests that may still matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Log {
+pub struct SlidingLogState {
     /// When the newest entry leaves the window.
     until: Timestamp,
-    entries: Timeline,
+    entries: UnitTimeline,
 }
 
 impl SlidingLog {
@@ -37,9 +37,9 @@ impl SlidingLog {
     pub const MAX_LIMIT: u64 = 100_000;
 
     /// Rebuilds the state from what a store keeps: instants, oldest first, each with its units.
-    pub fn state(&self, entries: impl IntoIterator<Item = (Timestamp, u64)>) -> Log {
-        let mut log = Log::default();
-        entries.into_iter().for_each(|(at, units)| log.entries.push(Run { at, units }));
+    pub fn state(&self, entries: impl IntoIterator<Item = (Timestamp, u64)>) -> SlidingLogState {
+        let mut log = SlidingLogState::default();
+        entries.into_iter().for_each(|(at, units)| log.entries.push(UnitRun { at, units }));
         self.date(&mut log);
         log
     }
@@ -50,7 +50,7 @@ impl SlidingLog {
         now.as_micros().checked_sub(self.window.as_micros()).map(Timestamp::from_micros)
     }
 
-    fn verdict(&self, log: &Log, cost: Cost, now: Timestamp) -> Verdict {
+    fn verdict(&self, log: &SlidingLogState, cost: Cost, now: Timestamp) -> Verdict {
         let entries = &log.entries;
         let cutoff = self.cutoff(now);
         let count = entries.units_after(cutoff);
@@ -63,7 +63,7 @@ impl SlidingLog {
     }
 
     /// Forgets what has left the window, and pulls back what lies in the future.
-    fn tidy(&self, log: &mut Log, now: Timestamp) {
+    fn tidy(&self, log: &mut SlidingLogState, now: Timestamp) {
         if let Some(cutoff) = self.cutoff(now) {
             log.entries.drop_until(cutoff);
         }
@@ -73,7 +73,7 @@ impl SlidingLog {
         self.date(log);
     }
 
-    fn date(&self, log: &mut Log) {
+    fn date(&self, log: &mut SlidingLogState) {
         log.until = match log.entries.is_empty() {
             true => Timestamp::ZERO,
             false => log.entries.newest() + self.window,
@@ -82,7 +82,7 @@ impl SlidingLog {
 }
 
 impl Algorithm for SlidingLog {
-    type State = Log;
+    type State = SlidingLogState;
 
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         refuse_burst(quota, "sliding-log")?;
@@ -106,44 +106,44 @@ impl Algorithm for SlidingLog {
         self.window
     }
 
-    fn admits(&self, state: &Log, cost: Cost, now: Timestamp) -> bool {
+    fn admits(&self, state: &SlidingLogState, cost: Cost, now: Timestamp) -> bool {
         let count = state.entries.units_after(self.cutoff(now));
         self.limit > 0 && cost.get() <= self.limit.saturating_sub(count)
     }
 
-    fn probe(&self, state: &Log, cost: Cost, now: Timestamp) -> Verdict {
+    fn probe(&self, state: &SlidingLogState, cost: Cost, now: Timestamp) -> Verdict {
         self.verdict(state, cost, now)
     }
 
-    fn commit(&self, state: &mut Log, cost: Cost, now: Timestamp) -> Verdict {
+    fn commit(&self, state: &mut SlidingLogState, cost: Cost, now: Timestamp) -> Verdict {
         self.tidy(state, now);
-        state.entries.push(Run { at: now, units: cost.get() });
+        state.entries.push(UnitRun { at: now, units: cost.get() });
         self.date(state);
         self.verdict(state, Cost::PEEK, now)
     }
 
     /// Entries that have left the window are forgotten here too, so that nobody can make us read
     /// the same dead entries over and over.
-    fn deny(&self, state: &mut Log, _cost: Cost, now: Timestamp) {
+    fn deny(&self, state: &mut SlidingLogState, _cost: Cost, now: Timestamp) {
         self.tidy(state, now);
     }
 
-    fn refund(&self, state: &mut Log, amount: Cost, now: Timestamp) {
+    fn refund(&self, state: &mut SlidingLogState, amount: Cost, now: Timestamp) {
         self.tidy(state, now);
         state.entries.pop_newest(amount.get());
         self.date(state);
     }
 
-    fn forget_at(state: &Log) -> Timestamp {
+    fn forget_at(state: &SlidingLogState) -> Timestamp {
         state.until
     }
 
-    fn heap_bytes(state: &Log) -> usize {
+    fn heap_bytes(state: &SlidingLogState) -> usize {
         state.entries.heap_bytes()
     }
 
     /// Entries in the same 64th of a window are merged into one, at the latest of their times.
-    fn coarsen(&self, state: &mut Log) {
+    fn coarsen(&self, state: &mut SlidingLogState) {
         state.entries.join_within(Span::from_micros(self.window.as_micros().div_ceil(64)));
     }
 }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_entry_leaves_exactly_one_window_later() {
-        let (limit, mut log) = (limit("1/second"), Log::default());
+        let (limit, mut log) = (limit("1/second"), SlidingLogState::default());
         let _ = limit.commit(&mut log, Cost::ONE, Timestamp::from_micros(0));
         assert!(!limit.probe(&log, Cost::ONE, Timestamp::from_micros(999_999)).allowed);
         assert!(limit.probe(&log, Cost::ONE, Timestamp::from_micros(1_000_000)).allowed);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_large_cost_waits_for_as_many_entries_as_it_needs() {
-        let (limit, mut log) = (limit("5/minute"), Log::default());
+        let (limit, mut log) = (limit("5/minute"), SlidingLogState::default());
         for second in [1, 2, 3, 4] {
             let _ = limit.commit(&mut log, Cost::ONE, Timestamp::from_secs(second));
         }
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_coarse_log_forgets_late_and_by_little() {
-        let (limit, mut fine) = (limit("1000/minute"), Log::default());
+        let (limit, mut fine) = (limit("1000/minute"), SlidingLogState::default());
         for millis in (0..60_000).step_by(100) {
             let _ = limit.commit(&mut fine, Cost::ONE, Timestamp::from_micros(millis * 1_000));
         }
@@ -189,7 +189,7 @@ mod tests {
         limit.coarsen(&mut coarse);
         assert!(coarse.entries.heap_bytes() <= 64 * 8);
         let remaining =
-            |log: &Log, secs| limit.probe(log, Cost::ONE, Timestamp::from_secs(secs)).remaining;
+            |log: &SlidingLogState, secs| limit.probe(log, Cost::ONE, Timestamp::from_secs(secs)).remaining;
         for secs in 60..121 {
             let (exact, late) = (remaining(&fine, secs), remaining(&coarse, secs));
             assert!(late <= exact && exact - late <= 10, "{secs}: {exact} {late}");

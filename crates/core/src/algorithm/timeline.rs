@@ -9,7 +9,7 @@ use crate::{Span, Timestamp};
 /// one. Numbers are little-endian base 128. The gap of the first run is never read, because
 /// `oldest` has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Timeline {
+pub(super) struct UnitTimeline {
     oldest: Timestamp,
     newest: Timestamp,
     units: u64,
@@ -20,12 +20,12 @@ pub(super) struct Timeline {
 
 /// Some units at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct UnitRun {
     pub(super) at: Timestamp,
     pub(super) units: u64,
 }
 
-impl Timeline {
+impl UnitTimeline {
     pub(super) fn newest(&self) -> Timestamp {
         self.newest
     }
@@ -54,7 +54,7 @@ impl Timeline {
     }
 
     /// Adds units at the end. An instant before the newest counts as the newest.
-    pub(super) fn push(&mut self, run: Run) {
+    pub(super) fn push(&mut self, run: UnitRun) {
         if run.units == 0 {
             return;
         }
@@ -110,7 +110,7 @@ impl Timeline {
                     rest = rest.saturating_sub(run.units);
                     newest = run.at;
                 }
-                Some(run) => break (Run { units: rest, ..run }, head),
+                Some(run) => break (UnitRun { units: rest, ..run }, head),
                 None => return,
             }
         };
@@ -123,7 +123,7 @@ impl Timeline {
     pub(super) fn pull_back_to(&mut self, now: Timestamp) {
         self.rebuild(|runs, rebuilt| {
             for run in runs {
-                rebuilt.push(Run { at: run.at.min(now), ..run });
+                rebuilt.push(UnitRun { at: run.at.min(now), ..run });
             }
         });
     }
@@ -135,7 +135,7 @@ impl Timeline {
             let Some(mut joined) = runs.next() else { return };
             for run in runs {
                 if run.at.window_start(cell) == joined.at.window_start(cell) {
-                    joined = Run { at: run.at, units: joined.units.saturating_add(run.units) };
+                    joined = UnitRun { at: run.at, units: joined.units.saturating_add(run.units) };
                 } else {
                     rebuilt.push(joined);
                     joined = run;
@@ -146,28 +146,28 @@ impl Timeline {
         self.bytes.shrink_to_fit();
     }
 
-    fn rebuild(&mut self, copy: impl FnOnce(Runs<'_>, &mut Self)) {
+    fn rebuild(&mut self, copy: impl FnOnce(UnitRuns<'_>, &mut Self)) {
         let mut rebuilt = Self::default();
         copy(self.runs(), &mut rebuilt);
         *self = rebuilt;
     }
 
-    fn runs(&self) -> Runs<'_> {
-        Runs { bytes: &self.bytes, head: self.head, at: None, oldest: self.oldest }
+    fn runs(&self) -> UnitRuns<'_> {
+        UnitRuns { bytes: &self.bytes, head: self.head, at: None, oldest: self.oldest }
     }
 }
 
-struct Runs<'a> {
+struct UnitRuns<'a> {
     bytes: &'a [u8],
     head: usize,
     at: Option<Timestamp>,
     oldest: Timestamp,
 }
 
-impl Iterator for Runs<'_> {
-    type Item = Run;
+impl Iterator for UnitRuns<'_> {
+    type Item = UnitRun;
 
-    fn next(&mut self) -> Option<Run> {
+    fn next(&mut self) -> Option<UnitRun> {
         let (first, head) = read_number(self.bytes, self.head)?;
         let (units, head) = match first & 1 {
             0 => (1, head),
@@ -179,7 +179,7 @@ impl Iterator for Runs<'_> {
             Some(before) => before + Span::from_micros(first >> 1),
         };
         self.at = Some(at);
-        Some(Run { at, units })
+        Some(UnitRun { at, units })
     }
 }
 
@@ -212,15 +212,15 @@ mod tests {
         Timestamp::from_micros(micros)
     }
 
-    fn timeline(runs: &[(u64, u64)]) -> Timeline {
-        let mut timeline = Timeline::default();
+    fn timeline(runs: &[(u64, u64)]) -> UnitTimeline {
+        let mut timeline = UnitTimeline::default();
         for (micros, units) in runs {
-            timeline.push(Run { at: at(*micros), units: *units });
+            timeline.push(UnitRun { at: at(*micros), units: *units });
         }
         timeline
     }
 
-    fn list(timeline: &Timeline) -> Vec<(u64, u64)> {
+    fn list(timeline: &UnitTimeline) -> Vec<(u64, u64)> {
         timeline.runs().map(|run| (run.at.as_micros(), run.units)).collect()
     }
 
@@ -253,13 +253,13 @@ mod tests {
         assert_eq!(timeline.nth_after(9, Some(at(10))), None);
         timeline.drop_until(at(10));
         assert_eq!(list(&timeline), [(20, 1), (30, 7)]);
-        timeline.push(Run { at: at(25), units: 2 });
+        timeline.push(UnitRun { at: at(25), units: 2 });
         assert_eq!(list(&timeline), [(20, 1), (30, 7), (30, 2)]);
         timeline.pop_newest(5);
         assert_eq!(list(&timeline), [(20, 1), (30, 4)]);
         timeline.drop_until(at(30));
         assert!(timeline.is_empty() && list(&timeline).is_empty());
-        timeline.push(Run { at: at(5), units: 1 });
+        timeline.push(UnitRun { at: at(5), units: 1 });
         assert_eq!((list(&timeline), timeline.newest()), (vec![(5, 1)], at(5)));
     }
 
@@ -274,10 +274,10 @@ mod tests {
 
     #[test]
     fn memory_stays_bounded_while_time_passes() {
-        let mut timeline = Timeline::default();
+        let mut timeline = UnitTimeline::default();
         for micros in (0..1_000_000).step_by(1_000) {
             timeline.drop_until(at(micros).before(Span::from_micros(10_000)));
-            timeline.push(Run { at: at(micros), units: 1 });
+            timeline.push(UnitRun { at: at(micros), units: 1 });
         }
         assert_eq!(timeline.units, 10);
         assert!(timeline.heap_bytes() <= 128, "{}", timeline.heap_bytes());

@@ -28,15 +28,15 @@ pub struct TokenBucket {
     rate: u64,
     window: Span,
     burst: u64,
-    pace: Pace,
+    pace: BucketPace,
     /// How long the bucket takes to refill with one token already in it. Divided once, for all
     /// denials of the usual cost.
-    but_one: Refill,
+    but_one: RefillTime,
 }
 
 /// Whole microseconds, and a remainder in units of which a microsecond pays back the rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Refill {
+struct RefillTime {
     micros: u64,
     rest: u64,
 }
@@ -47,13 +47,13 @@ struct Refill {
 /// last, and is stored alongside: limits that share a counter (tiers, a limit that was changed) agree
 /// on the debt in tokens, and none of them changes it by looking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Debt {
+pub struct BucketDebt {
     full_at: Timestamp,
     rest: u64,
-    pace: Pace,
+    pace: BucketPace,
 }
 
-impl Debt {
+impl BucketDebt {
     #[inline]
     fn at(&self, now: Timestamp) -> u128 {
         if now > self.full_at {
@@ -64,7 +64,7 @@ impl Debt {
 
     /// The same debt at the same pace, but as large as this.
     #[inline]
-    fn of(debt: u128, pace: Pace, now: Timestamp) -> Self {
+    fn of(debt: u128, pace: BucketPace, now: Timestamp) -> Self {
         let (micros, rest) = div_rem(debt, pace.rate());
         Self { full_at: now + Span::from_micros(narrow(micros)), rest, pace }
     }
@@ -76,9 +76,9 @@ impl Debt {
 /// debt than it could have made itself. It has eight classes, so that both fit into a number below
 /// 2^53, which every store can keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Pace(u64);
+struct BucketPace(u64);
 
-impl Pace {
+impl BucketPace {
     /// Rates are at most 10^15.
     const RATE_BITS: u32 = 50;
     /// Of buckets that take longer than all classes below.
@@ -110,8 +110,8 @@ impl Pace {
 impl TokenBucket {
     /// Rebuilds the state from what a store keeps: when the bucket is full, a remainder, and the
     /// [pace](Self::pace) of the limit that took last.
-    pub const fn state(full_at: Timestamp, rest: u64, pace: u64) -> Debt {
-        Debt { full_at, rest, pace: Pace(pace) }
+    pub const fn state(full_at: Timestamp, rest: u64, pace: u64) -> BucketDebt {
+        BucketDebt { full_at, rest, pace: BucketPace(pace) }
     }
 
     /// What a store keeps of the limit that took last, below 2^53: its rate in the lower 50 bits, and
@@ -143,15 +143,15 @@ impl TokenBucket {
     /// A smaller step back leaves the state alone. If the debt were cut to a full one at once, a clock
     /// that goes back and forth would pay it back in no time.
     #[cold]
-    fn pulled_back(&self, state: &Debt, now: Timestamp) -> Option<Debt> {
+    fn pulled_back(&self, state: &BucketDebt, now: Timestamp) -> Option<BucketDebt> {
         let longest = state.pace.longest(self.window);
         let is_far = state.full_at.since(now) > longest + longest;
-        is_far.then(|| Debt { full_at: now + longest, rest: 0, pace: state.pace })
+        is_far.then(|| BucketDebt { full_at: now + longest, rest: 0, pace: state.pace })
     }
 
     /// What is owed, which may be more than an empty bucket owes: another limit may have taken it.
     #[inline]
-    fn debt(&self, state: &Debt, now: Timestamp) -> u128 {
+    fn debt(&self, state: &BucketDebt, now: Timestamp) -> u128 {
         let debt = state.at(now);
         if debt <= self.brim() {
             return debt;
@@ -167,7 +167,7 @@ impl TokenBucket {
     /// A denial of one token, with a debt that was made by this limit:
     /// `ceil((debt + 1 token - a full bucket) / rate)`, from two quotients that are already known.
     #[inline]
-    fn denial_of_one(&self, state: &Debt, now: Timestamp) -> Verdict {
+    fn denial_of_one(&self, state: &BucketDebt, now: Timestamp) -> Verdict {
         let until_full = state.full_at.since(now).as_micros();
         let wait = until_full.saturating_sub(self.but_one.micros)
             + u64::from(state.rest > self.but_one.rest);
@@ -182,7 +182,7 @@ impl TokenBucket {
 
     /// The verdict on a state that is not from the future.
     #[inline(always)]
-    fn verdict(&self, state: &Debt, debt: u128, cost: Cost, now: Timestamp) -> Verdict {
+    fn verdict(&self, state: &BucketDebt, debt: u128, cost: Cost, now: Timestamp) -> Verdict {
         let (tokens, _) = div_rem(self.brim().saturating_sub(debt), self.window.as_micros());
         judge(self.burst, narrow(tokens), cost, Self::forget_at(state).since(now), || {
             let excess = (debt + self.worth(cost.get())).saturating_sub(self.brim());
@@ -193,12 +193,12 @@ impl TokenBucket {
 }
 
 impl Algorithm for TokenBucket {
-    type State = Debt;
+    type State = BucketDebt;
 
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         let burst = quota.burst().unwrap_or(quota.limit());
         let (rate, window) = (quota.limit(), quota.window());
-        let (pace, but_one) = (Pace::new(rate, burst), Refill::default());
+        let (pace, but_one) = (BucketPace::new(rate, burst), RefillTime::default());
         let bucket = Self { rate, window, burst, pace, but_one };
         if quota.limit() == 0 && quota.burst().is_some() {
             return Err(QuotaError::new(
@@ -215,7 +215,7 @@ impl Algorithm for TokenBucket {
             ));
         }
         let (micros, rest) = bucket.refill_time(burst.saturating_sub(1));
-        Ok(Self { but_one: Refill { micros: narrow(micros), rest }, ..bucket })
+        Ok(Self { but_one: RefillTime { micros: narrow(micros), rest }, ..bucket })
     }
 
     fn quota(&self) -> Quota {
@@ -232,14 +232,14 @@ impl Algorithm for TokenBucket {
     }
 
     #[inline]
-    fn admits(&self, state: &Debt, cost: Cost, now: Timestamp) -> bool {
+    fn admits(&self, state: &BucketDebt, cost: Cost, now: Timestamp) -> bool {
         // A peek fits everywhere, even where another limit has taken more than this one holds.
         let debt = self.debt(state, now).min(self.brim());
         self.burst > 0 && debt + self.worth(cost.get()) <= self.brim()
     }
 
     #[inline]
-    fn probe(&self, state: &Debt, cost: Cost, now: Timestamp) -> Verdict {
+    fn probe(&self, state: &BucketDebt, cost: Cost, now: Timestamp) -> Verdict {
         let debt = state.at(now);
         if debt > self.brim() {
             let state = self.pulled_back(state, now).unwrap_or(*state);
@@ -253,14 +253,14 @@ impl Algorithm for TokenBucket {
     }
 
     #[inline(always)]
-    fn commit(&self, state: &mut Debt, cost: Cost, now: Timestamp) -> Verdict {
+    fn commit(&self, state: &mut BucketDebt, cost: Cost, now: Timestamp) -> Verdict {
         let debt = self.debt(state, now) + self.worth(cost.get());
-        *state = Debt::of(debt, self.pace, now);
+        *state = BucketDebt::of(debt, self.pace, now);
         self.verdict(state, debt, Cost::PEEK, now)
     }
 
     #[inline]
-    fn deny(&self, state: &mut Debt, _cost: Cost, now: Timestamp) {
+    fn deny(&self, state: &mut BucketDebt, _cost: Cost, now: Timestamp) {
         if state.at(now) > self.brim()
             && let Some(pulled_back) = self.pulled_back(state, now)
         {
@@ -268,18 +268,18 @@ impl Algorithm for TokenBucket {
         }
     }
 
-    fn refund(&self, state: &mut Debt, amount: Cost, now: Timestamp) {
+    fn refund(&self, state: &mut BucketDebt, amount: Cost, now: Timestamp) {
         let debt = self.debt(state, now);
         // A full bucket stays as it is: with a new timestamp, it would owe something if the clock
         // went back. The pace stays too: whoever gives back must not make others wait longer.
         if debt > 0 {
             let left = debt.saturating_sub(self.worth(amount.get()));
-            *state = Debt::of(left, state.pace, now);
+            *state = BucketDebt::of(left, state.pace, now);
         }
     }
 
     #[inline]
-    fn forget_at(state: &Debt) -> Timestamp {
+    fn forget_at(state: &BucketDebt) -> Timestamp {
         state.full_at + Span::from_micros(u64::from(state.rest > 0))
     }
 }
@@ -301,7 +301,7 @@ mod tests {
         for (quota, rate, seconds) in
             [("3/second burst 1", 3, 1_000), ("7 per 10s burst 1", 7, 1_000)]
         {
-            let (limit, mut state, mut now) = (bucket(quota), Debt::default(), Timestamp::ZERO);
+            let (limit, mut state, mut now) = (bucket(quota), BucketDebt::default(), Timestamp::ZERO);
             let mut admitted = 0;
             let end = limit.window.as_micros() * seconds;
             while now.as_micros() < end {
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn a_raised_limit_keeps_the_count_and_helps_at_once() {
         let now = Timestamp::from_secs(100);
-        let mut state = Debt::default();
+        let mut state = BucketDebt::default();
         let _ = bucket("10/day").commit(&mut state, Cost::new(10).unwrap(), now);
         assert_eq!(bucket("100/day").probe(&state, Cost::ONE, now).remaining, 90);
     }
@@ -329,7 +329,7 @@ mod tests {
     fn a_denial_by_a_smaller_limit_gives_nothing_back() {
         let now = Timestamp::from_secs(100);
         let (large, small) = (bucket("100/hour"), bucket("1/hour"));
-        let mut state = Debt::default();
+        let mut state = BucketDebt::default();
         let _ = large.commit(&mut state, Cost::new(80).unwrap(), now);
         let before = state;
         let verdict = small.probe(&state, Cost::ONE, now);
@@ -348,7 +348,7 @@ mod tests {
     fn a_lowered_burst_waits_for_what_was_used_and_forgets_none_of_it() {
         let now = Timestamp::from_secs(100);
         let (large, small) = (bucket("1/second burst 1000"), bucket("1/second burst 5"));
-        let mut state = Debt::default();
+        let mut state = BucketDebt::default();
         let _ = large.commit(&mut state, Cost::new(1000).unwrap(), now);
         let verdict = small.probe(&state, Cost::new(5).unwrap(), now);
         assert_eq!(verdict.retry_after, Some(Span::from_secs(1000)));
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_clock_that_trembles_adds_nothing_and_one_that_jumps_back_heals() {
         let (limit, now) = (bucket("10/second"), Timestamp::from_secs(1_000));
-        let mut state = Debt::default();
+        let mut state = BucketDebt::default();
         let _ = limit.commit(&mut state, Cost::new(10).unwrap(), now);
         for _ in 0..40 {
             for at in [now.before(Span::from_millis(700)), now] {
@@ -396,6 +396,6 @@ mod tests {
             let error = TokenBucket::from_quota(&text.parse().unwrap()).unwrap_err();
             assert!(error.to_string().contains("expected"), "{error}");
         }
-        assert!(!bucket("0/second").probe(&Debt::default(), Cost::PEEK, Timestamp::ZERO).allowed);
+        assert!(!bucket("0/second").probe(&BucketDebt::default(), Cost::PEEK, Timestamp::ZERO).allowed);
     }
 }

@@ -1,8 +1,8 @@
 //! What keys are called where a store shares them with another limiter.
 
 mod error;
+mod limit_check;
 mod parse;
-mod suits;
 #[cfg(test)]
 mod tests;
 
@@ -52,12 +52,12 @@ pub enum TemplatePart {
     /// What stands in every name.
     Text(String),
     /// What is different from name to name.
-    Placeholder(Placeholder),
+    Placeholder(KeyPlaceholder),
 }
 
 /// What may stand in braces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placeholder {
+pub enum KeyPlaceholder {
     /// Who asks.
     Entity,
     /// Which limit it is.
@@ -99,20 +99,20 @@ impl KeyTemplate {
     }
 
     /// Whether names tell this.
-    pub fn has(&self, placeholder: Placeholder) -> bool {
+    pub fn has(&self, placeholder: KeyPlaceholder) -> bool {
         self.parts.contains(&TemplatePart::Placeholder(placeholder))
     }
 
     /// What it says of windows, if anything.
     pub fn window(&self) -> Option<WindowName> {
         self.parts.iter().find_map(|part| match part {
-            TemplatePart::Placeholder(Placeholder::Window(window)) => Some(*window),
+            TemplatePart::Placeholder(KeyPlaceholder::Window(window)) => Some(*window),
             _ => None,
         })
     }
 }
 
-impl Placeholder {
+impl KeyPlaceholder {
     /// All of them.
     pub const ALL: &'static [Self] = &[
         Self::Entity,
@@ -162,7 +162,7 @@ impl fmt::Display for KeyTemplate {
 }
 
 /// As in a template, with its braces.
-impl fmt::Display for Placeholder {
+impl fmt::Display for KeyPlaceholder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{{}}}", self.name())
     }

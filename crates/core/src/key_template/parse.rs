@@ -1,10 +1,10 @@
 //! From a template's text to its parts.
 
-use super::{KeyTemplate, KeyTemplateError, Placeholder, TemplatePart};
+use super::{KeyPlaceholder, KeyTemplate, KeyTemplateError, TemplatePart};
 use crate::Span;
 
 pub(super) fn parse(template: &str) -> Result<(Vec<TemplatePart>, Option<Span>), KeyTemplateError> {
-    let mut parser = Parser { template, at: 0, parts: Vec::new() };
+    let mut parser = TemplateParser { template, at: 0, parts: Vec::new() };
     let (length, most) = (template.len(), KeyTemplate::MAX_LENGTH);
     if length > most {
         return Err(parser.refuse_all(format!("{length} bytes: expected at most {most}")));
@@ -35,13 +35,13 @@ fn buffer(text: &str) -> Result<Span, String> {
     span.filter(|it| *it <= KeyTemplate::MAX_BUFFER).ok_or(format!("\"+{text}\": {expected}"))
 }
 
-struct Parser<'a> {
+struct TemplateParser<'a> {
     template: &'a str,
     at: usize,
     parts: Vec<TemplatePart>,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> TemplateParser<'a> {
     fn rest(&self) -> &'a str {
         self.template.get(self.at..).unwrap_or_default()
     }
@@ -97,9 +97,11 @@ impl<'a> Parser<'a> {
     }
 
     /// Each may be said once, and windows in one way.
-    fn refuse_second(&self, placeholder: Placeholder) -> Result<(), KeyTemplateError> {
+    fn refuse_second(&self, placeholder: KeyPlaceholder) -> Result<(), KeyTemplateError> {
         let is_like = |part: &TemplatePart| match (part, placeholder) {
-            (TemplatePart::Placeholder(Placeholder::Window(_)), Placeholder::Window(_)) => true,
+            (TemplatePart::Placeholder(KeyPlaceholder::Window(_)), KeyPlaceholder::Window(_)) => {
+                true
+            }
             (part, other) => *part == TemplatePart::Placeholder(other),
         };
         match self.parts.iter().any(is_like) {
@@ -130,14 +132,14 @@ impl<'a> Parser<'a> {
     }
 
     fn finish(self) -> Result<Vec<TemplatePart>, KeyTemplateError> {
-        match self.parts.contains(&TemplatePart::Placeholder(Placeholder::Entity)) {
+        match self.parts.contains(&TemplatePart::Placeholder(KeyPlaceholder::Entity)) {
             true => Ok(self.parts),
             false => Err(self.refuse_all(NO_ENTITY)),
         }
     }
 
     fn unknown(&self, name: &str) -> KeyTemplateError {
-        let names: Vec<_> = Placeholder::ALL.iter().map(|known| known.name()).collect();
+        let names: Vec<_> = KeyPlaceholder::ALL.iter().map(|known| known.name()).collect();
         let expected = names.join(", ");
         self.refuse(format!("unknown placeholder {name:?}: expected {expected}")).about(name)
     }
@@ -151,8 +153,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn named(name: &str) -> Option<Placeholder> {
-    Placeholder::ALL.iter().copied().find(|placeholder| placeholder.name() == name)
+fn named(name: &str) -> Option<KeyPlaceholder> {
+    KeyPlaceholder::ALL.iter().copied().find(|placeholder| placeholder.name() == name)
 }
 
 const NEVER_CLOSED: &str =

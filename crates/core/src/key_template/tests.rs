@@ -1,6 +1,6 @@
 use super::*;
 use crate::algorithm::FixedWindow;
-use crate::{AlgorithmKind, Calendar, Limit};
+use crate::{AlgorithmKind, CalendarPeriod, Limit};
 
 fn template(text: &str) -> KeyTemplate {
     text.parse().unwrap()
@@ -12,17 +12,17 @@ fn limit(kind: AlgorithmKind, quota: &str) -> Limit {
 
 #[test]
 fn every_placeholder_has_a_name_of_its_own() {
-    for placeholder in Placeholder::ALL {
-        let entity = if *placeholder == Placeholder::Entity { "" } else { "{entity}:" };
+    for placeholder in KeyPlaceholder::ALL {
+        let entity = if *placeholder == KeyPlaceholder::Entity { "" } else { "{entity}:" };
         let template = template(&format!("{entity}{placeholder}"));
-        assert!(template.has(*placeholder) && template.has(Placeholder::Entity));
+        assert!(template.has(*placeholder) && template.has(KeyPlaceholder::Entity));
         assert_eq!(template.window().is_some(), placeholder.name().starts_with("window"));
     }
 }
 
 #[test]
 fn doubled_braces_are_text_or_a_hash_tag() {
-    let entity = TemplatePart::Placeholder(Placeholder::Entity);
+    let entity = TemplatePart::Placeholder(KeyPlaceholder::Entity);
     let text = |text: &str| TemplatePart::Text(text.to_owned());
     for written in ["a{{entity}}:é", "a{{{entity}}}:é"] {
         assert_eq!(template(written).parts(), [text("a{"), entity.clone(), text("}:é")]);
@@ -81,7 +81,10 @@ fn of_the_calendar_only_days_are_counted_from_the_epoch() {
     let template = template("{entity}:{window_start}");
     let fits =
         |calendar| template.check(&FixedWindow::by_calendar(5, calendar).unwrap().into()).is_ok();
-    assert_eq!([Calendar::Day, Calendar::Week, Calendar::Month].map(fits), [true, false, false]);
+    assert_eq!(
+        [CalendarPeriod::Day, CalendarPeriod::Week, CalendarPeriod::Month].map(fits),
+        [true, false, false]
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One client's connection, from its first byte to its last.
 
-mod guard;
+mod client_socket;
 mod progress;
 
 use std::convert::Infallible;
@@ -15,22 +15,24 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tidegate::Store;
-use tidegate_server::{Config, GRACE, QUIET, Seat, Stirred, leave, leave_http2, lend, rest};
+use tidegate_server::{
+    GRACE, IdleEnd, ListenerConfig, QUIET, Seat, close_idle, close_idle_http2, lend, wait_idle,
+};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::time::Instant;
 
 use crate::buffers::UPLOAD_WINDOW;
-use crate::session::Session;
-use crate::worker::Worker;
-use guard::Guard;
-use progress::{Deadline, Due};
+use crate::session::GatewaySession;
+use crate::worker::GatewayWorker;
+use client_socket::ClientSocket;
+use progress::{GatewayConnectionAction, GatewayConnectionTimer};
 
-pub(crate) use guard::Switch;
-pub(crate) use progress::{Busy, Progress};
+pub(crate) use client_socket::ProtocolSwitch;
+pub(crate) use progress::{ActiveRequest, GatewayProgress};
 
 /// Who is at the other end of a connection, as far as the connection tells.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Peer {
+pub(crate) struct GatewayPeer {
     /// No address on a unix socket.
     pub(crate) ip: Option<IpAddr>,
     /// Whether it speaks TLS with us.
@@ -40,8 +42,12 @@ pub(crate) struct Peer {
 /// Answers requests until the client leaves, takes too long, or the gateway closes.
 ///
 /// Buffers, timers and hyper are there while something is under way, and gone while the client is silent.
-pub(crate) async fn serve<S, IO>(mut io: IO, peer: Peer, worker: Arc<Worker<S>>, mut seat: Seat)
-where
+pub(crate) async fn serve<S, IO>(
+    mut io: IO,
+    peer: GatewayPeer,
+    worker: Arc<GatewayWorker<S>>,
+    mut seat: Seat,
+) where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -49,12 +55,16 @@ where
     let (mut from, mut until) = (begun + GRACE, begun + worker.config.header_timeout);
     let mut is_h1 = false;
     loop {
-        let Stirred::Heard(first) = rest(&mut io, &mut seat, from, until).await else {
-            return leave(io).await;
+        let IdleEnd::Received(first) = wait_idle(&mut io, &mut seat, from, until).await else {
+            return close_idle(io).await;
         };
         // The first head has as much time as the connection had.
         let due = if is_h1 { Instant::now() + worker.config.header_timeout } else { until };
-        let deadline = Deadline::new(Progress::new(seat.work(), &worker.gateway.budget), seat, due);
+        let deadline = GatewayConnectionTimer::new(
+            GatewayProgress::new(seat.work(), &worker.gateway.budget),
+            seat,
+            due,
+        );
         match Box::pin(answer(io, first, is_h1, peer, &worker, deadline)).await {
             Some((silent, rest)) => (io, (seat, from)) = (silent, rest),
             None => return,
@@ -70,9 +80,9 @@ async fn answer<S, IO>(
     io: IO,
     first: Vec<u8>,
     is_h1: bool,
-    peer: Peer,
-    worker: &Arc<Worker<S>>,
-    mut deadline: Deadline,
+    peer: GatewayPeer,
+    worker: &Arc<GatewayWorker<S>>,
+    mut deadline: GatewayConnectionTimer,
 ) -> Option<(IO, (Seat, Instant))>
 where
     S: Store + 'static,
@@ -80,24 +90,24 @@ where
 {
     let (config, progress) = (&worker.config, deadline.progress());
     let (mut lent, lender) = lend(io);
-    let mut told = pin!(deadline.seat().told());
+    let mut told = pin!(deadline.seat().wait_must_close());
     let (kept, is_h2) = tokio::select! {
         biased;
-        begun = beginning(first, is_h1, &mut lent) => begun?,
+        begun = sniff_protocol(first, is_h1, &mut lent) => begun?,
         _ = poll_fn(|cx| deadline.poll(config, cx)) => return None,
         () = told.as_mut() => return None,
     };
-    let guard = Guard::new(lent, kept, !is_h2, progress.clone());
+    let guard = ClientSocket::new(lent, kept, !is_h2, progress.clone());
     if is_h2 {
-        progress.is_h2();
+        progress.set_http2();
     }
-    let session = Session::new(Arc::clone(worker), peer, progress.clone(), guard.switch());
+    let session = GatewaySession::new(Arc::clone(worker), peer, progress.clone(), guard.switch());
     let session = Arc::new(session);
     let answering = Arc::clone(&session);
     let service = service_fn(move |request| {
         // Not when the answer is first polled: with HTTP/2 that is later, in a task of its own.
         let (session, busy) = (Arc::clone(&answering), answering.begin());
-        async move { Ok::<_, Infallible>(Session::answer(session, request, busy).await) }
+        async move { Ok::<_, Infallible>(GatewaySession::answer(session, request, busy).await) }
     });
     let io = TokioIo::new(guard);
     let due = if is_h2 {
@@ -109,8 +119,10 @@ where
         drive(connection, goodbye, told, &mut deadline, config).await
     };
     match due {
-        Some(Due::Rest) => return Some((lender.take()?, deadline.rest())),
-        Some(Due::Leave) => leave_http2(lender.take()?, progress.last_stream()).await,
+        Some(GatewayConnectionAction::Rest) => return Some((lender.take()?, deadline.rest())),
+        Some(GatewayConnectionAction::Leave) => {
+            close_idle_http2(lender.take()?, progress.last_stream()).await
+        }
         Some(_) => {}
         None => {
             if let Some(tunnel) = session.take_tunnel() {
@@ -127,9 +139,9 @@ async fn drive<C: Future>(
     mut connection: Pin<&mut C>,
     goodbye: impl Fn(Pin<&mut C>),
     mut told: Pin<&mut impl Future<Output = ()>>,
-    deadline: &mut Deadline,
-    config: &Config,
-) -> Option<Due> {
+    deadline: &mut GatewayConnectionTimer,
+    config: &ListenerConfig,
+) -> Option<GatewayConnectionAction> {
     let mut is_open = true;
     // By hand and not by `select!`: the deadline must look after the connection has moved.
     poll_fn(|cx| {
@@ -145,7 +157,7 @@ async fn drive<C: Future>(
                 continue;
             }
             match ready!(deadline.poll(config, cx)) {
-                Due::Farewell => goodbye(connection.as_mut()),
+                GatewayConnectionAction::Drain => goodbye(connection.as_mut()),
                 due => return Poll::Ready(Some(due)),
             }
         }
@@ -154,7 +166,7 @@ async fn drive<C: Future>(
 }
 
 /// The first bytes, and whether they begin an HTTP/2 connection. `None` when there are too few.
-async fn beginning(
+async fn sniff_protocol(
     first: Vec<u8>,
     is_h1: bool,
     io: &mut (impl AsyncRead + Unpin),
@@ -174,7 +186,7 @@ async fn beginning(
     }
 }
 
-fn h1(config: &Config) -> http1::Builder {
+fn h1(config: &ListenerConfig) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         // See `progress`, which tells a slow head from an idle connection.
@@ -185,7 +197,7 @@ fn h1(config: &Config) -> http1::Builder {
     builder
 }
 
-fn h2(config: &Config) -> http2::Builder<TokioExecutor> {
+fn h2(config: &ListenerConfig) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())

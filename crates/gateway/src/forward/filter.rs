@@ -5,10 +5,10 @@ use http::HeaderName;
 use http::request::Parts;
 use hyper::body::Frame;
 use tidegate::Plan;
-use tidegate::config::gateway::{Gateway, KeyPlace};
+use tidegate::config::gateway::{ApiKeyLocation, GatewayPlan};
 
-use super::{Rules, hop};
-use crate::problem::is_grpc;
+use super::{FieldRules, hop};
+use crate::refusal::is_grpc;
 
 /// What is left out of requests, besides what concerns a connection.
 #[derive(Debug, Default)]
@@ -20,11 +20,11 @@ pub(crate) struct FieldFilter {
 }
 
 impl FieldFilter {
-    pub(crate) fn by(plan: &Plan, gateway: &Gateway) -> Self {
+    pub(crate) fn by(plan: &Plan, gateway: &GatewayPlan) -> Self {
         let named = plan.attributes().chain(gateway.attributes());
         let named = named.filter_map(|attribute| attribute.strip_prefix("header:"));
         let key = match &gateway.api_key {
-            KeyPlace::Header(name) => Some(name.as_str()),
+            ApiKeyLocation::Header(name) => Some(name.as_str()),
             _ => None,
         };
         let names = named.chain(key).filter_map(|name| HeaderName::try_from(name).ok());
@@ -38,13 +38,15 @@ impl FieldFilter {
     /// Whether a field of this name is forwarded.
     pub(crate) fn passes(&self, name: &HeaderName) -> bool {
         let text = name.as_str();
-        if hop::is_own(text) {
+        if hop::is_replaced_or_dropped(text) {
             return false;
         }
         // To many services an underscore is a hyphen: nothing is to be forged that way.
         if text.contains('_') {
             let other = text.replace('_', "-");
-            let is_kept = self.keeps_underscores && !hop::is_own(&other) && self.allows(&other);
+            let is_kept = self.keeps_underscores
+                && !hop::is_replaced_or_dropped(&other)
+                && self.allows(&other);
             return is_kept || self.used.contains(name);
         }
         self.allows(text) || self.used.contains(name)
@@ -61,7 +63,7 @@ impl FieldFilter {
 
 /// Which fields may come behind the body of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Trailers {
+pub(crate) enum TrailerFilter {
     /// None: a service that adds them to the head would see another request than was counted.
     #[default]
     Dropped,
@@ -69,8 +71,8 @@ pub(crate) enum Trailers {
     Grpc,
 }
 
-impl Trailers {
-    pub(crate) fn of(parts: &Parts, filter: &FieldFilter, rules: &Rules) -> Self {
+impl TrailerFilter {
+    pub(crate) fn of(parts: &Parts, filter: &FieldFilter, rules: &FieldRules) -> Self {
         let is_free =
             |name: &'static str| !filter.uses(name) && !rules.drops(&HeaderName::from_static(name));
         let is_grpc = is_grpc(&parts.headers) && GRPC.iter().all(|name| is_free(name));
@@ -81,7 +83,7 @@ impl Trailers {
     pub(crate) fn filter(self, frame: Frame<Bytes>) -> Frame<Bytes> {
         match frame.into_trailers() {
             Ok(trailers) => {
-                let fields = trailers.iter().filter(|(name, _)| self.pass(name));
+                let fields = trailers.iter().filter(|(name, _)| self.passes(name));
                 let fields = fields.map(|(name, value)| (name.clone(), value.clone()));
                 Frame::trailers(fields.collect())
             }
@@ -90,7 +92,7 @@ impl Trailers {
     }
 
     /// Whether a field of this name is forwarded.
-    pub(crate) fn pass(self, name: &HeaderName) -> bool {
+    pub(crate) fn passes(self, name: &HeaderName) -> bool {
         self == Self::Grpc && GRPC.contains(&name.as_str())
     }
 }
@@ -100,14 +102,14 @@ const GRPC: &[&str] = &["grpc-status", "grpc-message", "grpc-status-details-bin"
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate::config::Source;
+    use tidegate::config::PolicySource;
 
     fn filter(rules: &str, key: &str) -> FieldFilter {
         let text = format!(
             "gateway: {{ upstreams: {{ a: http://h }}, requests: {{ {rules} }} }}\n\
              policies: [{{ name: p, key: ['{key}'], limits: [1/s] }}]"
         );
-        let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
+        let plan = Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap();
         FieldFilter::by(&plan, plan.gateway().unwrap())
     }
 

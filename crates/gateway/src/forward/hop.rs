@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use tidegate_http::RequestFault;
 
 /// Whether a list of tokens, such as `Connection`, has this one.
-pub(crate) fn named(headers: &HeaderMap, list: HeaderName, token: &str) -> bool {
+pub(crate) fn has_token(headers: &HeaderMap, list: HeaderName, token: &str) -> bool {
     headers.get_all(list).iter().any(|value| tokens(value).any(|it| it.eq_ignore_ascii_case(token)))
 }
 
@@ -17,24 +17,25 @@ pub(super) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
 
 /// The fields that a response's `Connection` names: they go no further either.
 #[derive(Debug)]
-pub(crate) struct Named(SmallVec<[HeaderName; 2]>);
+pub(crate) struct HopByHopFields(SmallVec<[HeaderName; 2]>);
 
-impl Named {
+impl HopByHopFields {
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let values = headers.get_all(CONNECTION).iter().flat_map(tokens);
-        let names = values.filter(|token| !KEPT.iter().any(|it| token.eq_ignore_ascii_case(it)));
+        let names =
+            values.filter(|token| !NEVER_STRIPPED.iter().any(|it| token.eq_ignore_ascii_case(it)));
         Self(names.filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok()).collect())
     }
 }
 
 /// Removes what concerns only the connection that a response came on.
-pub(crate) fn strip(headers: &mut HeaderMap) {
+pub(crate) fn strip_hop_fields(headers: &mut HeaderMap) {
     if headers.contains_key(CONNECTION) {
-        for name in Named::of(headers).0 {
+        for name in HopByHopFields::of(headers).0 {
             headers.remove(name);
         }
     }
-    for name in OF_A_CONNECTION {
+    for name in HOP_BY_HOP {
         headers.remove(*name);
     }
 }
@@ -45,7 +46,7 @@ pub(crate) fn check_connection(headers: &HeaderMap) -> Result<(), RequestFault> 
     for value in headers.get_all(CONNECTION) {
         for token in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
             let is_fit = |fit: &&str| token.eq_ignore_ascii_case(fit.as_bytes());
-            if !token.is_empty() && !MAY_BE_NAMED.iter().any(is_fit) {
+            if !token.is_empty() && !CONNECTION_TOKENS.iter().any(is_fit) {
                 let token = String::from_utf8_lossy(token).into_owned();
                 return Err(RequestFault::Connection(token));
             }
@@ -55,7 +56,7 @@ pub(crate) fn check_connection(headers: &HeaderMap) -> Result<(), RequestFault> 
 }
 
 /// Whether a field of a request is not passed on as it is.
-pub(crate) fn is_own(name: &str) -> bool {
+pub(crate) fn is_replaced_or_dropped(name: &str) -> bool {
     match name {
         "host" | "expect" | "content-length" | "x-real-ip" | "x-forwarded-for"
         | "x-forwarded-host" | "x-forwarded-proto" | "forwarded" => true,
@@ -63,7 +64,7 @@ pub(crate) fn is_own(name: &str) -> bool {
         "trailer" | "http2-settings" => true,
         // Scripts find it among their variables, as the address of a proxy for their own requests.
         "proxy" | "proxy-authorization" => true,
-        _ => OF_A_CONNECTION.contains(&name),
+        _ => HOP_BY_HOP.contains(&name),
     }
 }
 
@@ -105,11 +106,11 @@ pub(crate) fn is_override(name: &str) -> bool {
     )
 }
 
-const OF_A_CONNECTION: &[&str] =
+const HOP_BY_HOP: &[&str] =
     &["connection", "proxy-connection", "keep-alive", "te", "transfer-encoding", "upgrade"];
 
 /// What a request's `Connection` may name.
-const MAY_BE_NAMED: &[&str] = &[
+const CONNECTION_TOKENS: &[&str] = &[
     "close",
     "keep-alive",
     "upgrade",
@@ -121,7 +122,8 @@ const MAY_BE_NAMED: &[&str] = &[
 ];
 
 /// A service that names these in `Connection` does not want them lost on the way.
-const KEPT: &[&str] = &["authorization", "content-length", "content-type", "cookie", "host"];
+const NEVER_STRIPPED: &[&str] =
+    &["authorization", "content-length", "content-type", "cookie", "host"];
 
 #[cfg(test)]
 mod tests {
@@ -135,7 +137,7 @@ mod tests {
         for name in ["x-one", "x-two", "x-three", "keep-alive", "te"] {
             headers.insert(name, "1".parse().unwrap());
         }
-        strip(&mut headers);
+        strip_hop_fields(&mut headers);
         assert_eq!(headers.keys().collect::<Vec<_>>(), ["x-three"]);
     }
 
@@ -146,7 +148,7 @@ mod tests {
         for name in ["content-type", "content-length", "x-one"] {
             headers.insert(name, "1".parse().unwrap());
         }
-        strip(&mut headers);
+        strip_hop_fields(&mut headers);
         assert_eq!(headers.len(), 2);
         assert!(!headers.contains_key("x-one"));
     }
@@ -154,11 +156,11 @@ mod tests {
     #[test]
     fn a_token_is_found_in_any_case_in_any_of_the_fields() {
         let mut headers = HeaderMap::new();
-        assert!(!named(&headers, CONNECTION, "close"));
+        assert!(!has_token(&headers, CONNECTION, "close"));
         headers.append(CONNECTION, "keep-alive".parse().unwrap());
         headers.append(CONNECTION, " x , Close".parse().unwrap());
-        assert!(named(&headers, CONNECTION, "close"));
-        assert!(!named(&headers, CONNECTION, "clos"));
+        assert!(has_token(&headers, CONNECTION, "close"));
+        assert!(!has_token(&headers, CONNECTION, "clos"));
     }
 
     #[test]
@@ -181,10 +183,10 @@ mod tests {
             "x-real-ip",
             "expect",
         ] {
-            assert!(is_own(name), "{name}");
+            assert!(is_replaced_or_dropped(name), "{name}");
         }
         for name in ["x-api-key", "authorization", "cookie", "te-x", "content-type"] {
-            assert!(!is_own(name) && !is_override(name), "{name}");
+            assert!(!is_replaced_or_dropped(name) && !is_override(name), "{name}");
         }
         for name in ["x-original-url", "x-rewrite-url", "x-http-method-override", "true-client-ip"]
         {

@@ -14,20 +14,20 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use tidegate_http::all_cookies;
 use tidegate_server::trace::TraceParent;
 
-pub(crate) use filter::{FieldFilter, Trailers};
-pub(crate) use rules::Rules;
+pub(crate) use filter::{FieldFilter, TrailerFilter};
+pub(crate) use rules::FieldRules;
 
-use crate::upstream::Framing;
+use crate::upstream::ForwardFraming;
 
 /// A request, and what is to be said about how it came here.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Forward<'r> {
+pub(crate) struct ForwardRequest<'r> {
     pub(crate) parts: &'r Parts,
     /// The path in normal form, and the query.
     pub(crate) target: &'r str,
     /// As the client asked for it.
     pub(crate) host: Option<&'r str>,
-    pub(crate) rules: &'r Rules,
+    pub(crate) rules: &'r FieldRules,
     /// Whom the request is from, and who brought it.
     pub(crate) client: Option<&'r str>,
     pub(crate) peer: Option<IpAddr>,
@@ -40,14 +40,14 @@ pub(crate) struct Forward<'r> {
     pub(crate) preserves_host: bool,
     /// What the request is a part of here, if it is traced.
     pub(crate) trace: Option<TraceParent>,
-    pub(crate) framing: Framing,
+    pub(crate) framing: ForwardFraming,
     pub(crate) filter: &'r FieldFilter,
     /// The length of the body, if the client has told it.
     pub(crate) length: Option<u64>,
-    pub(crate) trailers: Trailers,
+    pub(crate) trailers: TrailerFilter,
 }
 
-impl Forward<'_> {
+impl ForwardRequest<'_> {
     /// As HTTP/1.1 has it.
     pub(crate) fn encode(&self, authority: &HeaderValue) -> BytesMut {
         let mut out = BytesMut::with_capacity(HEAD);
@@ -72,7 +72,7 @@ impl Forward<'_> {
             None if self.wants_trailers() => out.put_slice(b"connection: te\r\nte: trailers\r\n"),
             None => {}
         }
-        if self.framing == Framing::Chunked {
+        if self.framing == ForwardFraming::Chunked {
             out.put_slice(b"transfer-encoding: chunked\r\n");
         } else if let Some(length) = self.length {
             let _ = write!(out, "content-length: {length}\r\n");
@@ -95,7 +95,7 @@ impl Forward<'_> {
                 headers.append(name, value);
             }
         });
-        if let Some(length) = self.length.filter(|_| self.framing == Framing::Sized) {
+        if let Some(length) = self.length.filter(|_| self.framing == ForwardFraming::Sized) {
             headers.insert(CONTENT_LENGTH, length.into());
         }
         if self.wants_trailers() {
@@ -134,7 +134,7 @@ impl Forward<'_> {
         if let Some(cookies) = all_cookies(headers).filter(|_| !self.rules.drops(&COOKIE)) {
             field(COOKIE.as_str(), &cookies);
         }
-        self.each_of_the_way(&mut field);
+        self.each_forwarding_field(&mut field);
         if let Some(trace) = self.trace {
             field(TraceParent::FIELD, trace.to_string().as_bytes());
         }
@@ -145,7 +145,7 @@ impl Forward<'_> {
 
     /// How the request came here. What a client says of that itself is not passed on, unless it
     /// is a proxy of ours.
-    fn each_of_the_way(&self, field: &mut impl FnMut(&str, &[u8])) {
+    fn each_forwarding_field(&self, field: &mut impl FnMut(&str, &[u8])) {
         let mut text = String::with_capacity(96);
         let before = |name| self.parts.headers.get_all(name).into_iter().filter(|_| self.believed);
         let mut said = |name: &'static str, ours: &str, text: &mut String| {
@@ -164,7 +164,7 @@ impl Forward<'_> {
             said("x-forwarded-for", &ours, &mut text);
         }
         let mut ours = String::with_capacity(96);
-        forwarded(self.peer, proto, self.host, &mut ours);
+        write_forwarded(self.peer, proto, self.host, &mut ours);
         said("forwarded", &ours, &mut text);
         if let Some(client) = self.client {
             field("x-real-ip", client.as_bytes());
@@ -178,7 +178,7 @@ impl Forward<'_> {
     }
 
     fn wants_trailers(&self) -> bool {
-        hop::named(&self.parts.headers, TE, "trailers")
+        hop::has_token(&self.parts.headers, TE, "trailers")
     }
 }
 
@@ -189,13 +189,13 @@ pub(crate) fn wanted_upgrade(headers: &HeaderMap) -> Option<&HeaderValue> {
         let is_h2 = |token: &str| token.to_ascii_lowercase().starts_with("h2");
         protocol.to_str().is_ok() && !hop::tokens(protocol).any(is_h2)
     };
-    let is_named = hop::named(headers, CONNECTION, "upgrade");
+    let is_named = hop::has_token(headers, CONNECTION, "upgrade");
     let is_wanted = is_named && headers.get_all(UPGRADE).iter().all(is_fit);
     headers.get(UPGRADE).filter(|_| is_wanted)
 }
 
 /// One hop, as RFC 7239 has it.
-fn forwarded(peer: Option<IpAddr>, proto: &str, host: Option<&str>, out: &mut String) {
+fn write_forwarded(peer: Option<IpAddr>, proto: &str, host: Option<&str>, out: &mut String) {
     let _ = match peer.map(|peer| peer.to_canonical()) {
         Some(IpAddr::V4(peer)) => write!(out, "for={peer};"),
         Some(IpAddr::V6(peer)) => write!(out, "for=\"[{peer}]\";"),

@@ -9,13 +9,13 @@ use crate::services::GatewayError;
 
 /// Rules, ready to be applied.
 #[derive(Debug, Default)]
-pub(crate) struct Rules {
+pub(crate) struct FieldRules {
     remove: Vec<HeaderName>,
     set: Vec<(HeaderName, HeaderValue)>,
     add: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Rules {
+impl FieldRules {
     /// Those of all requests, and then those of a route: what it removes or sets is also what was
     /// set or added before. Values that are elsewhere are read.
     pub(crate) fn new(all: &[&HeaderRules], files: &mut NamedFiles) -> Result<Self, GatewayError> {
@@ -75,7 +75,7 @@ fn fields(
 ) -> Result<Vec<(HeaderName, HeaderValue)>, GatewayError> {
     let mut fields = Vec::with_capacity(list.len());
     for (name, value) in list {
-        let text = reveal(name, value, files)?;
+        let text = read_secret(name, value, files)?;
         if let (Ok(name), Ok(mut value)) = (HeaderName::try_from(name), HeaderValue::try_from(text))
         {
             value.set_sensitive(true);
@@ -86,32 +86,38 @@ fn fields(
 }
 
 /// The value of a field, wherever it is. What is wrong with it is said without showing it.
-fn reveal(name: &str, value: &SecretText, files: &mut NamedFiles) -> Result<String, GatewayError> {
+fn read_secret(
+    name: &str,
+    value: &SecretText,
+    files: &mut NamedFiles,
+) -> Result<String, GatewayError> {
     let (found, place) = match value {
         SecretText::Text(text) => return Ok(text.clone()),
         SecretText::File(path) => {
             let place = path.display().to_string();
             let bytes = files.read(path);
-            let bytes = bytes.map_err(|error| wrong(name, &place, &error.to_string()))?;
-            let text = std::str::from_utf8(&bytes).map_err(|_| wrong(name, &place, "not text"))?;
+            let bytes = bytes.map_err(|error| secret_error(name, &place, &error.to_string()))?;
+            let text =
+                std::str::from_utf8(&bytes).map_err(|_| secret_error(name, &place, "not text"))?;
             (text.trim_end_matches(['\r', '\n']).to_owned(), place)
         }
         SecretText::Env(variable) => {
             let place = format!("${variable}");
             // Not the error's own words: they show a value that is no text.
-            let text = std::env::var_os(variable).ok_or_else(|| wrong(name, &place, "not set"))?;
-            (text.into_string().map_err(|_| wrong(name, &place, "not text"))?, place)
+            let text =
+                std::env::var_os(variable).ok_or_else(|| secret_error(name, &place, "not set"))?;
+            (text.into_string().map_err(|_| secret_error(name, &place, "not text"))?, place)
         }
-        _ => return Err(wrong(name, "its value", "is of a kind that is not known")),
+        _ => return Err(secret_error(name, "its value", "is of a kind that is not known")),
     };
     match found.as_str() {
-        "" => Err(wrong(name, &place, "empty: expected the value of the field")),
-        text if !is_field_value(text) => Err(wrong(name, &place, "no value of a field")),
+        "" => Err(secret_error(name, &place, "empty: expected the value of the field")),
+        text if !is_field_value(text) => Err(secret_error(name, &place, "no value of a field")),
         _ => Ok(found),
     }
 }
 
-fn wrong(name: &str, place: &str, why: &str) -> GatewayError {
+fn secret_error(name: &str, place: &str, why: &str) -> GatewayError {
     GatewayError::new(format!("{place}: {why} (the value of {name})"))
 }
 
@@ -128,7 +134,7 @@ mod tests {
             add: vec![pair("x-hop", "1")],
         };
         let route = HeaderRules { set: vec![pair("x-team", "route")], ..HeaderRules::default() };
-        let rules = Rules::new(&[&all, &route], &mut NamedFiles::default()).unwrap();
+        let rules = FieldRules::new(&[&all, &route], &mut NamedFiles::default()).unwrap();
         let mut headers = HeaderMap::new();
         for (name, value) in [("cookie", "a"), ("x-team", "client"), ("x-hop", "0")] {
             headers.insert(name, value.parse().unwrap());
@@ -155,7 +161,7 @@ mod tests {
             set: vec![pair("x-set", "route")],
             add: vec![pair("x-both", "route")],
         };
-        let rules = Rules::new(&[&all, &route], &mut NamedFiles::default()).unwrap();
+        let rules = FieldRules::new(&[&all, &route], &mut NamedFiles::default()).unwrap();
         let added: Vec<_> = rules.added().map(|(name, _)| name.as_str()).collect();
         assert_eq!(added, ["x-set", "x-both"]);
         let mut headers = HeaderMap::new();

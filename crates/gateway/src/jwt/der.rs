@@ -2,14 +2,14 @@
 
 /// What kind of key a `PUBLIC KEY` block holds, and the key as `ring` wants it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum PublicKey<'d> {
+pub(super) enum DerPublicKey<'d> {
     Rsa(&'d [u8]),
     P256(&'d [u8]),
     Ed25519(&'d [u8]),
 }
 
 /// Reads a `SubjectPublicKeyInfo`.
-pub(super) fn public_key(der: &[u8]) -> Option<PublicKey<'_>> {
+pub(super) fn public_key(der: &[u8]) -> Option<DerPublicKey<'_>> {
     let (info, rest) = element(SEQUENCE, der)?;
     if !rest.is_empty() {
         return None;
@@ -20,11 +20,11 @@ pub(super) fn public_key(der: &[u8]) -> Option<PublicKey<'_>> {
     // The number of bits that do not count in the last byte: none.
     let key = bits.strip_prefix(&[0]).filter(|_| rest.is_empty())?;
     match id {
-        RSA => Some(PublicKey::Rsa(key)),
-        ED25519 if key.len() == 32 => Some(PublicKey::Ed25519(key)),
+        RSA => Some(DerPublicKey::Rsa(key)),
+        ED25519 if key.len() == 32 => Some(DerPublicKey::Ed25519(key)),
         EC => {
             let (curve, _) = element(OBJECT_ID, parameters)?;
-            (curve == P256 && key.len() == 65).then_some(PublicKey::P256(key))
+            (curve == P256 && key.len() == 65).then_some(DerPublicKey::P256(key))
         }
         _ => None,
     }

@@ -14,7 +14,7 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use ring::hmac;
 use tidegate::Plan;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 
 use super::*;
 
@@ -22,7 +22,7 @@ use super::*;
 /// that is signed with the right key, whose times must then be right; and for a file of keys.
 pub(crate) fn token(bytes: &[u8]) {
     thread_local! {
-        static VERIFIER: LazyCell<Verifier> = LazyCell::new(verifier);
+        static VERIFIER: LazyCell<JwtVerifier> = LazyCell::new(verifier);
     }
     VERIFIER.with(|verifier| {
         let forged = claims(verifier, bytes);
@@ -30,7 +30,7 @@ pub(crate) fn token(bytes: &[u8]) {
         let mut halves = bytes.splitn(2, |byte| *byte == b'\n');
         let (header, body) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
         let token = signed(header, body);
-        if let Ok(Some(Claims(claims))) = claims(verifier, token.as_bytes()) {
+        if let Ok(Some(JwtClaims(claims))) = claims(verifier, token.as_bytes()) {
             let time = |name: &str| claims.get(name).and_then(Value::as_f64);
             assert!(time("exp").is_none_or(|end| end > (NOW - LEEWAY) as f64 - 1.0), "{claims:?}");
             assert!(
@@ -42,7 +42,7 @@ pub(crate) fn token(bytes: &[u8]) {
             let cut = self::claims(verifier, &token.as_bytes()[..end]);
             assert!(!matches!(cut, Ok(Some(_))), "a token with half a signature is believed");
         }
-        if let Ok(keys) = Keys::parse(bytes, &verifier.about) {
+        if let Ok(keys) = JwtKeySet::parse(bytes, &verifier.about) {
             keys.verify(JwtAlgorithm::EdDsa, None, b"message", &[0; 64]);
             keys.verify(JwtAlgorithm::Es256, Some("a"), b"message", &[0; 64]);
             keys.verify(JwtAlgorithm::Rs256, None, b"message", &[0; 256]);
@@ -51,7 +51,7 @@ pub(crate) fn token(bytes: &[u8]) {
     });
 }
 
-fn claims(verifier: &Verifier, token: &[u8]) -> Result<Option<Claims>, Invalid> {
+fn claims(verifier: &JwtVerifier, token: &[u8]) -> Result<Option<JwtClaims>, JwtFault> {
     let mut headers = HeaderMap::new();
     if let Ok(value) = HeaderValue::from_bytes(&[b"Bearer ", token].concat()) {
         headers.insert(AUTHORIZATION, value);
@@ -65,13 +65,13 @@ fn signed(header: &[u8], claims: &[u8]) -> String {
     format!("{message}.{}", URL_SAFE_NO_PAD.encode(tag))
 }
 
-fn verifier() -> Verifier {
+fn verifier() -> JwtVerifier {
     let text = "gateway: { upstreams: { a: http://h }, jwt: { keys: k, algorithms: [HS256] } }\n\
                 policies: [{ name: p, key: ['jwt:sub'], limits: [1/s] }]";
-    let plan = Plan::compile(&Source::new("fuzz", text).unwrap()).unwrap();
+    let plan = Plan::compile(&PolicySource::new("fuzz", text).unwrap()).unwrap();
     let about = plan.gateway().unwrap().jwt.clone().unwrap();
     assert_eq!(about.leeway.as_secs_ceil(), LEEWAY);
-    Verifier { keys: Keys::parse(SECRET, &about).unwrap(), about, verified: Arc::default() }
+    JwtVerifier { keys: JwtKeySet::parse(SECRET, &about).unwrap(), about, verified: Arc::default() }
 }
 
 const NOW: u64 = 1_700_000_000;

@@ -8,27 +8,27 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use ring::{digest, hmac};
 use serde_json::Value;
-use tidegate::config::gateway::{Jwt, JwtAlgorithm};
+use tidegate::config::gateway::{JwtAlgorithm, JwtPlan};
 use tidegate_server::NamedFiles;
 use tokio_rustls::rustls::pki_types::SubjectPublicKeyInfoDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 
-use super::der::{self, PublicKey};
+use super::der::{self, DerPublicKey};
 
 /// All keys of a file.
 #[derive(Debug)]
-pub(crate) struct Keys(Vec<Key>);
+pub(crate) struct JwtKeySet(Vec<JwtKey>);
 
 #[derive(Debug)]
-struct Key {
+struct JwtKey {
     id: Option<String>,
-    material: Material,
+    material: JwtKeyMaterial,
 }
 
-enum Material {
+enum JwtKeyMaterial {
     Secret(hmac::Key),
     /// The numbers of an RSA key.
-    Numbers {
+    RsaComponents {
         n: Vec<u8>,
         e: Vec<u8>,
     },
@@ -41,14 +41,14 @@ enum Material {
 /// Why there are no keys.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: {why}")]
-pub(crate) struct KeysError {
+pub(crate) struct JwtKeysError {
     file: String,
     why: String,
 }
 
-impl Keys {
-    pub(crate) fn read(about: &Jwt, files: &mut NamedFiles) -> Result<Self, KeysError> {
-        let wrong = |why: String| KeysError { file: about.keys.display().to_string(), why };
+impl JwtKeySet {
+    pub(crate) fn read(about: &JwtPlan, files: &mut NamedFiles) -> Result<Self, JwtKeysError> {
+        let wrong = |why: String| JwtKeysError { file: about.keys.display().to_string(), why };
         let bytes = files.read(&about.keys).map_err(|error| wrong(error.to_string()))?;
         let keys = Self::parse(&bytes, about).map_err(wrong)?;
         let is_usable = |algorithm: &JwtAlgorithm| keys.0.iter().any(|it| it.is_for(*algorithm));
@@ -64,7 +64,7 @@ impl Keys {
         Ok(keys)
     }
 
-    pub(super) fn parse(bytes: &[u8], about: &Jwt) -> Result<Self, String> {
+    pub(super) fn parse(bytes: &[u8], about: &JwtPlan) -> Result<Self, String> {
         let text = bytes.trim_ascii();
         if text.starts_with(b"{") {
             return Self::of_jwks(text);
@@ -72,7 +72,7 @@ impl Keys {
         if text.starts_with(b"-----BEGIN") {
             let blocks: Result<Vec<_>, _> = SubjectPublicKeyInfoDer::pem_slice_iter(text).collect();
             let blocks = blocks.map_err(|error| error.to_string())?;
-            let keys: Option<Vec<_>> = blocks.iter().map(|block| Key::of_der(block)).collect();
+            let keys: Option<Vec<_>> = blocks.iter().map(|block| JwtKey::of_der(block)).collect();
             return match keys {
                 Some(keys) if !keys.is_empty() => Ok(Self(keys)),
                 _ => Err("no public key of RSA, P-256 or Ed25519 in it".to_owned()),
@@ -81,8 +81,8 @@ impl Keys {
         if !about.algorithms.contains(&JwtAlgorithm::Hs256) {
             return Err("neither a JWKS nor a public key in PEM".to_owned());
         }
-        let material = Material::secret(text)?;
-        Ok(Self(vec![Key { id: None, material }]))
+        let material = JwtKeyMaterial::secret(text)?;
+        Ok(Self(vec![JwtKey { id: None, material }]))
     }
 
     fn of_jwks(text: &[u8]) -> Result<Self, String> {
@@ -97,14 +97,14 @@ impl Keys {
         for (index, jwk) in list.iter().enumerate() {
             // Keys for other purposes, or of other kinds, are none of ours.
             if jwk.get("use").and_then(Value::as_str).is_none_or(|it| it == "sig") {
-                keys.extend(Key::of_jwk(jwk).map_err(|why| format!("key {index}: {why}"))?);
+                keys.extend(JwtKey::of_jwk(jwk).map_err(|why| format!("key {index}: {why}"))?);
             }
         }
         if keys.is_empty() { Err("no key in it that we know".to_owned()) } else { Ok(Self(keys)) }
     }
 
     /// The keys for a kind of signature that no token can name.
-    fn unnamed(&self, algorithm: JwtAlgorithm) -> impl Iterator<Item = &Key> {
+    fn unnamed(&self, algorithm: JwtAlgorithm) -> impl Iterator<Item = &JwtKey> {
         self.0.iter().filter(move |key| key.is_for(algorithm) && key.id.is_none())
     }
 
@@ -120,7 +120,7 @@ impl Keys {
     ) -> bool {
         let fit = || self.0.iter().filter(|key| key.is_for(algorithm));
         let is_only = fit().nth(1).is_none();
-        let is_meant = |key: &&Key| match (&key.id, id) {
+        let is_meant = |key: &&JwtKey| match (&key.id, id) {
             (Some(key), Some(id)) => key == id,
             (Some(_), None) => is_only,
             (None, _) => true,
@@ -129,22 +129,25 @@ impl Keys {
     }
 }
 
-impl Key {
+impl JwtKey {
     const fn is_for(&self, algorithm: JwtAlgorithm) -> bool {
         matches!(
             (&self.material, algorithm),
-            (Material::Secret(_), JwtAlgorithm::Hs256)
-                | (Material::Numbers { .. } | Material::Rsa(_), JwtAlgorithm::Rs256)
-                | (Material::P256(_), JwtAlgorithm::Es256)
-                | (Material::Ed25519(_), JwtAlgorithm::EdDsa)
+            (JwtKeyMaterial::Secret(_), JwtAlgorithm::Hs256)
+                | (
+                    JwtKeyMaterial::RsaComponents { .. } | JwtKeyMaterial::Rsa(_),
+                    JwtAlgorithm::Rs256
+                )
+                | (JwtKeyMaterial::P256(_), JwtAlgorithm::Es256)
+                | (JwtKeyMaterial::Ed25519(_), JwtAlgorithm::EdDsa)
         )
     }
 
     fn of_der(der: &SubjectPublicKeyInfoDer<'_>) -> Option<Self> {
         let material = match der::public_key(der)? {
-            PublicKey::Rsa(key) => Material::Rsa(key.to_vec()),
-            PublicKey::P256(key) => Material::P256(key.to_vec()),
-            PublicKey::Ed25519(key) => Material::Ed25519(key.to_vec()),
+            DerPublicKey::Rsa(key) => JwtKeyMaterial::Rsa(key.to_vec()),
+            DerPublicKey::P256(key) => JwtKeyMaterial::P256(key.to_vec()),
+            DerPublicKey::Ed25519(key) => JwtKeyMaterial::Ed25519(key.to_vec()),
         };
         Some(Self { id: None, material })
     }
@@ -157,23 +160,23 @@ impl Key {
             URL_SAFE_NO_PAD.decode(value).map_err(|_| format!("{name:?} is no base64url"))
         };
         let material = match (text("kty"), text("crv")) {
-            (Some("oct"), _) => Material::secret(&bytes("k")?)?,
-            (Some("RSA"), _) => Material::Numbers { n: bytes("n")?, e: bytes("e")? },
+            (Some("oct"), _) => JwtKeyMaterial::secret(&bytes("k")?)?,
+            (Some("RSA"), _) => JwtKeyMaterial::RsaComponents { n: bytes("n")?, e: bytes("e")? },
             (Some("EC"), Some("P-256")) => {
                 let (x, y) = (bytes("x")?, bytes("y")?);
                 if x.len() != 32 || y.len() != 32 {
                     return Err("no point of P-256".to_owned());
                 }
-                Material::P256([&[4], &x[..], &y].concat())
+                JwtKeyMaterial::P256([&[4], &x[..], &y].concat())
             }
-            (Some("OKP"), Some("Ed25519")) => Material::Ed25519(bytes("x")?),
+            (Some("OKP"), Some("Ed25519")) => JwtKeyMaterial::Ed25519(bytes("x")?),
             _ => return Ok(None),
         };
         Ok(Some(Self { id: text("kid").map(str::to_owned), material }))
     }
 }
 
-impl Material {
+impl JwtKeyMaterial {
     /// A short secret is guessed from a single token.
     fn secret(bytes: &[u8]) -> Result<Self, String> {
         let least = digest::SHA256_OUTPUT_LEN;
@@ -193,7 +196,7 @@ impl Material {
             Self::Rsa(key) => of(&signature::RSA_PKCS1_2048_8192_SHA256, key),
             Self::P256(key) => of(&signature::ECDSA_P256_SHA256_FIXED, key),
             Self::Ed25519(key) => of(&signature::ED25519, key),
-            Self::Numbers { n, e } => RsaPublicKeyComponents { n, e }
+            Self::RsaComponents { n, e } => RsaPublicKeyComponents { n, e }
                 .verify(&signature::RSA_PKCS1_2048_8192_SHA256, message, proof)
                 .is_ok(),
         }
@@ -201,11 +204,11 @@ impl Material {
 }
 
 /// Nothing of a secret is shown.
-impl fmt::Debug for Material {
+impl fmt::Debug for JwtKeyMaterial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Secret(_) => "Secret",
-            Self::Numbers { .. } | Self::Rsa(_) => "Rsa",
+            Self::RsaComponents { .. } | Self::Rsa(_) => "Rsa",
             Self::P256(_) => "P256",
             Self::Ed25519(_) => "Ed25519",
         })

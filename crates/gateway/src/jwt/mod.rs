@@ -14,28 +14,28 @@ use http::HeaderMap;
 use serde_json::{Map, Value};
 use tidegate::Timestamp;
 use tidegate::config::RequestRules;
-use tidegate::config::gateway::{Jwt, JwtAlgorithm};
+use tidegate::config::gateway::{JwtAlgorithm, JwtPlan};
 use tidegate_http::{RequestFault, only_bearer};
 use tidegate_server::NamedFiles;
 
-pub(crate) use keys::{Keys, KeysError};
+pub(crate) use keys::{JwtKeySet, JwtKeysError};
 
 /// Verifies tokens.
 #[derive(Debug)]
-pub(crate) struct Verifier {
-    about: Jwt,
-    keys: Keys,
+pub(crate) struct JwtVerifier {
+    about: JwtPlan,
+    keys: JwtKeySet,
     /// How many signatures were verified, by this one and those before it.
     verified: Arc<AtomicU64>,
 }
 
 /// What a verified token says.
 #[derive(Debug)]
-pub(crate) struct Claims(Map<String, Value>);
+pub(crate) struct JwtClaims(Map<String, Value>);
 
 /// Why a token is not believed. Its words are for the client: they say nothing about keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Invalid {
+pub(crate) enum JwtFault {
     #[error("no token: expected Authorization: Bearer")]
     Missing,
     #[error("two tokens: expected one")]
@@ -49,7 +49,7 @@ pub(crate) enum Invalid {
     #[error("the token has expired")]
     Expired,
     #[error("the token never expires: expected \"exp\"")]
-    Endless,
+    NoExpiry,
     #[error("the token is too old: expected one that was issued lately")]
     TooOld,
     #[error("the token is not valid yet")]
@@ -58,7 +58,7 @@ pub(crate) enum Invalid {
     Elsewhere,
 }
 
-impl Invalid {
+impl JwtFault {
     /// Why a request has no token that could be verified.
     const fn of(fault: &RequestFault) -> Self {
         match fault {
@@ -68,7 +68,7 @@ impl Invalid {
     }
 }
 
-impl Claims {
+impl JwtClaims {
     /// A claim that is one value.
     pub(crate) fn get(&self, name: &str) -> Option<Vec<u8>> {
         match self.0.get(name)? {
@@ -80,13 +80,17 @@ impl Claims {
     }
 }
 
-impl Verifier {
-    pub(crate) fn new(about: &Jwt, files: &mut NamedFiles) -> Result<Self, KeysError> {
-        Ok(Self { keys: Keys::read(about, files)?, about: about.clone(), verified: Arc::default() })
+impl JwtVerifier {
+    pub(crate) fn new(about: &JwtPlan, files: &mut NamedFiles) -> Result<Self, JwtKeysError> {
+        Ok(Self {
+            keys: JwtKeySet::read(about, files)?,
+            about: about.clone(),
+            verified: Arc::default(),
+        })
     }
 
     /// The same, which goes on counting where another has begun.
-    pub(crate) fn counting(self, verified: &Arc<AtomicU64>) -> Self {
+    pub(crate) fn with_counter(self, verified: &Arc<AtomicU64>) -> Self {
         Self { verified: Arc::clone(verified), ..self }
     }
 
@@ -95,68 +99,68 @@ impl Verifier {
         &self,
         headers: &HeaderMap,
         now: Timestamp,
-    ) -> Result<Option<Claims>, Invalid> {
+    ) -> Result<Option<JwtClaims>, JwtFault> {
         let token = only_bearer(headers, &RequestRules::default());
-        match token.map_err(|fault| Invalid::of(&fault))? {
-            None if self.about.required => Err(Invalid::Missing),
+        match token.map_err(|fault| JwtFault::of(&fault))? {
+            None if self.about.required => Err(JwtFault::Missing),
             None => Ok(None),
             Some(token) => self.verify(token, now).map(Some),
         }
     }
 
-    fn verify(&self, token: &[u8], now: Timestamp) -> Result<Claims, Invalid> {
+    fn verify(&self, token: &[u8], now: Timestamp) -> Result<JwtClaims, JwtFault> {
         let mut parts = token.split(|byte| *byte == b'.');
         let (Some(head), Some(claims), Some(signature), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err(Invalid::Malformed);
+            return Err(JwtFault::Malformed);
         };
         let header = object(head)?;
         let algorithm = self.algorithm(&header)?;
         let kid = header.get("kid").and_then(Value::as_str);
         let signature = decode(signature)?;
-        let signed = token.get(..head.len() + 1 + claims.len()).ok_or(Invalid::Malformed)?;
+        let signed = token.get(..head.len() + 1 + claims.len()).ok_or(JwtFault::Malformed)?;
         self.verified.fetch_add(1, Ordering::Relaxed);
         if !self.keys.verify(algorithm, kid, signed, &signature) {
-            return Err(Invalid::Signature);
+            return Err(JwtFault::Signature);
         }
         let claims = object(claims)?;
         self.check(&claims, now)?;
-        Ok(Claims(claims))
+        Ok(JwtClaims(claims))
     }
 
     /// One that the configuration names, whatever the token would like.
-    fn algorithm(&self, header: &Map<String, Value>) -> Result<JwtAlgorithm, Invalid> {
+    fn algorithm(&self, header: &Map<String, Value>) -> Result<JwtAlgorithm, JwtFault> {
         // Extensions that must be understood are none that we understand.
         if header.contains_key("crit") {
-            return Err(Invalid::Algorithm);
+            return Err(JwtFault::Algorithm);
         }
-        let name = header.get("alg").and_then(Value::as_str).ok_or(Invalid::Malformed)?;
+        let name = header.get("alg").and_then(Value::as_str).ok_or(JwtFault::Malformed)?;
         let accepted = self.about.algorithms.iter().find(|it| it.name() == name);
-        accepted.copied().ok_or(Invalid::Algorithm)
+        accepted.copied().ok_or(JwtFault::Algorithm)
     }
 
-    fn check(&self, claims: &Map<String, Value>, now: Timestamp) -> Result<(), Invalid> {
+    fn check(&self, claims: &Map<String, Value>, now: Timestamp) -> Result<(), JwtFault> {
         let (now, leeway) = (now.as_micros() / 1_000_000, self.about.leeway.as_secs_ceil());
         match seconds(claims, "exp")? {
-            Some(end) if now >= end.saturating_add(leeway) => return Err(Invalid::Expired),
-            None if self.about.requires_expiry => return Err(Invalid::Endless),
+            Some(end) if now >= end.saturating_add(leeway) => return Err(JwtFault::Expired),
+            None if self.about.requires_expiry => return Err(JwtFault::NoExpiry),
             _ => {}
         }
         if let Some(max_age) = self.about.max_age {
-            let issued = seconds(claims, "iat")?.ok_or(Invalid::TooOld)?;
+            let issued = seconds(claims, "iat")?.ok_or(JwtFault::TooOld)?;
             if now.saturating_add(leeway) < issued {
-                return Err(Invalid::TooEarly);
+                return Err(JwtFault::TooEarly);
             }
             let latest = issued.saturating_add(max_age.as_secs_ceil()).saturating_add(leeway);
             if now >= latest {
-                return Err(Invalid::TooOld);
+                return Err(JwtFault::TooOld);
             }
         }
         if let Some(start) = seconds(claims, "nbf")?
             && now.saturating_add(leeway) < start
         {
-            return Err(Invalid::TooEarly);
+            return Err(JwtFault::TooEarly);
         }
         let issuer = claims.get("iss").and_then(Value::as_str);
         let is_issuer = self.about.issuer.is_none() || self.about.issuer.as_deref() == issuer;
@@ -166,32 +170,32 @@ impl Verifier {
                 Some(Value::Array(all)) => all.iter().any(|it| it.as_str() == Some(wanted)),
                 _ => false,
             });
-        if is_issuer && is_meant { Ok(()) } else { Err(Invalid::Elsewhere) }
+        if is_issuer && is_meant { Ok(()) } else { Err(JwtFault::Elsewhere) }
     }
 }
 
-fn decode(text: &[u8]) -> Result<Vec<u8>, Invalid> {
-    URL_SAFE_NO_PAD.decode(text).map_err(|_| Invalid::Malformed)
+fn decode(text: &[u8]) -> Result<Vec<u8>, JwtFault> {
+    URL_SAFE_NO_PAD.decode(text).map_err(|_| JwtFault::Malformed)
 }
 
-fn object(text: &[u8]) -> Result<Map<String, Value>, Invalid> {
+fn object(text: &[u8]) -> Result<Map<String, Value>, JwtFault> {
     match serde_json::from_slice(&decode(text)?) {
         Ok(Value::Object(members)) => Ok(members),
-        _ => Err(Invalid::Malformed),
+        _ => Err(JwtFault::Malformed),
     }
 }
 
 /// A time in whole seconds. One that is no number is not ignored: that would make it endless.
-fn seconds(claims: &Map<String, Value>, name: &str) -> Result<Option<u64>, Invalid> {
+fn seconds(claims: &Map<String, Value>, name: &str) -> Result<Option<u64>, JwtFault> {
     match claims.get(name) {
         None => Ok(None),
         Some(Value::Number(number)) => {
             // A fraction of a second is allowed, and not needed.
             let rounded = || number.as_f64().filter(|it| (0.0..LATEST).contains(it));
             let whole = number.as_u64().or_else(|| rounded().map(|it| it as u64));
-            whole.map(Some).ok_or(Invalid::Malformed)
+            whole.map(Some).ok_or(JwtFault::Malformed)
         }
-        Some(_) => Err(Invalid::Malformed),
+        Some(_) => Err(JwtFault::Malformed),
     }
 }
 

@@ -9,7 +9,7 @@ use ring::signature::{
 };
 use serde_json::json;
 use tidegate::Plan;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 
 const NOW: u64 = 1_700_000_000;
 const SECRET: &[u8] = b"a secret of at least thirty-two bytes, as it should be";
@@ -37,18 +37,18 @@ impl Drop for TempFile {
     }
 }
 
-fn verifier(keys: &[u8], fields: &str) -> Result<Verifier, KeysError> {
+fn verifier(keys: &[u8], fields: &str) -> Result<JwtVerifier, JwtKeysError> {
     let file = TempFile::new(keys);
     let text = format!(
         "gateway: {{ upstreams: {{ a: http://h }}, jwt: {{ keys: {}, {fields} }} }}\n\
          policies: [{{ name: p, key: ['jwt:sub'], limits: [1/s] }}]",
         file.0.display()
     );
-    let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
-    Verifier::new(plan.gateway().unwrap().jwt.as_ref().unwrap(), &mut NamedFiles::default())
+    let plan = Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap();
+    JwtVerifier::new(plan.gateway().unwrap().jwt.as_ref().unwrap(), &mut NamedFiles::default())
 }
 
-fn hs256() -> Verifier {
+fn hs256() -> JwtVerifier {
     verifier(SECRET, "algorithms: HS256").unwrap()
 }
 
@@ -74,7 +74,7 @@ fn with_hmac(message: String, secret: &[u8]) -> String {
     format!("{message}.{}", encode(tag.as_ref()))
 }
 
-fn subject(verifier: &Verifier, token: &str) -> Result<String, Invalid> {
+fn subject(verifier: &JwtVerifier, token: &str) -> Result<String, JwtFault> {
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
     let claims = verifier.claims(&headers, Timestamp::from_secs(NOW))?.unwrap();
@@ -99,23 +99,23 @@ fn every_other_token_is_refused() {
     let (head, tail) = good.split_once('.').unwrap();
     let swapped = format!("{head}.{}.{}", encode(b"{}"), tail.split_once('.').unwrap().1);
     for (token, expected) in [
-        (format!("{none}."), Invalid::Algorithm),
-        (format!("{}.", unsigned(&json!({"alg": "None"}), &claims)), Invalid::Algorithm),
-        (other, Invalid::Signature),
-        (rs, Invalid::Algorithm),
-        (with_hmac(critical, SECRET), Invalid::Algorithm),
-        (swapped, Invalid::Signature),
-        (format!("{good}x"), Invalid::Signature),
-        (good[..good.len() - 2].to_owned(), Invalid::Signature),
-        (format!("{good}.x"), Invalid::Malformed),
-        (none, Invalid::Malformed),
-        (String::new(), Invalid::Malformed),
-        ("a.b.c".to_owned(), Invalid::Malformed),
-        (format!("{}.{}.x", encode(b"[]"), encode(b"{}")), Invalid::Malformed),
+        (format!("{none}."), JwtFault::Algorithm),
+        (format!("{}.", unsigned(&json!({"alg": "None"}), &claims)), JwtFault::Algorithm),
+        (other, JwtFault::Signature),
+        (rs, JwtFault::Algorithm),
+        (with_hmac(critical, SECRET), JwtFault::Algorithm),
+        (swapped, JwtFault::Signature),
+        (format!("{good}x"), JwtFault::Signature),
+        (good[..good.len() - 2].to_owned(), JwtFault::Signature),
+        (format!("{good}.x"), JwtFault::Malformed),
+        (none, JwtFault::Malformed),
+        (String::new(), JwtFault::Malformed),
+        ("a.b.c".to_owned(), JwtFault::Malformed),
+        (format!("{}.{}.x", encode(b"[]"), encode(b"{}")), JwtFault::Malformed),
     ] {
         let refused = subject(&hs256(), &token).unwrap_err();
         // A signature that lost or gained a character may also be no base64.
-        let alike = (refused, expected) == (Invalid::Malformed, Invalid::Signature);
+        let alike = (refused, expected) == (JwtFault::Malformed, JwtFault::Signature);
         assert!(refused == expected || alike, "{token}: {refused:?}");
     }
 }
@@ -125,29 +125,29 @@ fn times_issuers_and_audiences_are_checked() {
     let of = |claims: Value| subject(&hs256(), &signed(&claims)).err();
     assert_eq!(of(json!({"exp": NOW + 1})), None);
     assert_eq!(of(json!({"exp": NOW - 29})), None, "within the leeway");
-    assert_eq!(of(json!({"exp": NOW - 30})), Some(Invalid::Expired));
-    assert_eq!(of(json!({"exp": 1.5})), Some(Invalid::Expired));
-    assert_eq!(of(json!({"exp": "never"})), Some(Invalid::Malformed));
-    assert_eq!(of(json!({"exp": -1})), Some(Invalid::Malformed));
+    assert_eq!(of(json!({"exp": NOW - 30})), Some(JwtFault::Expired));
+    assert_eq!(of(json!({"exp": 1.5})), Some(JwtFault::Expired));
+    assert_eq!(of(json!({"exp": "never"})), Some(JwtFault::Malformed));
+    assert_eq!(of(json!({"exp": -1})), Some(JwtFault::Malformed));
     // Whatever the notation: the first digits of a number are not the number.
     assert_eq!(of(json!({"exp": 1.7e9})), None);
-    assert_eq!(of(json!({"nbf": 1.8e9})), Some(Invalid::TooEarly));
-    assert_eq!(of(json!({"nbf": 1.5e300})), Some(Invalid::Malformed));
+    assert_eq!(of(json!({"nbf": 1.8e9})), Some(JwtFault::TooEarly));
+    assert_eq!(of(json!({"nbf": 1.5e300})), Some(JwtFault::Malformed));
     assert_eq!(of(json!({"nbf": NOW + 30})), None);
-    assert_eq!(of(json!({"nbf": NOW + 31})), Some(Invalid::TooEarly));
+    assert_eq!(of(json!({"nbf": NOW + 31})), Some(JwtFault::TooEarly));
     let strict = verifier(SECRET, "algorithms: HS256, issuer: us, audience: api").unwrap();
     let of = |claims: Value| subject(&strict, &signed(&claims)).err();
     assert_eq!(of(json!({"iss": "us", "aud": "api"})), None);
     assert_eq!(of(json!({"iss": "us", "aud": ["web", "api"]})), None);
-    assert_eq!(of(json!({"iss": "them", "aud": "api"})), Some(Invalid::Elsewhere));
-    assert_eq!(of(json!({"iss": "us", "aud": "web"})), Some(Invalid::Elsewhere));
-    assert_eq!(of(json!({"iss": "us"})), Some(Invalid::Elsewhere));
+    assert_eq!(of(json!({"iss": "them", "aud": "api"})), Some(JwtFault::Elsewhere));
+    assert_eq!(of(json!({"iss": "us", "aud": "web"})), Some(JwtFault::Elsewhere));
+    assert_eq!(of(json!({"iss": "us"})), Some(JwtFault::Elsewhere));
 }
 
 #[test]
 fn attack_06_a_token_that_never_expires_is_refused_unless_told_otherwise() {
     let endless = signed_as_is(&json!({"sub": "alice"}));
-    assert_eq!(subject(&hs256(), &endless), Err(Invalid::Endless));
+    assert_eq!(subject(&hs256(), &endless), Err(JwtFault::NoExpiry));
     let lenient = verifier(SECRET, "algorithms: HS256, require_exp: false").unwrap();
     assert_eq!(subject(&lenient, &endless).unwrap(), "alice");
 }
@@ -158,10 +158,10 @@ fn attack_06_a_token_is_refused_when_it_is_older_than_max_age() {
     let of = |claims: Value| subject(&strict, &signed(&claims)).err();
     assert_eq!(of(json!({"iat": NOW})), None);
     assert_eq!(of(json!({"iat": NOW - 629})), None, "within the leeway");
-    assert_eq!(of(json!({"iat": NOW - 630})), Some(Invalid::TooOld));
-    assert_eq!(of(json!({})), Some(Invalid::TooOld), "it does not say");
-    assert_eq!(of(json!({"iat": NOW + 31})), Some(Invalid::TooEarly));
-    assert_eq!(of(json!({"iat": "now"})), Some(Invalid::Malformed));
+    assert_eq!(of(json!({"iat": NOW - 630})), Some(JwtFault::TooOld));
+    assert_eq!(of(json!({})), Some(JwtFault::TooOld), "it does not say");
+    assert_eq!(of(json!({"iat": NOW + 31})), Some(JwtFault::TooEarly));
+    assert_eq!(of(json!({"iat": "now"})), Some(JwtFault::Malformed));
 }
 
 #[test]
@@ -181,11 +181,11 @@ fn attack_20_a_token_without_kid_is_tried_with_few_keys_only() {
     };
     let plain = json!({"alg": "HS256"});
     let two = of(&[jwk(1, Some("a")), jwk(2, Some("b"))]).unwrap();
-    assert_eq!(subject(&two, &token(1, plain.clone())), Err(Invalid::Signature));
+    assert_eq!(subject(&two, &token(1, plain.clone())), Err(JwtFault::Signature));
     assert_eq!(subject(&two, &token(1, json!({"alg": "HS256", "kid": "a"}))).unwrap(), "alice");
     assert_eq!(
         subject(&two, &token(1, json!({"alg": "HS256", "kid": "b"}))),
-        Err(Invalid::Signature)
+        Err(JwtFault::Signature)
     );
     let one = of(&[jwk(1, Some("a"))]).unwrap();
     assert_eq!(subject(&one, &token(1, plain.clone())).unwrap(), "alice");
@@ -201,11 +201,11 @@ fn requests_without_a_token_pass_unless_one_is_required() {
     let mut headers = HeaderMap::new();
     assert!(hs256().claims(&headers, now).unwrap().is_none());
     let strict = verifier(SECRET, "algorithms: HS256, required: true").unwrap();
-    assert_eq!(strict.claims(&headers, now).unwrap_err(), Invalid::Missing);
+    assert_eq!(strict.claims(&headers, now).unwrap_err(), JwtFault::Missing);
     headers.insert(AUTHORIZATION, "Basic YTpi".parse().unwrap());
     assert!(hs256().claims(&headers, now).unwrap().is_none());
     headers.append(AUTHORIZATION, "Bearer x".parse().unwrap());
-    assert_eq!(hs256().claims(&headers, now).unwrap_err(), Invalid::Twice);
+    assert_eq!(hs256().claims(&headers, now).unwrap_err(), JwtFault::Twice);
 }
 
 #[test]
@@ -234,10 +234,10 @@ fn curves_are_verified_by_jwks_and_by_pem() {
     };
     assert_eq!(subject(&both, &sign("ES256", "a")).unwrap(), "alice");
     assert_eq!(subject(&both, &sign("EdDSA", "b")).unwrap(), "alice");
-    assert_eq!(subject(&both, &sign("ES256", "b")), Err(Invalid::Signature));
+    assert_eq!(subject(&both, &sign("ES256", "b")), Err(JwtFault::Signature));
     // A public key is no secret: nobody can sign with what everybody knows.
     let forged = unsigned(&json!({"alg": "HS256", "kid": "a"}), &json!({"sub": "eve"}));
-    assert_eq!(subject(&both, &with_hmac(forged, point)), Err(Invalid::Algorithm));
+    assert_eq!(subject(&both, &with_hmac(forged, point)), Err(JwtFault::Algorithm));
 
     let mut der = vec![0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
     der.extend_from_slice(ed.public_key().as_ref());
@@ -255,7 +255,7 @@ fn rsa_is_verified_by_jwks_and_by_pem() {
         let verifier = verifier(keys, "algorithms: RS256, require_exp: false").unwrap();
         assert_eq!(subject(&verifier, token).unwrap(), "alice");
         let (message, _) = token.rsplit_once('.').unwrap();
-        assert_eq!(subject(&verifier, &format!("{message}.AAAA")), Err(Invalid::Signature));
+        assert_eq!(subject(&verifier, &format!("{message}.AAAA")), Err(JwtFault::Signature));
     }
 }
 

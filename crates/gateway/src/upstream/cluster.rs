@@ -3,36 +3,36 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate::config::gateway::{Scheme, Upstream};
+use tidegate::config::gateway::{UpstreamPlan, UpstreamScheme};
 use tidegate_server::NamedFiles;
 
-use super::counts::Counts;
-use super::endpoint::Endpoint;
-use super::shares::{Place, Shares};
-use super::tls::{self, TlsConfig};
-use super::{Failure, tls::TlsError};
+use super::client_shares::{ClientShare, ClientShares};
+use super::counts::UpstreamCounts;
+use super::endpoint::UpstreamEndpoint;
+use super::tls::{self, UpstreamTlsConfig};
+use super::{UpstreamFailure, tls::UpstreamTlsError};
 
 /// A service and all its addresses. Shared by all workers.
 #[derive(Debug)]
-pub(crate) struct Cluster {
-    pub(crate) about: Upstream,
-    pub(crate) endpoints: Vec<Arc<Endpoint>>,
-    pub(crate) tls: Option<TlsConfig>,
+pub(crate) struct UpstreamCluster {
+    pub(crate) about: UpstreamPlan,
+    pub(crate) endpoints: Vec<Arc<UpstreamEndpoint>>,
+    pub(crate) tls: Option<UpstreamTlsConfig>,
     /// What it is verified by was in these files.
     ca: NamedFiles,
-    pub(crate) counts: Arc<Counts>,
-    shares: Shares,
+    pub(crate) counts: Arc<UpstreamCounts>,
+    shares: ClientShares,
     next: AtomicUsize,
 }
 
-impl Cluster {
+impl UpstreamCluster {
     /// With what is known of the same addresses already. Where services are verified in another way,
     /// nothing is: the connections to them were, too.
     pub(crate) fn new(
-        about: &Upstream,
+        about: &UpstreamPlan,
         before: Option<&Self>,
         files: &mut NamedFiles,
-    ) -> Result<Self, TlsError> {
+    ) -> Result<Self, UpstreamTlsError> {
         let (is_secure, mut ca) = (is_secure(about), NamedFiles::default());
         let read = || tls::client(about.ca.as_deref(), &mut ca);
         let tls = is_secure.then(read).transpose();
@@ -44,7 +44,8 @@ impl Cluster {
             known.clone().find(|it| it.address == *address).map(Arc::clone)
         };
         let endpoints = about.endpoints.iter().map(|address| {
-            known(address).unwrap_or_else(|| Arc::new(Endpoint::new(&about.name, address.clone())))
+            known(address)
+                .unwrap_or_else(|| Arc::new(UpstreamEndpoint::new(&about.name, address.clone())))
         });
         let endpoints: Vec<_> = endpoints.collect();
         // What an address said was the answer to another question.
@@ -58,9 +59,9 @@ impl Cluster {
     }
 
     /// The same one, if nothing about it is other than it was, the files that it names included.
-    pub(crate) fn same(
+    pub(crate) fn if_unchanged(
         self: &Arc<Self>,
-        about: &Upstream,
+        about: &UpstreamPlan,
         files: &mut NamedFiles,
     ) -> Option<Arc<Self>> {
         if self.about != *about || self.ca.have_changed() {
@@ -72,12 +73,12 @@ impl Cluster {
 
     /// The address with the fewest requests under way, among those that do well; a tie goes in
     /// turns. Those that rest are better than none.
-    pub(crate) fn choose(&self, tried: &[u64]) -> Result<&Arc<Endpoint>, Failure> {
+    pub(crate) fn choose(&self, tried: &[u64]) -> Result<&Arc<UpstreamEndpoint>, UpstreamFailure> {
         let most = self.about.max_requests;
         if let [only] = &self.endpoints[..] {
             return match (self.is_unwell(only), only.under_way() < most) {
-                (true, _) => Err(Failure::Unwell),
-                (false, false) => Err(Failure::Full),
+                (true, _) => Err(UpstreamFailure::Unwell),
+                (false, false) => Err(UpstreamFailure::Full),
                 (false, true) => Ok(only),
             };
         }
@@ -92,64 +93,67 @@ impl Cluster {
                 continue;
             }
             any_well = true;
-            let rank = (tried.contains(&endpoint.number), endpoint.rests(), under_way);
+            let rank = (tried.contains(&endpoint.number), endpoint.is_resting(), under_way);
             if best.as_ref().is_none_or(|(other, _)| rank < *other) {
                 best = Some((rank, endpoint));
             }
         }
         match best {
-            _ if !any_well => Err(Failure::Unwell),
+            _ if !any_well => Err(UpstreamFailure::Unwell),
             Some((_, endpoint)) if total < most => Ok(endpoint),
-            _ => Err(Failure::Full),
+            _ => Err(UpstreamFailure::Full),
         }
     }
 
     /// A place for a request of a client. While places are short, everybody has a share of them.
-    pub(crate) fn place(&self, client: Option<&str>) -> Result<Option<Place>, Failure> {
+    pub(crate) fn take_share(
+        &self,
+        client: Option<&str>,
+    ) -> Result<Option<ClientShare>, UpstreamFailure> {
         let taken = self.endpoints.iter().map(|endpoint| endpoint.under_way()).sum();
-        self.shares.place(client, taken, self.about.max_requests)
+        self.shares.take(client, taken, self.about.max_requests)
     }
 
     /// How many addresses neither fail nor are unwell.
-    pub(crate) fn well(&self) -> usize {
-        let does_well = |it: &&Arc<Endpoint>| !it.is_failing() && !self.is_unwell(it);
+    pub(crate) fn healthy_count(&self) -> usize {
+        let does_well = |it: &&Arc<UpstreamEndpoint>| !it.is_failing() && !self.is_unwell(it);
         self.endpoints.iter().filter(does_well).count()
     }
 
     /// Nobody would ever hear that an address is well again which is not asked any more.
-    fn is_unwell(&self, endpoint: &Endpoint) -> bool {
+    fn is_unwell(&self, endpoint: &UpstreamEndpoint) -> bool {
         self.about.health.is_some() && endpoint.is_unwell()
     }
 }
 
-fn is_secure(about: &Upstream) -> bool {
-    about.endpoints.iter().any(|it| it.scheme == Scheme::Https)
+fn is_secure(about: &UpstreamPlan) -> bool {
+    about.endpoints.iter().any(|it| it.scheme == UpstreamScheme::Https)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use tidegate::Plan;
-    use tidegate::config::Source;
+    use tidegate::config::PolicySource;
 
-    fn cluster(fields: &str) -> Cluster {
+    fn cluster(fields: &str) -> UpstreamCluster {
         made(&upstream(fields), None)
     }
 
-    fn made(about: &Upstream, before: Option<&Cluster>) -> Cluster {
-        Cluster::new(about, before, &mut NamedFiles::default()).unwrap()
+    fn made(about: &UpstreamPlan, before: Option<&UpstreamCluster>) -> UpstreamCluster {
+        UpstreamCluster::new(about, before, &mut NamedFiles::default()).unwrap()
     }
 
-    fn upstream(fields: &str) -> Upstream {
+    fn upstream(fields: &str) -> UpstreamPlan {
         let text = format!(
             "gateway: {{ upstreams: {{ a: {fields} }} }}\n\
              policies: [{{ name: p, key: [ip], limits: [1/s] }}]"
         );
-        let plan = Plan::compile(&Source::new("test", text).unwrap()).unwrap();
+        let plan = Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap();
         plan.gateway().unwrap().upstreams()[0].clone()
     }
 
-    fn port(cluster: &Cluster) -> Option<u16> {
+    fn port(cluster: &UpstreamCluster) -> Option<u16> {
         cluster.choose(&[]).ok().map(|endpoint| endpoint.address.port)
     }
 
@@ -168,13 +172,13 @@ mod tests {
     fn those_who_rest_are_the_last_and_the_unwell_are_not_asked() {
         let cluster = cluster("{ urls: [http://h:1, http://h:2], health: { path: / } }");
         for _ in 0..3 {
-            cluster.endpoints[0].failed(&Failure::Closed);
+            cluster.endpoints[0].record_failure(&UpstreamFailure::Closed);
         }
         assert_eq!((port(&cluster), port(&cluster)), (Some(2), Some(2)));
-        assert_eq!(cluster.well(), 1);
-        cluster.endpoints[1].said(false);
-        assert_eq!((port(&cluster), cluster.well()), (Some(1), 0));
-        cluster.endpoints[0].said(false);
+        assert_eq!(cluster.healthy_count(), 1);
+        cluster.endpoints[1].set_health(false);
+        assert_eq!((port(&cluster), cluster.healthy_count()), (Some(1), 0));
+        cluster.endpoints[0].set_health(false);
         assert_eq!(port(&cluster), None);
     }
 
@@ -183,14 +187,14 @@ mod tests {
         for urls in ["http://h:1", "[http://h:1, http://h:2]"] {
             let fields = |rest: &str| upstream(&format!("{{ urls: {urls}, {rest} }}"));
             let asked = made(&fields("health: { path: /a }"), None);
-            asked.endpoints.iter().for_each(|endpoint| endpoint.said(false));
+            asked.endpoints.iter().for_each(|endpoint| endpoint.set_health(false));
             assert_eq!(port(&asked), None);
             let same = fields("health: { path: /a }, max_requests: 7");
             assert_eq!(port(&made(&same, Some(&asked))), None);
             let unasked = made(&fields("max_requests: 7"), Some(&asked));
             assert!(port(&unasked).is_some());
             // The one who asked before may hear an answer yet.
-            unasked.endpoints.iter().for_each(|endpoint| endpoint.said(false));
+            unasked.endpoints.iter().for_each(|endpoint| endpoint.set_health(false));
             assert!(port(&unasked).is_some());
             let other = made(&fields("health: { path: /b }"), Some(&asked));
             assert!(port(&other).is_some());

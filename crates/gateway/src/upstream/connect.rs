@@ -2,36 +2,41 @@
 
 use std::time::Duration;
 
-use tidegate::config::gateway::Scheme;
+use tidegate::config::gateway::UpstreamScheme;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::cluster::Cluster;
-use super::endpoint::Endpoint;
-use super::wire::Wire;
-use super::{Failure, tls};
+use super::cluster::UpstreamCluster;
+use super::endpoint::UpstreamEndpoint;
+use super::stream::UpstreamStream;
+use super::{UpstreamFailure, tls};
 
 /// A connection, and whether HTTP/2 is spoken on it.
 pub(crate) async fn connect(
-    cluster: &Cluster,
-    endpoint: &Endpoint,
-) -> Result<(Wire, bool), Failure> {
+    cluster: &UpstreamCluster,
+    endpoint: &UpstreamEndpoint,
+) -> Result<(UpstreamStream, bool), UpstreamFailure> {
     let within = Duration::from(cluster.about.timeouts.connect);
     let connected = timeout(within, dial(cluster, endpoint)).await;
-    connected.unwrap_or_else(|_| Err(Failure::Connect(format!("nobody answers within {within:?}"))))
+    connected.unwrap_or_else(|_| {
+        Err(UpstreamFailure::Connect(format!("nobody answers within {within:?}")))
+    })
 }
 
-async fn dial(cluster: &Cluster, endpoint: &Endpoint) -> Result<(Wire, bool), Failure> {
+async fn dial(
+    cluster: &UpstreamCluster,
+    endpoint: &UpstreamEndpoint,
+) -> Result<(UpstreamStream, bool), UpstreamFailure> {
     let address = &endpoint.address;
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await;
-    let stream = stream.map_err(|error| Failure::Connect(error.to_string()))?;
+    let stream = stream.map_err(|error| UpstreamFailure::Connect(error.to_string()))?;
     // Requests are complete when they are written: waiting for more only delays them.
     let _ = stream.set_nodelay(true);
     match (address.scheme, &cluster.tls) {
-        (Scheme::Https, Some(config)) => {
+        (UpstreamScheme::Https, Some(config)) => {
             let (stream, is_h2) = tls::secure(stream, &address.host, config.clone()).await?;
-            Ok((Wire::Tls(Box::new(stream)), is_h2))
+            Ok((UpstreamStream::Tls(Box::new(stream)), is_h2))
         }
-        (scheme, _) => Ok((Wire::Plain(stream), scheme == Scheme::H2c)),
+        (scheme, _) => Ok((UpstreamStream::Plain(stream), scheme == UpstreamScheme::H2c)),
     }
 }

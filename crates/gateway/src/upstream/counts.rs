@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Failure;
+use super::UpstreamFailure;
 
 /// What became of a request, as metrics call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum UpstreamResult {
     /// A response came, whatever it says.
     Answered,
     Connect,
@@ -23,7 +23,7 @@ pub(crate) enum Fate {
     Unwell,
 }
 
-impl Fate {
+impl UpstreamResult {
     pub(crate) const ALL: [Self; 10] = [
         Self::Answered,
         Self::Connect,
@@ -53,51 +53,51 @@ impl Fate {
     }
 }
 
-impl From<&Failure> for Fate {
-    fn from(failure: &Failure) -> Self {
+impl From<&UpstreamFailure> for UpstreamResult {
+    fn from(failure: &UpstreamFailure) -> Self {
         match failure {
-            Failure::Connect(_) => Self::Connect,
-            Failure::Closed => Self::Closed,
-            Failure::Garbage(_) => Self::Malformed,
-            Failure::Timeout => Self::Timeout,
-            Failure::Client => Self::Client,
-            Failure::Full => Self::Full,
-            Failure::Share => Self::Share,
-            Failure::Slow => Self::Slow,
-            Failure::Unwell => Self::Unwell,
+            UpstreamFailure::Connect(_) => Self::Connect,
+            UpstreamFailure::Closed => Self::Closed,
+            UpstreamFailure::Malformed(_) => Self::Malformed,
+            UpstreamFailure::Timeout => Self::Timeout,
+            UpstreamFailure::Client => Self::Client,
+            UpstreamFailure::Full => Self::Full,
+            UpstreamFailure::Share => Self::Share,
+            UpstreamFailure::Slow => Self::Slow,
+            UpstreamFailure::Unwell => Self::Unwell,
         }
     }
 }
 
 /// How many requests of a service had which fate.
 #[derive(Debug, Default)]
-pub(crate) struct Counts([AtomicU64; Fate::ALL.len()]);
+pub(crate) struct UpstreamCounts([AtomicU64; UpstreamResult::ALL.len()]);
 
-impl Counts {
+impl UpstreamCounts {
     /// A request begins.
-    pub(crate) const fn begin(&self) -> Open<'_> {
-        Open { counts: self, fate: Fate::Client }
+    pub(crate) const fn begin(&self) -> UpstreamResultGuard<'_> {
+        UpstreamResultGuard { counts: self, fate: UpstreamResult::Client }
     }
 
-    pub(crate) fn of(&self, fate: Fate) -> u64 {
+    pub(crate) fn of(&self, fate: UpstreamResult) -> u64 {
         self.0.get(fate as usize).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 }
 
 /// A request whose fate is open. If it is dropped before it is known, nobody waits any more.
 #[derive(Debug)]
-pub(crate) struct Open<'c> {
-    counts: &'c Counts,
-    fate: Fate,
+pub(crate) struct UpstreamResultGuard<'c> {
+    counts: &'c UpstreamCounts,
+    fate: UpstreamResult,
 }
 
-impl Open<'_> {
-    pub(crate) fn ends<T>(mut self, result: &Result<T, Failure>) {
-        self.fate = result.as_ref().map_or_else(Fate::from, |_| Fate::Answered);
+impl UpstreamResultGuard<'_> {
+    pub(crate) fn finish<T>(mut self, result: &Result<T, UpstreamFailure>) {
+        self.fate = result.as_ref().map_or_else(UpstreamResult::from, |_| UpstreamResult::Answered);
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for UpstreamResultGuard<'_> {
     fn drop(&mut self) {
         if let Some(count) = self.counts.0.get(self.fate as usize) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -111,13 +111,16 @@ mod tests {
 
     #[test]
     fn every_request_is_counted_once() {
-        let counts = Counts::default();
-        counts.begin().ends(&Ok(()));
-        counts.begin().ends::<()>(&Err(Failure::Timeout));
+        let counts = UpstreamCounts::default();
+        counts.begin().finish(&Ok(()));
+        counts.begin().finish::<()>(&Err(UpstreamFailure::Timeout));
         drop(counts.begin());
-        for (index, fate) in Fate::ALL.into_iter().enumerate() {
+        for (index, fate) in UpstreamResult::ALL.into_iter().enumerate() {
             assert_eq!(fate as usize, index);
-            let expected = matches!(fate, Fate::Answered | Fate::Timeout | Fate::Client);
+            let expected = matches!(
+                fate,
+                UpstreamResult::Answered | UpstreamResult::Timeout | UpstreamResult::Client
+            );
             assert_eq!(counts.of(fate), u64::from(expected), "{}", fate.name());
         }
     }

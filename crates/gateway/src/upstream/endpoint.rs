@@ -7,13 +7,13 @@ use parking_lot::Mutex;
 use tidegate::config::gateway;
 use tokio::time::Instant;
 
-use super::Failure;
-use super::news::News;
+use super::UpstreamFailure;
+use super::endpoint_log::EndpointLog;
 
 /// An address, and what is known of it. Shared by all workers.
 #[derive(Debug)]
-pub(crate) struct Endpoint {
-    pub(crate) address: gateway::Endpoint,
+pub(crate) struct UpstreamEndpoint {
+    pub(crate) address: gateway::UpstreamUrl,
     /// As a `Host` field has it.
     pub(crate) authority: http::HeaderValue,
     /// Tells connections apart in pools.
@@ -28,16 +28,16 @@ pub(crate) struct Endpoint {
     turn: Mutex<()>,
     /// Whether it says that it is well, where it is asked.
     is_well: AtomicBool,
-    news: News,
+    news: EndpointLog,
 }
 
-impl Endpoint {
-    pub(crate) fn new(upstream: &str, address: gateway::Endpoint) -> Self {
+impl UpstreamEndpoint {
+    pub(crate) fn new(upstream: &str, address: gateway::UpstreamUrl) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let authority = http::HeaderValue::try_from(address.authority());
         Self {
             authority: authority.unwrap_or(http::HeaderValue::from_static("localhost")),
-            news: News::new(upstream, &address),
+            news: EndpointLog::new(upstream, &address),
             address,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             under_way: AtomicUsize::new(0),
@@ -63,22 +63,22 @@ impl Endpoint {
     }
 
     /// It has answered.
-    pub(crate) fn succeeded(&self) {
+    pub(crate) fn record_success(&self) {
         // Nearly always nothing changes, and nothing is written.
         if self.failures.load(Ordering::Relaxed) > 0 {
             self.failures.store(0, Ordering::Relaxed);
             self.rests_until.store(0, Ordering::Relaxed);
-            self.news.regained();
+            self.news.report_regained();
         }
     }
 
     /// It has not. After some failures in a row it is given a rest, each time a longer one.
     ///
     /// What fails during a rest was under way before it, and is a part of the same incident.
-    pub(crate) fn failed(&self, why: &Failure) {
+    pub(crate) fn record_failure(&self, why: &UpstreamFailure) {
         // One at a time: workers notice an incident together.
         let _turn = self.turn.lock();
-        if self.rests() {
+        if self.is_resting() {
             return;
         }
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
@@ -86,14 +86,14 @@ impl Endpoint {
             let rest = FIRST_REST.saturating_mul(1 << beyond.min(16)).min(LONGEST_REST);
             let until = self.since.elapsed().saturating_add(rest).as_millis();
             self.rests_until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Relaxed);
-            self.news.lost(why);
+            self.news.report_lost(why);
         }
     }
 
     /// What it said when it was asked.
-    pub(crate) fn said(&self, is_well: bool) {
+    pub(crate) fn set_health(&self, is_well: bool) {
         if self.is_well.swap(is_well, Ordering::Relaxed) != is_well {
-            self.news.health(is_well);
+            self.news.report_health(is_well);
         }
     }
 
@@ -113,7 +113,7 @@ impl Endpoint {
     }
 
     /// Whether it is given a rest.
-    pub(crate) fn rests(&self) -> bool {
+    pub(crate) fn is_resting(&self) -> bool {
         let until = self.rests_until.load(Ordering::Relaxed);
         until > 0 && self.since.elapsed().as_millis() < u128::from(until)
     }
@@ -127,47 +127,47 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
 
-    fn endpoint() -> Endpoint {
-        Endpoint::new("up", gateway::Endpoint::read("http://127.0.0.1:1").unwrap())
+    fn endpoint() -> UpstreamEndpoint {
+        UpstreamEndpoint::new("up", gateway::UpstreamUrl::read("http://127.0.0.1:1").unwrap())
     }
 
     #[tokio::test(start_paused = true)]
     async fn rests_get_longer_and_end_with_a_success() {
         let endpoint = endpoint();
-        endpoint.failed(&Failure::Closed);
-        endpoint.failed(&Failure::Closed);
-        assert!(!endpoint.rests());
+        endpoint.record_failure(&UpstreamFailure::Closed);
+        endpoint.record_failure(&UpstreamFailure::Closed);
+        assert!(!endpoint.is_resting());
         let mut rests = Vec::new();
         for _ in 0..9 {
-            endpoint.failed(&Failure::Closed);
+            endpoint.record_failure(&UpstreamFailure::Closed);
             let start = Instant::now();
-            while endpoint.rests() {
+            while endpoint.is_resting() {
                 tokio::time::advance(Duration::from_millis(500)).await;
             }
             rests.push(start.elapsed().as_secs());
         }
         assert_eq!(rests, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
         assert!(endpoint.is_failing());
-        endpoint.succeeded();
+        endpoint.record_success();
         assert!(!endpoint.is_failing());
-        endpoint.failed(&Failure::Closed);
-        assert!(!endpoint.rests());
+        endpoint.record_failure(&UpstreamFailure::Closed);
+        assert!(!endpoint.is_resting());
     }
 
     #[tokio::test(start_paused = true)]
     async fn many_failures_of_one_incident_are_one_rest() {
         let endpoint = endpoint();
         for _ in 0..100 {
-            endpoint.failed(&Failure::Closed);
+            endpoint.record_failure(&UpstreamFailure::Closed);
         }
         tokio::time::advance(FIRST_REST).await;
-        assert!(!endpoint.rests());
+        assert!(!endpoint.is_resting());
         for _ in 0..100 {
-            endpoint.failed(&Failure::Closed);
+            endpoint.record_failure(&UpstreamFailure::Closed);
         }
         tokio::time::advance(FIRST_REST).await;
-        assert!(endpoint.rests());
+        assert!(endpoint.is_resting());
         tokio::time::advance(FIRST_REST).await;
-        assert!(!endpoint.rests());
+        assert!(!endpoint.is_resting());
     }
 }

@@ -4,7 +4,7 @@ use http::StatusCode;
 
 /// What went wrong between us and a service.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum UpstreamFailure {
     /// No connection came about.
     #[error("cannot connect: {0}")]
     Connect(String),
@@ -13,7 +13,7 @@ pub(crate) enum Failure {
     Closed,
     /// It said something that is no HTTP.
     #[error("the response is malformed: {0}")]
-    Garbage(&'static str),
+    Malformed(&'static str),
     /// It took too long.
     #[error("no response in time")]
     Timeout,
@@ -34,11 +34,11 @@ pub(crate) enum Failure {
     Full,
 }
 
-impl Failure {
+impl UpstreamFailure {
     /// The status that tells the client.
     pub(crate) const fn status(&self) -> StatusCode {
         match self {
-            Self::Connect(_) | Self::Closed | Self::Garbage(_) => StatusCode::BAD_GATEWAY,
+            Self::Connect(_) | Self::Closed | Self::Malformed(_) => StatusCode::BAD_GATEWAY,
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Unwell | Self::Full | Self::Share => StatusCode::SERVICE_UNAVAILABLE,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
@@ -47,7 +47,7 @@ impl Failure {
     }
 
     /// Whether it tells against the address.
-    pub(crate) const fn is_the_services(&self) -> bool {
+    pub(crate) const fn is_upstream_fault(&self) -> bool {
         !matches!(self, Self::Client | Self::Slow | Self::Unwell | Self::Full | Self::Share)
     }
 }

@@ -10,75 +10,78 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
-use super::Failure;
-use super::upload::{Stopped, Upload};
-use super::wire::Wire;
-use crate::forward::Trailers;
-use crate::movement::Movement;
+use super::UpstreamFailure;
+use super::stream::UpstreamStream;
+use super::upload::{UploadBody, UploadFailure};
+use crate::forward::TrailerFilter;
+use crate::transfer_activity::TransferActivity;
 
 /// Where requests of one connection are handed in.
-pub(crate) type Sender = http2::SendRequest<RequestBody>;
+pub(crate) type Http2Sender = http2::SendRequest<Http2RequestBody>;
 
 /// The body of a request, if it has one.
 #[derive(Debug)]
-pub(crate) struct RequestBody {
-    pub(crate) body: Option<Upload>,
+pub(crate) struct Http2RequestBody {
+    pub(crate) body: Option<UploadBody>,
     /// When something of it has last come.
-    movement: Arc<Movement>,
+    movement: Arc<TransferActivity>,
     /// Which fields may come behind it.
-    trailers: Trailers,
+    trailers: TrailerFilter,
 }
 
-impl RequestBody {
-    pub(crate) fn new(body: Option<Upload>, trailers: Trailers) -> Self {
-        Self { body, movement: Arc::new(Movement::new()), trailers }
+impl Http2RequestBody {
+    pub(crate) fn new(body: Option<UploadBody>, trailers: TrailerFilter) -> Self {
+        Self { body, movement: Arc::new(TransferActivity::new()), trailers }
     }
 }
 
-impl Default for RequestBody {
+impl Default for Http2RequestBody {
     fn default() -> Self {
-        Self::new(None, Trailers::default())
+        Self::new(None, TrailerFilter::default())
     }
 }
 
-impl Body for RequestBody {
+impl Body for Http2RequestBody {
     type Data = Bytes;
-    type Error = Failure;
+    type Error = UpstreamFailure;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, UpstreamFailure>>> {
         let Self { body, movement, trailers } = &mut *self;
         let Some(body) = body else { return Poll::Ready(None) };
         if movement.is_answered() {
-            body.answered();
+            body.stop_timer();
         }
         let frame = ready!(body.poll_frame(cx));
-        movement.moved();
+        movement.record();
         Poll::Ready(frame.map(|frame| {
             let frame = frame.map(|frame| trailers.filter(frame));
             frame.map_err(|stopped| match stopped {
-                Stopped::Broken => Failure::Client,
-                Stopped::Slow => {
-                    movement.is_too_slow();
-                    Failure::Slow
+                UploadFailure::Broken => UpstreamFailure::Client,
+                UploadFailure::Slow => {
+                    movement.set_too_slow();
+                    UpstreamFailure::Slow
                 }
             })
         }))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Upload::is_end_stream)
+        self.body.as_ref().is_none_or(UploadBody::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Upload::size_hint)
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), UploadBody::size_hint)
     }
 }
 
 /// Begins to speak HTTP/2 on a connection.
-pub(crate) async fn handshake(wire: Wire, idle: Duration) -> Result<Sender, Failure> {
+pub(crate) async fn handshake(
+    wire: UpstreamStream,
+    idle: Duration,
+) -> Result<Http2Sender, UpstreamFailure> {
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(WINDOW)
@@ -90,41 +93,41 @@ pub(crate) async fn handshake(wire: Wire, idle: Duration) -> Result<Sender, Fail
         .keep_alive_timeout(idle)
         .handshake(TokioIo::new(wire))
         .await
-        .map_err(|error| Failure::Connect(format!("HTTP/2: {error}")))?;
+        .map_err(|error| UpstreamFailure::Connect(format!("HTTP/2: {error}")))?;
     // It ends with the connection, or when nobody holds a sender any more.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }
 
 /// Why a request was not answered, and the request, if it has not been sent.
-pub(crate) struct Unanswered {
-    pub(crate) failure: Failure,
-    pub(crate) request: Option<http::Request<RequestBody>>,
+pub(crate) struct Http2SendFailure {
+    pub(crate) failure: UpstreamFailure,
+    pub(crate) request: Option<http::Request<Http2RequestBody>>,
 }
 
 /// Sends a request and waits for the head of its response: for so long since the last of the request
 /// has come. Before that there is nothing to answer.
 pub(crate) async fn send(
-    mut sender: Sender,
-    request: http::Request<RequestBody>,
+    mut sender: Http2Sender,
+    request: http::Request<Http2RequestBody>,
     response: Duration,
-) -> Result<http::Response<Incoming>, Unanswered> {
+) -> Result<http::Response<Incoming>, Http2SendFailure> {
     let movement = Arc::clone(&request.body().movement);
     match movement.within(response, sender.try_send_request(request)).await {
         Some(Ok(response)) => {
-            movement.answered();
+            movement.set_answered();
             Ok(response)
         }
         Some(Err(mut error)) => {
             let request = error.take_message();
             let failure = match error.into_error() {
-                _ if movement.was_too_slow() => Failure::Slow,
-                error if error.is_user() => Failure::Client,
-                _ => Failure::Closed,
+                _ if movement.was_too_slow() => UpstreamFailure::Slow,
+                error if error.is_user() => UpstreamFailure::Client,
+                _ => UpstreamFailure::Closed,
             };
-            Err(Unanswered { failure, request })
+            Err(Http2SendFailure { failure, request })
         }
-        None => Err(Unanswered { failure: Failure::Timeout, request: None }),
+        None => Err(Http2SendFailure { failure: UpstreamFailure::Timeout, request: None }),
     }
 }
 

@@ -8,34 +8,42 @@ use http::{Method, Request, StatusCode};
 use tidegate::config::gateway::HealthCheck;
 use tokio::time::{sleep, timeout};
 
-use super::Failure;
-use super::cluster::Cluster;
+use super::UpstreamFailure;
+use super::cluster::UpstreamCluster;
 use super::connect::connect;
-use super::endpoint::Endpoint;
-use super::h1::{Exchange, Framing, Link, Outcome, Outgoing};
-use super::h2::{self, RequestBody};
-use crate::forward::{FieldFilter, Forward, Rules, Trailers};
+use super::endpoint::UpstreamEndpoint;
+use super::h1::{ForwardFraming, Http1Exchange, Http1Outcome, Http1Request, UpstreamLink};
+use super::h2::{self, Http2RequestBody};
+use crate::forward::{FieldFilter, FieldRules, ForwardRequest, TrailerFilter};
 
 /// Asks every address of a service, for ever.
-pub(crate) async fn watch(cluster: Arc<Cluster>) {
+pub(crate) async fn check_forever(cluster: Arc<UpstreamCluster>) {
     let Some(check) = &cluster.about.health else { return };
     loop {
         // At the same time: those that do not answer keep nobody waiting for the others.
-        join_all(cluster.endpoints.iter().map(|it| look(&cluster, it, check))).await;
+        join_all(cluster.endpoints.iter().map(|it| check_endpoint(&cluster, it, check))).await;
         sleep(check.every.into()).await;
     }
 }
 
-async fn look(cluster: &Cluster, endpoint: &Endpoint, check: &HealthCheck) {
-    let asked = timeout(check.timeout.into(), ask(cluster, endpoint, &check.path)).await;
-    endpoint.said(matches!(asked, Ok(Ok(status)) if status.as_u16() < 400));
+async fn check_endpoint(
+    cluster: &UpstreamCluster,
+    endpoint: &UpstreamEndpoint,
+    check: &HealthCheck,
+) {
+    let asked = timeout(check.timeout.into(), fetch_status(cluster, endpoint, &check.path)).await;
+    endpoint.set_health(matches!(asked, Ok(Ok(status)) if status.as_u16() < 400));
 }
 
-async fn ask(cluster: &Cluster, endpoint: &Endpoint, path: &str) -> Result<StatusCode, Failure> {
+async fn fetch_status(
+    cluster: &UpstreamCluster,
+    endpoint: &UpstreamEndpoint,
+    path: &str,
+) -> Result<StatusCode, UpstreamFailure> {
     let (wire, is_h2) = connect(cluster, endpoint).await?;
     let (parts, ()) = Request::new(()).into_parts();
-    let (rules, filter) = (Rules::default(), FieldFilter::default());
-    let forward = Forward {
+    let (rules, filter) = (FieldRules::default(), FieldFilter::default());
+    let forward = ForwardRequest {
         parts: &parts,
         target: path,
         host: None,
@@ -47,26 +55,32 @@ async fn ask(cluster: &Cluster, endpoint: &Endpoint, path: &str) -> Result<Statu
         upgrade: None,
         preserves_host: false,
         trace: None,
-        framing: Framing::Sized,
+        framing: ForwardFraming::Sized,
         filter: &filter,
         length: None,
-        trailers: Trailers::Dropped,
+        trailers: TrailerFilter::Dropped,
     };
     if is_h2 {
-        let sender = h2::handshake(wire, LONG).await?;
-        let request = forward.request(&endpoint.authority, false, RequestBody::default());
-        let request = request.ok_or(Failure::Garbage("it cannot be asked for its host"))?;
-        let response = h2::send(sender, request, LONG).await.map_err(|it| it.failure)?;
+        let sender = h2::handshake(wire, NO_TIMEOUT).await?;
+        let request = forward.request(&endpoint.authority, false, Http2RequestBody::default());
+        let request =
+            request.ok_or(UpstreamFailure::Malformed("it cannot be asked for its host"))?;
+        let response = h2::send(sender, request, NO_TIMEOUT).await.map_err(|it| it.failure)?;
         return Ok(response.status());
     }
     let head = forward.encode(&endpoint.authority);
-    let outgoing = Outgoing::new(head, None, Framing::Sized, Trailers::Dropped);
-    match Exchange::new(Link::new(wire), outgoing, Method::GET, LONG).run(LONG).await {
-        Outcome::Whole { status, .. } | Outcome::Streamed { status, .. } => Ok(status),
-        Outcome::Switched { .. } => Err(Failure::Garbage("it switches protocols unasked")),
-        Outcome::Failed { failure, .. } => Err(failure),
+    let outgoing = Http1Request::new(head, None, ForwardFraming::Sized, TrailerFilter::Dropped);
+    match Http1Exchange::new(UpstreamLink::new(wire), outgoing, Method::GET, NO_TIMEOUT)
+        .run(NO_TIMEOUT)
+        .await
+    {
+        Http1Outcome::Whole { status, .. } | Http1Outcome::Streamed { status, .. } => Ok(status),
+        Http1Outcome::Switched { .. } => {
+            Err(UpstreamFailure::Malformed("it switches protocols unasked"))
+        }
+        Http1Outcome::Failed { failure, .. } => Err(failure),
     }
 }
 
 /// The check as a whole has a timeout.
-const LONG: Duration = Duration::from_secs(3_600);
+const NO_TIMEOUT: Duration = Duration::from_secs(3_600);

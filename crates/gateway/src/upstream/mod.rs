@@ -1,41 +1,41 @@
 //! Services: where requests are sent, and how answers come back.
 
+mod client_shares;
 mod cluster;
 mod connect;
 mod counts;
 mod endpoint;
+mod endpoint_log;
 mod failure;
 mod h1;
 mod h2;
 pub(crate) mod health;
-mod news;
-mod patience;
 mod pool;
-mod send;
-mod shares;
+mod request;
+mod stall_timer;
+mod stream;
 mod tls;
 mod upload;
-mod wire;
 
 use std::sync::Arc;
 
-pub(crate) use cluster::Cluster;
-pub(crate) use counts::Fate;
-pub(crate) use endpoint::Endpoint;
-pub(crate) use failure::Failure;
+pub(crate) use cluster::UpstreamCluster;
+pub(crate) use counts::UpstreamResult;
+pub(crate) use endpoint::UpstreamEndpoint;
+pub(crate) use failure::UpstreamFailure;
 #[cfg(any(test, fuzzing))]
 pub(crate) use h1::fuzz;
-pub(crate) use h1::{Framing, Link, StreamedBody, digits};
-pub(crate) use patience::Patience;
-pub(crate) use pool::Pool;
-pub(crate) use send::{Answered, Sending};
-pub(crate) use tls::TlsError;
+pub(crate) use h1::{ForwardFraming, UpstreamHttp1Body, UpstreamLink, parse_digits};
+pub(crate) use pool::UpstreamPool;
+pub(crate) use request::{UpstreamRequest, UpstreamResponse};
+pub(crate) use stall_timer::StallTimer;
+pub(crate) use tls::UpstreamTlsError;
 
 /// A request that is under way to an address, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Lease {
-    endpoint: Arc<Endpoint>,
-    pool: Arc<Pool>,
+pub(crate) struct UpstreamSlot {
+    endpoint: Arc<UpstreamEndpoint>,
+    pool: Arc<UpstreamPool>,
     /// Its client's, while places are short.
-    _place: Option<shares::Place>,
+    _place: Option<client_shares::ClientShare>,
 }

@@ -7,31 +7,31 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::endpoint::Endpoint;
-use super::h1::Link;
-use super::h2::Sender;
-use super::shares::Place;
-use super::{Failure, Lease};
+use super::client_shares::ClientShare;
+use super::endpoint::UpstreamEndpoint;
+use super::h1::UpstreamLink;
+use super::h2::Http2Sender;
+use super::{UpstreamFailure, UpstreamSlot};
 
 /// Connections by the number of their address.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
-    idle: Mutex<HashMap<u64, VecDeque<Idle>>>,
-    shared: Mutex<HashMap<u64, Sender>>,
+pub(crate) struct UpstreamPool {
+    idle: Mutex<HashMap<u64, VecDeque<IdleLink>>>,
+    shared: Mutex<HashMap<u64, Http2Sender>>,
 }
 
 #[derive(Debug)]
-struct Idle {
-    link: Link,
+struct IdleLink {
+    link: UpstreamLink,
     since: Instant,
 }
 
-impl Pool {
+impl UpstreamPool {
     /// The connection that was used last: the others may then grow old and go.
-    pub(crate) fn take(&self, endpoint: &Endpoint) -> Option<Link> {
+    pub(crate) fn take(&self, endpoint: &UpstreamEndpoint) -> Option<UpstreamLink> {
         loop {
             let mut idle = self.idle.lock();
-            let Idle { mut link, since } = idle.get_mut(&endpoint.number)?.pop_back()?;
+            let IdleLink { mut link, since } = idle.get_mut(&endpoint.number)?.pop_back()?;
             drop(idle);
             if since.elapsed() < MAX_IDLE_TIME && link.is_quiet() {
                 return Some(link);
@@ -39,11 +39,11 @@ impl Pool {
         }
     }
 
-    fn put(&self, endpoint: &Endpoint, link: Link) {
+    fn put(&self, endpoint: &UpstreamEndpoint, link: UpstreamLink) {
         let mut idle = self.idle.lock();
         let links = idle.entry(endpoint.number).or_default();
         if links.len() < MAX_IDLE {
-            links.push_back(Idle { link, since: Instant::now() });
+            links.push_back(IdleLink { link, since: Instant::now() });
         }
     }
 
@@ -60,48 +60,51 @@ impl Pool {
     }
 
     /// The HTTP/2 connection to an address, which many requests share.
-    pub(crate) fn shared(&self, endpoint: &Endpoint) -> Option<Sender> {
+    pub(crate) fn shared(&self, endpoint: &UpstreamEndpoint) -> Option<Http2Sender> {
         self.shared.lock().get(&endpoint.number).filter(|it| !it.is_closed()).cloned()
     }
 
-    pub(crate) fn share(&self, endpoint: &Endpoint, sender: Sender) {
+    pub(crate) fn share(&self, endpoint: &UpstreamEndpoint, sender: Http2Sender) {
         self.shared.lock().insert(endpoint.number, sender);
     }
 
-    pub(crate) fn forget_shared(&self, endpoint: &Endpoint) {
+    pub(crate) fn forget_shared(&self, endpoint: &UpstreamEndpoint) {
         self.shared.lock().remove(&endpoint.number);
     }
 
     /// Counts a request as under way, from now on.
-    pub(crate) fn lease(self: &Arc<Self>, endpoint: &Arc<Endpoint>) -> Lease {
+    pub(crate) fn begin_request(
+        self: &Arc<Self>,
+        endpoint: &Arc<UpstreamEndpoint>,
+    ) -> UpstreamSlot {
         endpoint.begin();
-        Lease { endpoint: Arc::clone(endpoint), pool: Arc::clone(self), _place: None }
+        UpstreamSlot { endpoint: Arc::clone(endpoint), pool: Arc::clone(self), _place: None }
     }
 }
 
-impl Lease {
+impl UpstreamSlot {
     /// With a place that is its client's until the end.
-    pub(super) fn placed(mut self, place: Option<Place>) -> Self {
+    pub(super) fn with_share(mut self, place: Option<ClientShare>) -> Self {
         self._place = place;
         self
     }
 
     /// The response is complete. Its connection may be used again, if there is one.
-    pub(crate) fn ended(self, link: Option<Link>) {
+    pub(crate) fn finish(self, link: Option<UpstreamLink>) {
         if let Some(link) = link {
             self.pool.put(&self.endpoint, link);
         }
     }
 
     /// It did not come, or not to its end.
-    pub(crate) fn failed(self, failure: &Failure) {
-        if failure.is_the_services() {
-            self.endpoint.failed(failure);
+    pub(crate) fn fail(self, failure: &UpstreamFailure) {
+        if failure.is_upstream_fault() {
+            self.endpoint.record_failure(failure);
         }
     }
 }
 
-impl Drop for Lease {
+impl Drop for UpstreamSlot {
     fn drop(&mut self) {
         self.endpoint.end();
     }

@@ -12,22 +12,25 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::Failure;
+use super::UpstreamFailure;
 
 /// How services are verified.
-pub(crate) type TlsConfig = Arc<ClientConfig>;
+pub(crate) type UpstreamTlsConfig = Arc<ClientConfig>;
 
 /// Why services cannot be verified.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {why}")]
-pub(crate) struct TlsError {
+pub(crate) struct UpstreamTlsError {
     path: String,
     why: String,
 }
 
 /// By the certificates of a file, or by the system's.
-pub(crate) fn client(ca: Option<&Path>, files: &mut NamedFiles) -> Result<TlsConfig, TlsError> {
-    let wrong = |path: Option<PathBuf>, why: String| TlsError {
+pub(crate) fn client(
+    ca: Option<&Path>,
+    files: &mut NamedFiles,
+) -> Result<UpstreamTlsConfig, UpstreamTlsError> {
+    let wrong = |path: Option<PathBuf>, why: String| UpstreamTlsError {
         path: path.map_or_else(|| "TLS".to_owned(), |path| path.display().to_string()),
         why,
     };
@@ -62,9 +65,9 @@ pub(crate) fn client(ca: Option<&Path>, files: &mut NamedFiles) -> Result<TlsCon
 pub(crate) async fn secure(
     stream: TcpStream,
     host: &str,
-    config: TlsConfig,
-) -> Result<(TlsStream<TcpStream>, bool), Failure> {
-    let failed = |why: String| Failure::Connect(format!("TLS: {why}"));
+    config: UpstreamTlsConfig,
+) -> Result<(TlsStream<TcpStream>, bool), UpstreamFailure> {
+    let failed = |why: String| UpstreamFailure::Connect(format!("TLS: {why}"));
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| failed(format!("a certificate cannot name {host:?}")))?;
     let stream = TlsConnector::from(config).connect(name, stream).await;

@@ -11,60 +11,60 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
-use tidegate::config::gateway::Uploads;
+use tidegate::config::gateway::UploadRules;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::buffers::UploadRoom;
+use crate::buffers::UploadReservation;
 
 /// A body, and the patience with it.
 #[derive(Debug)]
-pub(crate) struct Upload {
+pub(crate) struct UploadBody {
     body: Incoming,
-    pace: Pace,
+    pace: UploadTimer,
     /// Memory for it, until its end.
-    room: Option<UploadRoom>,
+    room: Option<UploadReservation>,
 }
 
 /// Why there is no more of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
+pub(crate) enum UploadFailure {
     /// The client broke off.
     Broken,
     /// It takes too long.
     Slow,
 }
 
-impl Upload {
+impl UploadBody {
     /// `idle` is how long a client that has been fast enough may pause.
-    pub(crate) fn new(body: Incoming, rules: &Uploads, idle: Duration) -> Self {
-        Self { body, pace: Pace::new(rules, idle), room: None }
+    pub(crate) fn new(body: Incoming, rules: &UploadRules, idle: Duration) -> Self {
+        Self { body, pace: UploadTimer::new(rules, idle), room: None }
     }
 
     /// In this room.
-    pub(crate) fn within(self, room: Option<UploadRoom>) -> Self {
+    pub(crate) fn with_reservation(self, room: Option<UploadReservation>) -> Self {
         Self { room, ..self }
     }
 
     /// The service has begun to answer.
-    pub(crate) fn answered(&mut self) {
+    pub(crate) fn stop_timer(&mut self) {
         self.pace.is_over = true;
     }
 
     pub(crate) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Stopped>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadFailure>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                self.pace.came(frame.data_ref().map_or(0, Bytes::len));
+                self.pace.record_bytes(frame.data_ref().map_or(0, Bytes::len));
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(_))) => Poll::Ready(Some(Err(Stopped::Broken))),
+            Poll::Ready(Some(Err(_))) => Poll::Ready(Some(Err(UploadFailure::Broken))),
             Poll::Ready(None) => {
                 self.room = None;
                 Poll::Ready(None)
             }
-            Poll::Pending => self.pace.poll_over(cx).map(|()| Some(Err(Stopped::Slow))),
+            Poll::Pending => self.pace.poll_expired(cx).map(|()| Some(Err(UploadFailure::Slow))),
         }
     }
 
@@ -79,7 +79,7 @@ impl Upload {
 
 /// How long to wait for a client that is slow.
 #[derive(Debug)]
-struct Pace {
+struct UploadTimer {
     /// Bytes a second; zero for any.
     least_rate: u64,
     /// The most that may be left.
@@ -94,8 +94,8 @@ struct Pace {
     is_over: bool,
 }
 
-impl Pace {
-    fn new(rules: &Uploads, idle: Duration) -> Self {
+impl UploadTimer {
+    fn new(rules: &UploadRules, idle: Duration) -> Self {
         let grace: Duration = rules.grace.into();
         Self {
             least_rate: rules.least_rate,
@@ -108,7 +108,7 @@ impl Pace {
         }
     }
 
-    fn came(&mut self, bytes: usize) {
+    fn record_bytes(&mut self, bytes: usize) {
         if self.is_over || self.least_rate == 0 {
             return;
         }
@@ -119,7 +119,7 @@ impl Pace {
         self.left = self.left.saturating_add(Duration::from_micros(micros)).min(self.most);
     }
 
-    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_over {
             return Poll::Pending;
         }
@@ -145,15 +145,15 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(60);
 
-    fn pace(least_rate: u64, longest: Option<Span>) -> Pace {
-        let rules = Uploads { least_rate, grace: Span::from_secs(10), longest };
-        Pace::new(&rules, IDLE)
+    fn pace(least_rate: u64, longest: Option<Span>) -> UploadTimer {
+        let rules = UploadRules { least_rate, grace: Span::from_secs(10), longest };
+        UploadTimer::new(&rules, IDLE)
     }
 
     /// For how long a client is waited for.
-    async fn patience(pace: &mut Pace) -> u64 {
+    async fn patience(pace: &mut UploadTimer) -> u64 {
         let start = Instant::now();
-        let _ = timeout(Duration::from_secs(3_600), poll_fn(|cx| pace.poll_over(cx))).await;
+        let _ = timeout(Duration::from_secs(3_600), poll_fn(|cx| pace.poll_expired(cx))).await;
         start.elapsed().as_secs()
     }
 
@@ -162,11 +162,11 @@ mod tests {
         let mut pace = pace(240, None);
         let start = Instant::now();
         loop {
-            let waited = timeout(Duration::from_secs(3), poll_fn(|cx| pace.poll_over(cx))).await;
+            let waited = timeout(Duration::from_secs(3), poll_fn(|cx| pace.poll_expired(cx))).await;
             if waited.is_ok() {
                 break;
             }
-            pace.came(1);
+            pace.record_bytes(1);
         }
         assert_eq!(start.elapsed().as_secs(), 10);
     }
@@ -175,22 +175,22 @@ mod tests {
     async fn who_is_fast_enough_may_take_as_long_as_it_likes_and_pause() {
         let mut pace = pace(240, None);
         for _ in 0..10_000 {
-            let waited = timeout(Duration::from_secs(1), poll_fn(|cx| pace.poll_over(cx))).await;
+            let waited = timeout(Duration::from_secs(1), poll_fn(|cx| pace.poll_expired(cx))).await;
             assert!(waited.is_err());
-            pace.came(240);
+            pace.record_bytes(240);
         }
         assert_eq!(patience(&mut pace).await, 10);
         // However much has come, nobody waits for longer than for a silent one.
-        pace.came(1 << 30);
+        pace.record_bytes(1 << 30);
         assert_eq!(patience(&mut pace).await, 60);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_a_service_takes_is_not_the_clients_fault() {
         let mut pace = pace(240, None);
-        pace.came(1);
+        pace.record_bytes(1);
         advance(Duration::from_secs(100)).await;
-        pace.came(1);
+        pace.record_bytes(1);
         assert_eq!(patience(&mut pace).await, 10);
     }
 

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::future::join_all;
 use ring::hmac;
 use serde_json::{Value, json};
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tidegate_testkit::Scratch;
 
 use crate::lane::{Lane, Run};
@@ -30,7 +30,7 @@ pub(crate) async fn search(run: &Run, protocol: Protocol) {
             witness.address,
             keys.display()
         );
-        let front = Front::on(&gateway, Arc::clone(&ledger), Config::default()).await;
+        let front = Front::on(&gateway, Arc::clone(&ledger), ListenerConfig::default()).await;
         let name = format!("gateway, {protocol:?}, {}", witness.name);
         let (address, sends_trailers) = (front.address, true);
         let lane = Lane { name, address, protocol, ledger, words: words.clone(), sends_trailers };

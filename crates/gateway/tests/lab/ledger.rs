@@ -37,7 +37,7 @@ impl Store for Ledger {
         Ok(self.store.settle_now(charges, out))
     }
 
-    fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
+    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
         self.record(charges);
         Some(self.store.settle_now(charges, out))
     }

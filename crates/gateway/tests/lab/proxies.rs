@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use tidegate::config::Source;
-use tidegate_server::{App, Config, serve};
+use tidegate::config::PolicySource;
+use tidegate_server::{App, ListenerConfig, serve};
 use tidegate_testkit::{Daemon, free_port, peer};
 use tokio::net::TcpListener;
 
@@ -48,7 +48,7 @@ impl Proxy {
         for witness in tokio::task::block_in_place(witnesses) {
             switch.lead_to(witness.address);
             let policies = format!("{}{POLICIES}", witness.settings());
-            app.reload(&Source::new("lab", policies).unwrap()).unwrap();
+            app.reload(&PolicySource::new("lab", policies).unwrap()).unwrap();
             wait_until_served(address).await;
             let (name, words) = (format!("{}, {}", self.name, witness.name), words(witness));
             let (ledger, protocol) = (Arc::clone(&ledger), Protocol::Http1);
@@ -102,12 +102,12 @@ fn nginx_alone() -> String {
 
 /// Where proxies ask, and its port.
 async fn authz(ledger: Arc<Ledger>) -> (Arc<App<Arc<Ledger>>>, u16) {
-    let app = App::load(&Source::new("lab", POLICIES).unwrap(), ledger).unwrap();
+    let app = App::load(&PolicySource::new("lab", POLICIES).unwrap(), ledger).unwrap();
     let app = Arc::new(app);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let serving = Arc::clone(&app);
-    tokio::spawn(serve(listener, serving, Config::default(), std::future::pending()));
+    tokio::spawn(serve(listener, serving, ListenerConfig::default(), std::future::pending()));
     (app, port)
 }
 

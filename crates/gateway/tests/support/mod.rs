@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate::config::{Problems, Source};
+use tidegate::config::{FileProblems, PolicySource};
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
 use tidegate_gateway::{Gateway, serve};
-use tidegate_server::{App, Config};
+use tidegate_server::{App, ListenerConfig};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -40,10 +40,10 @@ impl Front {
     }
 
     pub(crate) async fn start(text: &str) -> Self {
-        Self::with(text, Config::default()).await
+        Self::with(text, ListenerConfig::default()).await
     }
 
-    pub(crate) async fn with(text: &str, config: Config) -> Self {
+    pub(crate) async fn with(text: &str, config: ListenerConfig) -> Self {
         let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
         let store = MemoryStore::builder().clock(clock.clone()).build();
         Self { clock, ..Self::on(text, store, config).await }
@@ -51,13 +51,13 @@ impl Front {
 }
 
 impl<S: Store + 'static> Front<S> {
-    pub(crate) async fn on(text: &str, store: S, config: Config) -> Self {
-        let source = Source::new("test", text).unwrap();
+    pub(crate) async fn on(text: &str, store: S, config: ListenerConfig) -> Self {
+        let source = PolicySource::new("test", text).unwrap();
         let app = App::load(&source, store).unwrap_or_else(|problems| panic!("{problems}"));
         Self::serving(app, config).await
     }
 
-    pub(crate) async fn serving(app: App<S>, config: Config) -> Self {
+    pub(crate) async fn serving(app: App<S>, config: ListenerConfig) -> Self {
         let app = Arc::new(app);
         let gateway = Arc::new(Gateway::new(app.limiter().plan(), None).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -89,8 +89,8 @@ impl<S: Store + 'static> Front<S> {
         self.try_reload(text).unwrap_or_else(|problems| panic!("{problems}"));
     }
 
-    pub(crate) fn try_reload(&self, text: &str) -> Result<(), Problems> {
-        self.app.reload(&Source::new("test", text).unwrap())
+    pub(crate) fn try_reload(&self, text: &str) -> Result<(), FileProblems> {
+        self.app.reload(&PolicySource::new("test", text).unwrap())
     }
 
     /// How often a policy said this, whoever decided.

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
-use tidegate_wire::{Problem, Refused};
+use tidegate_wire::{ProblemDetails, RefusalMembers};
 
 use crate::{PROBLEM_JSON, json};
 
@@ -84,12 +84,12 @@ impl RequestFault {
     /// The answer to such a request, with the attribute's name.
     pub fn refusal(&self) -> Response<Bytes> {
         let (status, detail) = (self.status(), self.to_string());
-        let problem = Problem {
-            kind: Problem::BLANK,
+        let problem = ProblemDetails {
+            kind: ProblemDetails::BLANK,
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
             detail: &detail,
-            members: Refused { member: self.attribute(), policies: None },
+            members: RefusalMembers { member: self.attribute(), policies: None },
         };
         let mut response = Response::new(json(&problem));
         *response.status_mut() = status;

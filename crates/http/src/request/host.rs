@@ -19,13 +19,13 @@ use crate::RequestFault;
 /// # Ok::<(), tidegate_http::RequestFault>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host<'r> {
+pub struct RequestHost<'r> {
     text: Cow<'r, str>,
     /// How much of it is the name.
     end: usize,
 }
 
-impl<'r> Host<'r> {
+impl<'r> RequestHost<'r> {
     /// `host` or `host:port`, where a host is a name, an IPv4 address, or an IPv6 address in brackets.
     pub fn read(text: &'r [u8]) -> Result<Self, RequestFault> {
         Self::parse(text)
@@ -127,7 +127,7 @@ mod tests {
             ("[::1]:80", "[::1]", "[::1]:80"),
             ("[2001:DB8::1]", "[2001:db8::1]", "[2001:db8::1]"),
         ] {
-            let host = Host::read(text.as_bytes()).unwrap();
+            let host = RequestHost::read(text.as_bytes()).unwrap();
             assert_eq!((host.name(), host.text()), (name, whole), "{text}");
             assert_eq!(&*host.into_name(), name.as_bytes());
         }
@@ -140,9 +140,9 @@ mod tests {
             "a:+80", "[a]", "[::1", "[::1]x", "[::1]:", "::1", "a b", "a,b", "user@a", "a/b",
             "a%62", "[v1.x]", "\u{e9}",
         ] {
-            assert!(Host::read(text.as_bytes()).is_err(), "{text}");
+            assert!(RequestHost::read(text.as_bytes()).is_err(), "{text}");
         }
-        assert!(Host::read("a".repeat(300).as_bytes()).is_err());
-        assert!(Host::read(b"\xff").is_err());
+        assert!(RequestHost::read("a".repeat(300).as_bytes()).is_err());
+        assert!(RequestHost::read(b"\xff").is_err());
     }
 }

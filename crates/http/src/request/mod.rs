@@ -23,7 +23,7 @@ pub use cookie::{cookie_values, only_cookie};
 pub use credentials::{bearer, only_bearer};
 pub use fault::RequestFault;
 pub use field::{content_length, is_same_variable, only_field, refuse_other_spelling};
-pub use host::Host;
+pub use host::RequestHost;
 pub use method::read_method;
 pub use path::RequestPath;
 pub use query::{only_parameter, query_value, query_values};
@@ -86,7 +86,7 @@ pub struct HttpRequest<'r> {
 }
 
 /// A name, and the value that a request has of it.
-type Attribute<'n, 'r> = (&'n str, Cow<'r, [u8]>);
+type BorrowedAttribute<'n, 'r> = (&'n str, Cow<'r, [u8]>);
 
 impl<'r> HttpRequest<'r> {
     /// Those that a plan asks for, and that the request has; or the first of them that can be read in two
@@ -94,22 +94,22 @@ impl<'r> HttpRequest<'r> {
     pub fn attributes<'n>(
         &self,
         names: impl Iterator<Item = &'n str>,
-    ) -> Result<Vec<Attribute<'n, 'r>>, RequestFault> {
+    ) -> Result<Vec<BorrowedAttribute<'n, 'r>>, RequestFault> {
         let found = names.filter_map(|name| {
-            let value = self.only(name).transpose()?;
+            let value = self.only_attribute(name).transpose()?;
             Some(value.map(|value| (name, value)))
         });
         found.collect()
     }
 
     /// One of them, if it can be read in one way.
-    pub fn only(&self, name: &str) -> Result<Option<Cow<'r, [u8]>>, RequestFault> {
+    pub fn only_attribute(&self, name: &str) -> Result<Option<Cow<'r, [u8]>>, RequestFault> {
         let (headers, rules) = (self.headers, &self.rules);
         match name {
             "ip" => Ok(self.ip()),
             "method" => self.method.map(|it| read_method(it).map(Cow::Borrowed)).transpose(),
             "scheme" => Ok(self.lower_scheme()),
-            "host" => Ok(self.host.map(Host::read).transpose()?.map(Host::into_name)),
+            "host" => Ok(self.host.map(RequestHost::read).transpose()?.map(RequestHost::into_name)),
             "path" => {
                 let path = self.target.map(|target| RequestPath::read(split(target).0, rules));
                 Ok(path.transpose()?.map(RequestPath::into_counted))
@@ -126,7 +126,7 @@ impl<'r> HttpRequest<'r> {
 
     /// One of them, by its first value, however it is spelled: for whoever refuses nothing.
     pub fn attribute(&self, name: &str) -> Option<Cow<'r, [u8]>> {
-        if let Ok(value) = self.only(name) {
+        if let Ok(value) = self.only_attribute(name) {
             return value;
         }
         match name {

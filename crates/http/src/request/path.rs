@@ -30,7 +30,7 @@ pub struct RequestPath<'r> {
 impl<'r> RequestPath<'r> {
     /// Refuses what services are known to read as another path than we do. An empty path is `/`.
     pub fn read(raw: &'r [u8], rules: &RequestRules) -> Result<Self, RequestFault> {
-        let traits = Traits::of(raw, rules)?;
+        let traits = PathTraits::of(raw, rules)?;
         let ends_in_slash = raw.last() == Some(&b'/');
         let parameters = rules.on_path_parameters();
         if !traits.has_parameters || parameters == PathParameters::Keep {
@@ -71,11 +71,11 @@ impl<'r> RequestPath<'r> {
 }
 
 /// What a look at each byte tells.
-struct Traits {
+struct PathTraits {
     has_parameters: bool,
 }
 
-impl Traits {
+impl PathTraits {
     fn of(path: &[u8], rules: &RequestRules) -> Result<Self, RequestFault> {
         if !path.is_empty() && path.first() != Some(&b'/') {
             return fault("does not begin with a slash");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     /// The segments that a service serves for a path.
-    type Service = fn(&str) -> Vec<Vec<u8>>;
+    type PathReader = fn(&str) -> Vec<Vec<u8>>;
 
     fn spelling() -> impl Strategy<Value = String> {
         let part = prop::sample::select(vec![
@@ -268,7 +268,7 @@ mod tests {
         ) {
             use PathParameters::{Ignore, Keep, Refuse, Strip};
             let rules = |parameters| RequestRules::default().path_parameters(parameters);
-            let services: [(_, Service); 5] = [
+            let services: [(_, PathReader); 5] = [
                 (Refuse, decoding),
                 (Refuse, servlet),
                 (Strip, servlet),

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use tidegate_store::Blocking;
+use tidegate_store::BlockingGuard;
 use tokio::runtime::{Builder, EnterGuard, Handle};
 
 /// Runs a future to its end on this thread, wherever the thread is.
@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, EnterGuard, Handle};
 /// system has no thread left for it.
 pub(super) fn wait<F: Future>(future: F) -> Option<F::Output> {
     let _context = in_background()?;
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
@@ -29,9 +29,9 @@ pub(super) fn wait<F: Future>(future: F) -> Option<F::Output> {
 
 /// A future whose connections and timers are those of the runtime in the background, whoever waits
 /// for it.
-pub(super) struct InBackground<F>(pub(super) F);
+pub(super) struct BackgroundFuture<F>(pub(super) F);
 
-impl<F: Future + Unpin> Future for InBackground<F> {
+impl<F: Future + Unpin> Future for BackgroundFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -40,17 +40,17 @@ impl<F: Future + Unpin> Future for InBackground<F> {
     }
 }
 
-struct Unpark(Thread);
+struct ThreadWaker(Thread);
 
-impl Wake for Unpark {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
 }
 
 /// What is polled from now on uses the timers, tasks and connections of the runtime in the background.
-fn in_background() -> Option<(EnterGuard<'static>, Blocking)> {
-    Some((background()?.enter(), Blocking::enter()))
+fn in_background() -> Option<(EnterGuard<'static>, BlockingGuard)> {
+    Some((background()?.enter(), BlockingGuard::enter()))
 }
 
 /// A runtime with a thread of its own.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use crate::{BuildError, Decision, NotReady, Reason};
+use crate::{BuildError, Decision, DecisionReason, WaitError};
 
 /// A call of a limited function that did not happen.
 ///
@@ -32,37 +32,41 @@ use crate::{BuildError, Decision, NotReady, Reason};
 /// assert!(matches!(reset_password(7), Err(MailError::TooMany(denied)) if denied.name() == "resets"));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Denied(Box<Inner>);
+pub struct Denied(Box<DeniedCall>);
 
 #[derive(Clone, Debug)]
-struct Inner {
+struct DeniedCall {
     name: &'static str,
-    why: Why,
+    why: DenialCause,
 }
 
 #[derive(Clone, Debug)]
-enum Why {
+enum DenialCause {
     Decision(Decision),
-    NotReady(NotReady),
+    NotReady(WaitError),
     /// The attribute checks what it is given, so this does not happen.
     NoLimiter(BuildError),
 }
 
 impl Denied {
-    fn new(name: &'static str, why: Why) -> Self {
-        Self(Box::new(Inner { name, why }))
+    fn new(name: &'static str, why: DenialCause) -> Self {
+        Self(Box::new(DeniedCall { name, why }))
     }
 
     pub(super) fn unless_allowed(name: &'static str, decision: Decision) -> Result<(), Self> {
-        if decision.is_allowed() { Ok(()) } else { Err(Self::new(name, Why::Decision(decision))) }
+        if decision.is_allowed() {
+            Ok(())
+        } else {
+            Err(Self::new(name, DenialCause::Decision(decision)))
+        }
     }
 
-    pub(super) fn not_ready(name: &'static str, not_ready: NotReady) -> Self {
-        Self::new(name, Why::NotReady(not_ready))
+    pub(super) fn not_ready(name: &'static str, not_ready: WaitError) -> Self {
+        Self::new(name, DenialCause::NotReady(not_ready))
     }
 
     pub(super) fn no_limiter(name: &'static str, error: BuildError) -> Self {
-        Self::new(name, Why::NoLimiter(error))
+        Self::new(name, DenialCause::NoLimiter(error))
     }
 
     /// The name of the limit that denied.
@@ -73,25 +77,25 @@ impl Denied {
     /// The decision, unless the call gave up waiting in line.
     pub const fn decision(&self) -> Option<&Decision> {
         match &self.0.why {
-            Why::Decision(decision) => Some(decision),
-            Why::NotReady(_) | Why::NoLimiter(_) => None,
+            DenialCause::Decision(decision) => Some(decision),
+            DenialCause::NotReady(_) | DenialCause::NoLimiter(_) => None,
         }
     }
 
     /// Why the call did not wait any longer, where it was to wait.
-    pub const fn why_not_ready(&self) -> Option<&NotReady> {
+    pub const fn why_not_ready(&self) -> Option<&WaitError> {
         match &self.0.why {
-            Why::NotReady(not_ready) => Some(not_ready),
-            Why::Decision(_) | Why::NoLimiter(_) => None,
+            DenialCause::NotReady(not_ready) => Some(not_ready),
+            DenialCause::Decision(_) | DenialCause::NoLimiter(_) => None,
         }
     }
 
     /// When to try again; `None` where that is not known, or does not help.
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.0.why {
-            Why::Decision(decision) => decision.retry_after().map(Into::into),
-            Why::NotReady(NotReady::Later(wait)) => Some(*wait),
-            Why::NotReady(_) | Why::NoLimiter(_) => None,
+            DenialCause::Decision(decision) => decision.retry_after().map(Into::into),
+            DenialCause::NotReady(WaitError::Later(wait)) => Some(*wait),
+            DenialCause::NotReady(_) | DenialCause::NoLimiter(_) => None,
         }
     }
 }
@@ -100,13 +104,15 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} denied this call: ", self.name())?;
         match &self.0.why {
-            Why::Decision(decision) => match (decision.reason(), decision.retry_after()) {
-                (Reason::LimitExceeded, Some(wait)) => write!(f, "try again in {}", wait.roughly()),
+            DenialCause::Decision(decision) => match (decision.reason(), decision.retry_after()) {
+                (DecisionReason::LimitExceeded, Some(wait)) => {
+                    write!(f, "try again in {}", wait.roughly())
+                }
                 (reason, Some(wait)) => write!(f, "{reason}, try again in {}", wait.roughly()),
                 (reason, None) => write!(f, "{reason}"),
             },
-            Why::NotReady(not_ready) => not_ready.fmt(f),
-            Why::NoLimiter(error) => error.fmt(f),
+            DenialCause::NotReady(not_ready) => not_ready.fmt(f),
+            DenialCause::NoLimiter(error) => error.fmt(f),
         }
     }
 }

@@ -55,21 +55,21 @@
 
 mod blocking;
 mod denied;
-mod limited;
+mod function_limit;
 mod scope;
 mod store;
 
 pub use denied::{Denied, FromDenied};
-pub use limited::Limited;
-pub use scope::{Call, Scope, resolve, resolve_with};
-pub use store::{AlreadyInUse, use_store};
+pub use function_limit::FunctionLimit;
+pub use scope::{FunctionCall, FunctionScope, resolve, resolve_with};
+pub use store::{LateSetupError, use_store};
 
 use std::time::Duration;
 
 use tidegate_core::Cost;
 use tidegate_policy::Key;
 
-use crate::{Decision, NotReady, RateLimiter, Source};
+use crate::{Decision, DecisionSource, RateLimiter, WaitError};
 
 /// Asks a limiter of one's own. The attribute writes this.
 #[doc(hidden)]
@@ -93,7 +93,7 @@ pub fn enter_now<L: RateLimiter, K: Key + Sync>(
     let decision = limiter
         .try_decide(key, Cost::ONE)
         .or_else(|| blocking::wait(limiter.decide(key, Cost::ONE)))
-        .unwrap_or_else(|| Decision::unsettled(false, Source::Fallback));
+        .unwrap_or_else(|| Decision::without_verdicts(false, DecisionSource::Fallback));
     Denied::unless_allowed(name, decision)
 }
 
@@ -130,5 +130,5 @@ pub fn queue_now<S: crate::Store, K: Key + Sync>(
     key: &Option<K>,
 ) -> Result<(), Denied> {
     blocking::wait(queue(limiter, name, key))
-        .unwrap_or_else(|| Err(Denied::not_ready(name, NotReady::TooLong(Duration::ZERO))))
+        .unwrap_or_else(|| Err(Denied::not_ready(name, WaitError::TooLong(Duration::ZERO))))
 }

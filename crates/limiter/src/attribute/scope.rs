@@ -2,15 +2,15 @@
 
 use std::sync::OnceLock;
 
-use tidegate_policy::{Address, Key, OwnedKey};
+use tidegate_policy::{IpAddress, Key, OwnedKey};
 
-use super::AlreadyInUse;
+use super::LateSetupError;
 use crate::KeyResolver;
 
 /// Whom a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Scope {
+pub enum FunctionScope {
     /// The user on whose behalf the call is made.
     User,
     /// The address that it came from.
@@ -20,11 +20,11 @@ pub enum Scope {
 /// A call that is about to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Call {
+pub struct FunctionCall {
     /// The name of the limit.
     pub name: &'static str,
     /// What the limit wants to know.
-    pub scope: Scope,
+    pub scope: FunctionScope,
 }
 
 /// Says how this process finds out who calls, for limits with `scope = user` or `scope = ip`. Once,
@@ -63,44 +63,50 @@ pub struct Call {
 /// # Ok(())
 /// # }
 /// ```
-pub fn resolve_with<R: KeyResolver<Call> + 'static>(resolver: R) -> Result<(), AlreadyInUse> {
-    let erased: Resolver = Box::new(move |call| {
+pub fn resolve_with<R: KeyResolver<FunctionCall> + 'static>(
+    resolver: R,
+) -> Result<(), LateSetupError> {
+    let erased: FunctionResolver = Box::new(move |call| {
         let found = resolver.resolve(call)?;
         let (key, text) = (OwnedKey::of(&found), text_of(&found));
-        Some(if call.scope == Scope::Ip { by_address(key, text) } else { Resolved { key, text } })
+        Some(if call.scope == FunctionScope::Ip {
+            by_address(key, text)
+        } else {
+            FunctionKey { key, text }
+        })
     });
-    RESOLVER.set(erased).map_err(|_| AlreadyInUse)
+    RESOLVER.set(erased).map_err(|_| LateSetupError)
 }
 
 /// The key of a call. The attribute writes this.
 #[doc(hidden)]
-pub fn resolve(scope: Scope, name: &'static str) -> Option<impl Key + Send + Sync> {
+pub fn resolve(scope: FunctionScope, name: &'static str) -> Option<impl Key + Send + Sync> {
     match RESOLVER.get() {
-        Some(resolve) => resolve(&Call { name, scope }),
-        None => Some(Resolved::default()),
+        Some(resolve) => resolve(&FunctionCall { name, scope }),
+        None => Some(FunctionKey::default()),
     }
 }
 
 /// A key that is an address as text counts as that address: whoever has one text of it has many.
-fn by_address(key: OwnedKey, text: OwnedKey) -> Resolved {
+fn by_address(key: OwnedKey, text: OwnedKey) -> FunctionKey {
     let mut parts = 0;
     key.each_part(|_| parts += 1);
-    match Address::read(key.as_bytes()).filter(|_| parts == 1) {
-        Some(address) => Resolved { key: OwnedKey::of(&address), text: text_of(&address) },
-        None => Resolved { key, text },
+    match IpAddress::read(key.as_bytes()).filter(|_| parts == 1) {
+        Some(address) => FunctionKey { key: OwnedKey::of(&address), text: text_of(&address) },
+        None => FunctionKey { key, text },
     }
 }
 
-type Resolver = Box<dyn Fn(&Call) -> Option<Resolved> + Send + Sync>;
+type FunctionResolver = Box<dyn Fn(&FunctionCall) -> Option<FunctionKey> + Send + Sync>;
 
 /// A key, and how it is written where others read it.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Resolved {
+struct FunctionKey {
     key: OwnedKey,
     text: OwnedKey,
 }
 
-impl Key for Resolved {
+impl Key for FunctionKey {
     fn each_part(&self, part: impl FnMut(&[u8])) {
         self.key.each_part(part);
     }
@@ -116,7 +122,7 @@ fn text_of<K: Key + ?Sized>(key: &K) -> OwnedKey {
     text
 }
 
-static RESOLVER: OnceLock<Resolver> = OnceLock::new();
+static RESOLVER: OnceLock<FunctionResolver> = OnceLock::new();
 
 #[cfg(test)]
 mod tests {
@@ -126,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    fn resolved<K: Key + ?Sized>(key: &K) -> Resolved {
+    fn resolved<K: Key + ?Sized>(key: &K) -> FunctionKey {
         by_address(OwnedKey::of(key), text_of(key))
     }
 

@@ -8,18 +8,18 @@ use std::sync::{Arc, OnceLock};
 use tidegate_core::{Charge, Span};
 use tidegate_store::{MemoryStore, Store, StoreError, Verdicts};
 
-use super::blocking::InBackground;
+use super::blocking::BackgroundFuture;
 
 /// Keeps the counters of all functions with `#[rate_limit]` in `store`. Once, before the first call
 /// of any of them.
-pub fn use_store<S: Store + 'static>(store: S) -> Result<(), AlreadyInUse> {
-    STORE.set(Arc::new(AnyStore::new(store))).map_err(|_| AlreadyInUse)
+pub fn use_store<S: Store + 'static>(store: S) -> Result<(), LateSetupError> {
+    STORE.set(Arc::new(AnyStore::new(store))).map_err(|_| LateSetupError)
 }
 
 /// Too late: a limited function has been called, or somebody else came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("limited functions have been called already, or this was said before")]
-pub struct AlreadyInUse;
+pub struct LateSetupError;
 
 pub(super) fn of_this_process() -> Arc<AnyStore> {
     Arc::clone(STORE.get_or_init(|| Arc::new(AnyStore::new(MemoryStore::new()))))
@@ -41,8 +41,8 @@ impl AnyStore {
         Self { store: Box::new(store), is_remote }
     }
 
-    async fn answer<T>(&self, answer: Answer<'_, T>) -> Result<T, StoreError> {
-        if self.is_remote { InBackground(answer).await } else { answer.await }
+    async fn answer<T>(&self, answer: StoreFuture<'_, T>) -> Result<T, StoreError> {
+        if self.is_remote { BackgroundFuture(answer).await } else { answer.await }
     }
 }
 
@@ -66,12 +66,12 @@ impl Store for AnyStore {
         self.answer(self.store.settle_within(charges, out, patience)).await
     }
 
-    fn settles_in_steps(&self) -> bool {
-        self.store.settles_in_steps()
+    fn is_stepwise(&self) -> bool {
+        self.store.is_stepwise()
     }
 
-    fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
-        self.store.settle_at_once(charges, out)
+    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
+        self.store.try_settle(charges, out)
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -91,27 +91,35 @@ impl Store for AnyStore {
     }
 }
 
-type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// [`Store`], with futures that have a size.
 trait ErasedStore: Send + Sync {
-    fn settle<'a>(&'a self, charges: &'a [Charge<'a>], out: &'a mut Verdicts) -> Answer<'a, bool>;
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        out: &'a mut Verdicts,
+    ) -> StoreFuture<'a, bool>;
     fn settle_within<'a>(
         &'a self,
         charges: &'a [Charge<'a>],
         out: &'a mut Verdicts,
         patience: Span,
-    ) -> Answer<'a, bool>;
-    fn settles_in_steps(&self) -> bool;
-    fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool>;
-    fn refund<'a>(&'a self, charge: &'a Charge<'a>) -> Answer<'a, ()>;
-    fn reset<'a>(&'a self, charge: &'a Charge<'a>) -> Answer<'a, ()>;
+    ) -> StoreFuture<'a, bool>;
+    fn is_stepwise(&self) -> bool;
+    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool>;
+    fn refund<'a>(&'a self, charge: &'a Charge<'a>) -> StoreFuture<'a, ()>;
+    fn reset<'a>(&'a self, charge: &'a Charge<'a>) -> StoreFuture<'a, ()>;
     fn shared_secret(&self) -> Option<[u8; 16]>;
     fn names_keys(&self) -> bool;
 }
 
 impl<S: Store> ErasedStore for S {
-    fn settle<'a>(&'a self, charges: &'a [Charge<'a>], out: &'a mut Verdicts) -> Answer<'a, bool> {
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        out: &'a mut Verdicts,
+    ) -> StoreFuture<'a, bool> {
         Box::pin(Store::settle(self, charges, out))
     }
 
@@ -120,23 +128,23 @@ impl<S: Store> ErasedStore for S {
         charges: &'a [Charge<'a>],
         out: &'a mut Verdicts,
         patience: Span,
-    ) -> Answer<'a, bool> {
+    ) -> StoreFuture<'a, bool> {
         Box::pin(Store::settle_within(self, charges, out, patience))
     }
 
-    fn settles_in_steps(&self) -> bool {
-        Store::settles_in_steps(self)
+    fn is_stepwise(&self) -> bool {
+        Store::is_stepwise(self)
     }
 
-    fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
-        Store::settle_at_once(self, charges, out)
+    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
+        Store::try_settle(self, charges, out)
     }
 
-    fn refund<'a>(&'a self, charge: &'a Charge<'a>) -> Answer<'a, ()> {
+    fn refund<'a>(&'a self, charge: &'a Charge<'a>) -> StoreFuture<'a, ()> {
         Box::pin(Store::refund(self, charge))
     }
 
-    fn reset<'a>(&'a self, charge: &'a Charge<'a>) -> Answer<'a, ()> {
+    fn reset<'a>(&'a self, charge: &'a Charge<'a>) -> StoreFuture<'a, ()> {
         Box::pin(Store::reset(self, charge))
     }
 

@@ -5,12 +5,12 @@ use tidegate_core::algorithm::{Algorithm, TokenBucket};
 use tidegate_core::{Charge, Cost, Limit, Span, Timestamp, Verdict};
 use tidegate_store::Verdicts;
 
-use super::Moment;
-use super::leftovers::{Leftovers, Watch};
+use super::DenyCacheMoment;
+use super::counter_watches::{CounterWatch, CounterWatches};
 
 #[derive(Debug)]
-pub(super) struct Denial {
-    asked: Moment,
+pub(super) struct CachedDenial {
+    asked: DenyCacheMoment,
     pub(super) until: Timestamp,
     /// The charge that denies for longest, and its limit.
     longest: usize,
@@ -18,18 +18,18 @@ pub(super) struct Denial {
     costs: SmallVec<[Cost; 2]>,
     verdicts: Verdicts,
     /// The counters that deny for a while, during which another request may take something.
-    watched: SmallVec<[Watch; 1]>,
+    watched: SmallVec<[CounterWatch; 1]>,
 }
 
-impl Denial {
+impl CachedDenial {
     /// Of what the store said; `None` where nothing of it is known to last, or where the wait may have
     /// grown while the answer was on its way: somebody has taken something meanwhile.
     pub(super) fn new(
         charges: &[Charge<'_>],
         verdicts: &Verdicts,
-        asked: Moment,
+        asked: DenyCacheMoment,
         at_most: Span,
-        leftovers: &Leftovers,
+        leftovers: &CounterWatches,
     ) -> Option<Self> {
         let denying = charges
             .iter()
@@ -64,12 +64,16 @@ impl Denial {
     }
 
     /// Whether all it waits for is as it was.
-    pub(super) fn is_untouched(&self, leftovers: &Leftovers) -> bool {
+    pub(super) fn is_untouched(&self, leftovers: &CounterWatches) -> bool {
         self.watched.iter().all(|watch| leftovers.is_untouched(*watch))
     }
 
     /// What the store would say to these charges now; `None` where it has to be asked.
-    pub(super) fn repeated(&self, charges: &[Charge<'_>], now: Moment) -> Option<Verdicts> {
+    pub(super) fn verdicts_at(
+        &self,
+        charges: &[Charge<'_>],
+        now: DenyCacheMoment,
+    ) -> Option<Verdicts> {
         let (charge, cost) = (charges.get(self.longest)?, self.costs.get(self.longest)?);
         let holds = now.at < self.until
             && now.stamp == self.asked.stamp
@@ -86,7 +90,7 @@ impl Denial {
         remembered
             .zip(charges)
             .map(|((verdict, cost), charge)| {
-                let later = after(*verdict, elapsed);
+                let later = verdict_after(*verdict, elapsed);
                 if charge.cost() == *cost {
                     Some(later)
                 } else {
@@ -97,7 +101,7 @@ impl Denial {
     }
 }
 
-fn after(verdict: Verdict, elapsed: Span) -> Verdict {
+fn verdict_after(verdict: Verdict, elapsed: Span) -> Verdict {
     Verdict {
         retry_after: verdict.retry_after.map(|wait| wait.minus(elapsed)),
         reset_after: verdict.reset_after.minus(elapsed),

@@ -1,8 +1,8 @@
 //! Denials that need no store: exact, for as long as they last.
 
+mod counter_watches;
 mod denial;
-mod leftovers;
-mod refunds;
+mod refund_stamps;
 #[cfg(test)]
 mod tests;
 
@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 use tidegate_core::{Charge, Fingerprint, Span, Timestamp};
 use tidegate_store::{Clock, SystemClock, Verdicts};
 
-use self::denial::{Denial, depends_on_cost};
-use self::leftovers::Leftovers;
-pub(crate) use self::refunds::Moment;
-use self::refunds::Refunds;
-use crate::by_fingerprint::ByFingerprint;
+use self::counter_watches::CounterWatches;
+use self::denial::{CachedDenial, depends_on_cost};
+pub(crate) use self::refund_stamps::DenyCacheMoment;
+use self::refund_stamps::RefundStamps;
+use crate::fingerprint_map::FingerprintMap;
 
 /// Remembers who was denied, by which limit and until when.
 ///
@@ -31,14 +31,14 @@ use crate::by_fingerprint::ByFingerprint;
 #[derive(Debug)]
 pub(crate) struct DenyCache<C = SystemClock> {
     clock: C,
-    refunds: Refunds,
-    leftovers: Leftovers,
-    shards: Vec<Mutex<Shard>>,
+    refunds: RefundStamps,
+    leftovers: CounterWatches,
+    shards: Vec<Mutex<DenyCacheShard>>,
 }
 
 #[derive(Debug, Default)]
-struct Shard {
-    denials: ByFingerprint<Denial>,
+struct DenyCacheShard {
+    denials: FingerprintMap<CachedDenial>,
     /// When those that were over were last dropped.
     swept: Timestamp,
 }
@@ -60,7 +60,7 @@ impl DenyCache {
 impl<C: Clock> DenyCache<C> {
     pub(crate) fn with_clock(clock: C) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { clock, refunds: Refunds::new(), leftovers: Leftovers::new(), shards }
+        Self { clock, refunds: RefundStamps::new(), leftovers: CounterWatches::new(), shards }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -69,39 +69,49 @@ impl<C: Clock> DenyCache<C> {
 
     /// What [`recall`](Self::recall) and [`remember`](Self::remember) want to know: to be taken before
     /// the store is asked.
-    pub(crate) fn moment(&self, charges: &[Charge<'_>]) -> Moment {
-        Moment { at: self.now(), stamp: self.refunds.stamp(charges) }
+    pub(crate) fn moment(&self, charges: &[Charge<'_>]) -> DenyCacheMoment {
+        DenyCacheMoment { at: self.now(), stamp: self.refunds.stamp(charges) }
     }
 
     /// The verdicts, if the request is known to be denied.
-    pub(crate) fn recall(&self, charges: &[Charge<'_>], now: Moment) -> Option<Verdicts> {
-        let name = name(charges)?;
+    pub(crate) fn recall(&self, charges: &[Charge<'_>], now: DenyCacheMoment) -> Option<Verdicts> {
+        let name = request_fingerprint(charges)?;
         let shard = self.shard(name).lock();
         let denial = shard.denials.get(&name)?;
-        denial.is_untouched(&self.leftovers).then(|| denial.repeated(charges, now))?
+        denial.is_untouched(&self.leftovers).then(|| denial.verdicts_at(charges, now))?
     }
 
     /// Takes note of a denial by the store.
-    pub(crate) fn remember(&self, charges: &[Charge<'_>], verdicts: &Verdicts, asked: Moment) {
+    pub(crate) fn remember(
+        &self,
+        charges: &[Charge<'_>],
+        verdicts: &Verdicts,
+        asked: DenyCacheMoment,
+    ) {
         if charges.iter().any(|charge| charge.cost().is_peek() || counts_denied(charge)) {
             return;
         }
-        let denial = Denial::new(charges, verdicts, asked, LONGEST, &self.leftovers);
-        if let (Some(denial), Some(name)) = (denial, name(charges)) {
+        let denial = CachedDenial::new(charges, verdicts, asked, LONGEST, &self.leftovers);
+        if let (Some(denial), Some(name)) = (denial, request_fingerprint(charges)) {
             self.insert(name, denial);
         }
     }
 
     /// Takes note of a request that the store let pass, as was heard at this time.
-    pub(crate) fn admitted(&self, charges: &[Charge<'_>], verdicts: &Verdicts, heard: Timestamp) {
+    pub(crate) fn record_admitted(
+        &self,
+        charges: &[Charge<'_>],
+        verdicts: &Verdicts,
+        heard: Timestamp,
+    ) {
         let each = charges.iter().zip(verdicts);
         let paid = each.filter(|(charge, said)| said.allowed && !charge.cost().is_peek());
-        paid.for_each(|(charge, _)| self.leftovers.take(charge.counter(), heard));
+        paid.for_each(|(charge, _)| self.leftovers.record_taken(charge.counter(), heard));
     }
 
     /// Something was given back to this charge's counter, or it was forgotten.
     pub(crate) fn forget(&self, charge: &Charge<'_>) {
-        self.refunds.note(charge);
+        self.refunds.record(charge);
     }
 
     /// The same for one of the charges of a request. Its moment, as if that had been known by then; what
@@ -110,30 +120,30 @@ impl<C: Clock> DenyCache<C> {
         &self,
         charge: &Charge<'_>,
         charges: &[Charge<'_>],
-        asked: Moment,
-    ) -> Moment {
-        let stamp = asked.stamp.wrapping_add(self.refunds.note_among(charge, charges));
-        Moment { stamp, ..asked }
+        asked: DenyCacheMoment,
+    ) -> DenyCacheMoment {
+        let stamp = asked.stamp.wrapping_add(self.refunds.record_among(charge, charges));
+        DenyCacheMoment { stamp, ..asked }
     }
 
     /// Something was given back, or another limit was set, elsewhere; or there is another plan.
     pub(crate) fn forget_all(&self) {
-        self.refunds.note_all();
+        self.refunds.record_all();
     }
 
-    fn insert(&self, name: Fingerprint, denial: Denial) {
+    fn insert(&self, name: Fingerprint, denial: CachedDenial) {
         let mut shard = self.shard(name).lock();
         if !shard.is_full() || shard.denials.contains_key(&name) || shard.sweep(denial.at()) {
             shard.denials.insert(name, denial);
         }
     }
 
-    fn shard(&self, name: Fingerprint) -> &Mutex<Shard> {
+    fn shard(&self, name: Fingerprint) -> &Mutex<DenyCacheShard> {
         &self.shards[name.low() as usize % SHARDS]
     }
 }
 
-impl Shard {
+impl DenyCacheShard {
     fn is_full(&self) -> bool {
         self.denials.len() >= DENIALS_PER_SHARD
     }
@@ -152,21 +162,23 @@ impl Shard {
 /// One name for all counters of a request, and for its cost where a denial of another cost tells
 /// nothing of it; `None` when there are none. A request with the same counters in another order is
 /// another request.
-fn name(charges: &[Charge<'_>]) -> Option<Fingerprint> {
+fn request_fingerprint(charges: &[Charge<'_>]) -> Option<Fingerprint> {
     let (first, rest) = charges.split_first()?;
-    Some(rest.iter().fold(part(first), |name, charge| stirred(name) ^ part(charge)))
+    Some(rest.iter().fold(charge_fingerprint(first), |name, charge| {
+        mixed_fingerprint(name) ^ charge_fingerprint(charge)
+    }))
 }
 
-fn part(charge: &Charge<'_>) -> Fingerprint {
+fn charge_fingerprint(charge: &Charge<'_>) -> Fingerprint {
     if depends_on_cost(&charge.rule().limit) {
         let cost = Fingerprint::new(charge.cost().get(), charge.cost().get());
-        stirred(cost) ^ charge.counter()
+        mixed_fingerprint(cost) ^ charge.counter()
     } else {
         charge.counter()
     }
 }
 
-fn stirred(name: Fingerprint) -> Fingerprint {
+fn mixed_fingerprint(name: Fingerprint) -> Fingerprint {
     let high = name.high().rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Fingerprint::new(high, name.low().rotate_left(11))
 }

@@ -15,14 +15,14 @@ fn charge(rule: &Rule, cost: u64) -> Charge<'_> {
     Charge::new(Fingerprint::new(7, 9), Cost::new(cost).unwrap(), rule)
 }
 
-struct Fixture {
+struct DenyCacheFixture {
     clock: ManualClock,
     store: MemoryStore<ManualClock>,
     cache: DenyCache<ManualClock>,
     asked: u32,
 }
 
-impl Fixture {
+impl DenyCacheFixture {
     fn new() -> Self {
         let clock = ManualClock::at(Timestamp::from_secs(1_000));
         let store = MemoryStore::builder().clock(clock.clone()).build();
@@ -39,7 +39,7 @@ impl Fixture {
         let mut verdicts = Verdicts::new();
         let passes = self.store.settle_now(charges, &mut verdicts);
         if passes {
-            self.cache.admitted(charges, &verdicts, self.clock.now());
+            self.cache.record_admitted(charges, &verdicts, self.clock.now());
         } else {
             self.cache.remember(charges, &verdicts, now);
         }
@@ -55,7 +55,7 @@ fn wait(verdicts: &Verdicts) -> Option<Span> {
 fn decides_as_the_store_would_and_asks_it_seldom() {
     for kind in AlgorithmKind::ALL {
         let rule = rule(*kind, "5/s");
-        let (mut with, without) = (Fixture::new(), Fixture::new());
+        let (mut with, without) = (DenyCacheFixture::new(), DenyCacheFixture::new());
         let mut random = 7_u64;
         for _ in 0..20_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -79,7 +79,7 @@ fn decides_as_the_store_would_and_asks_it_seldom() {
 
 #[test]
 fn a_smaller_cost_or_another_limit_asks_the_store() {
-    let mut fixture = Fixture::new();
+    let mut fixture = DenyCacheFixture::new();
     let strict = rule(AlgorithmKind::FixedWindow, "5/minute");
     assert!(fixture.check(&[charge(&strict, 4)]).0);
     assert!(!fixture.check(&[charge(&strict, 3)]).0);
@@ -93,7 +93,7 @@ fn a_smaller_cost_or_another_limit_asks_the_store() {
 #[test]
 fn whoever_takes_what_a_denial_left_makes_it_wait_longer() {
     for kind in AlgorithmKind::ALL {
-        let mut fixture = Fixture::new();
+        let mut fixture = DenyCacheFixture::new();
         let rule = rule(*kind, "10/minute");
         assert!(fixture.check(&[charge(&rule, 5)]).0, "{kind}");
         fixture.clock.advance(Span::from_millis(1));
@@ -113,7 +113,7 @@ fn whoever_takes_what_a_denial_left_makes_it_wait_longer() {
 #[test]
 fn what_can_never_pass_is_remembered_too_and_promises_nothing() {
     for kind in AlgorithmKind::ALL {
-        let mut fixture = Fixture::new();
+        let mut fixture = DenyCacheFixture::new();
         let rule = rule(*kind, "5/minute");
         for _ in 0..3 {
             let (passes, told) = fixture.check(&[charge(&rule, 6)]);
@@ -128,7 +128,7 @@ fn what_can_never_pass_is_remembered_too_and_promises_nothing() {
 
 #[test]
 fn a_debt_that_another_limit_pays_back_is_not_reckoned_here() {
-    let mut fixture = Fixture::new();
+    let mut fixture = DenyCacheFixture::new();
     let (large, small) =
         (rule(AlgorithmKind::TokenBucket, "100/hour"), rule(AlgorithmKind::TokenBucket, "10/hour"));
     assert!(fixture.check(&[charge(&large, 50)]).0);
@@ -140,7 +140,7 @@ fn a_debt_that_another_limit_pays_back_is_not_reckoned_here() {
 
 #[test]
 fn who_is_only_watched_by_now_is_not_denied() {
-    let mut fixture = Fixture::new();
+    let mut fixture = DenyCacheFixture::new();
     let enforced = rule(AlgorithmKind::FixedWindow, "1/hour");
     let watched = Rule { enforced: false, ..enforced };
     assert!(fixture.check(&[charge(&enforced, 1)]).0);
@@ -152,7 +152,7 @@ fn who_is_only_watched_by_now_is_not_denied() {
 
 #[test]
 fn waits_shrink_and_denials_end() {
-    let mut fixture = Fixture::new();
+    let mut fixture = DenyCacheFixture::new();
     let rule = rule(AlgorithmKind::SlidingLog, "1/500ms");
     assert!(fixture.check(&[charge(&rule, 1)]).0);
     assert!(!fixture.check(&[charge(&rule, 1)]).0);
@@ -167,7 +167,7 @@ fn waits_shrink_and_denials_end() {
 
 #[test]
 fn what_is_given_back_is_seen_at_once_here_and_after_a_second_elsewhere() {
-    let mut fixture = Fixture::new();
+    let mut fixture = DenyCacheFixture::new();
     let rule = rule(AlgorithmKind::FixedWindow, "1/hour");
     assert!(fixture.check(&[charge(&rule, 1)]).0);
     assert!(!fixture.check(&[charge(&rule, 1)]).0);
@@ -183,7 +183,7 @@ fn what_is_given_back_is_seen_at_once_here_and_after_a_second_elsewhere() {
 
 #[test]
 fn who_is_refunded_makes_nobody_elses_denial_forgotten() {
-    let mut fixture = Fixture::new();
+    let mut fixture = DenyCacheFixture::new();
     let rule = rule(AlgorithmKind::FixedWindow, "1/hour");
     let other = Charge::new(Fingerprint::new(8, 10), Cost::ONE, &rule);
     for _ in 0..5 {
@@ -198,7 +198,7 @@ fn who_is_refunded_makes_nobody_elses_denial_forgotten() {
 
 #[test]
 fn a_denial_from_before_a_refund_is_not_believed_after_it() {
-    let (fixture, rule) = (Fixture::new(), rule(AlgorithmKind::FixedWindow, "1/hour"));
+    let (fixture, rule) = (DenyCacheFixture::new(), rule(AlgorithmKind::FixedWindow, "1/hour"));
     let charges = [charge(&rule, 1)];
     let mut verdicts = Verdicts::new();
     assert!(fixture.store.settle_now(&charges, &mut Verdicts::new()));
@@ -214,7 +214,7 @@ fn a_denial_from_before_a_refund_is_not_believed_after_it() {
 #[test]
 fn a_denial_that_crosses_an_admission_is_not_repeated() {
     for kind in AlgorithmKind::ALL {
-        let (mut fixture, rule) = (Fixture::new(), rule(*kind, "10/minute"));
+        let (mut fixture, rule) = (DenyCacheFixture::new(), rule(*kind, "10/minute"));
         let (dear, cheap) = ([charge(&rule, 8)], [charge(&rule, 1)]);
         assert!(fixture.check(&[charge(&rule, 5)]).0);
         fixture.clock.advance(Span::from_millis(1));
@@ -227,7 +227,7 @@ fn a_denial_that_crosses_an_admission_is_not_repeated() {
             assert!(fixture.store.settle_now(&cheap, &mut admitted));
         }
         fixture.clock.advance(Span::from_millis(1));
-        fixture.cache.admitted(&cheap, &admitted, fixture.clock.now());
+        fixture.cache.record_admitted(&cheap, &admitted, fixture.clock.now());
         fixture.cache.remember(&dear, &denied, asked);
         let (passes, told) = fixture.check(&dear);
         assert!(!passes);
@@ -244,7 +244,7 @@ fn a_denial_that_crosses_an_admission_is_not_repeated() {
 
 #[test]
 fn a_dearer_request_is_told_its_own_wait() {
-    let mut fixture = Fixture::new();
+    let mut fixture = DenyCacheFixture::new();
     let bucket = rule(AlgorithmKind::TokenBucket, "10/s burst 10");
     assert!(fixture.check(&[charge(&bucket, 10)]).0);
     assert_eq!(wait(&fixture.check(&[charge(&bucket, 1)]).1), Some(Span::from_millis(100)));
@@ -254,7 +254,7 @@ fn a_dearer_request_is_told_its_own_wait() {
 
 #[test]
 fn limits_that_count_denials_and_shadows_are_left_out() {
-    let mut fixture = Fixture::new();
+    let mut fixture = DenyCacheFixture::new();
     let quota: Quota = "1/minute".parse().unwrap();
     let Limit::FixedWindow(by) = Limit::new(AlgorithmKind::FixedWindow, &quota).unwrap() else {
         panic!("a fixed window")
@@ -273,7 +273,7 @@ fn limits_that_count_denials_and_shadows_are_left_out() {
 
 #[test]
 fn a_flood_of_denied_keys_is_bounded() {
-    let mut fixture = Fixture::new();
+    let mut fixture = DenyCacheFixture::new();
     let rule = rule(AlgorithmKind::FixedWindow, "1/hour");
     for n in 0..300_000_u64 {
         let subject = Fingerprint::new(n, n.wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -1,7 +1,7 @@
 //! What a failed store means.
 
-mod seen;
-mod share;
+mod instance_share;
+mod last_known_usage;
 #[cfg(test)]
 mod tests;
 
@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use tidegate_core::{Charge, Cost, Fingerprint, Rule, Span, Timestamp, Verdict};
 use tidegate_store::{Clock, LocalStore, MemoryStore, SystemClock, Verdicts};
 
-use self::seen::{Seen, Use};
-use self::share::Share;
+use self::instance_share::InstanceShare;
+use self::last_known_usage::{CounterUsage, LastKnownUsage};
 
 /// Stands in for a store that does not answer.
 ///
@@ -22,27 +22,27 @@ use self::share::Share;
 /// So in a window the instances admit at most what the algorithm admits of the whole limit, by the
 /// store, and what it admits of their shares, by themselves. The store never hears of the latter.
 #[derive(Debug)]
-pub(crate) struct Fallback<C = SystemClock> {
-    share: Share,
+pub(crate) struct FallbackStore<C = SystemClock> {
+    share: InstanceShare,
     clock: C,
     /// Made when the store fails for the first time.
     stand_in: OnceLock<MemoryStore<C>>,
-    seen: Seen,
+    seen: LastKnownUsage,
 }
 
 /// When to try again, where nobody can say.
 pub(crate) const RETRY_AFTER: Span = Span::from_secs(1);
 
-impl Fallback {
+impl FallbackStore {
     pub(crate) fn new(nodes: u32) -> Self {
         Self::with_clock(nodes, SystemClock::new())
     }
 }
 
-impl<C: Clock + Clone> Fallback<C> {
+impl<C: Clock + Clone> FallbackStore<C> {
     fn with_clock(nodes: u32, clock: C) -> Self {
-        let share = Share::new(nodes);
-        Self { share, clock, stand_in: OnceLock::new(), seen: Seen::default() }
+        let share = InstanceShare::new(nodes);
+        Self { share, clock, stand_in: OnceLock::new(), seen: LastKnownUsage::default() }
     }
 
     /// How many instances share the limits.
@@ -56,9 +56,14 @@ impl<C: Clock + Clone> Fallback<C> {
     }
 
     /// Takes note of what the store said `now`, in case that it is the last for a while.
-    pub(crate) fn saw(&self, charges: &[Charge<'_>], verdicts: &Verdicts, now: Timestamp) {
+    pub(crate) fn record_verdicts(
+        &self,
+        charges: &[Charge<'_>],
+        verdicts: &Verdicts,
+        now: Timestamp,
+    ) {
         for (charge, verdict) in charges.iter().zip(verdicts) {
-            self.seen.note(Use {
+            self.seen.record(CounterUsage {
                 counter: charge.counter(),
                 used: verdict.limit.saturating_sub(verdict.remaining),
                 full_at: now + verdict.reset_after,
@@ -84,13 +89,13 @@ impl<C: Clock + Clone> Fallback<C> {
         let both: Vec<Charge<'_>> = own.chain(going_on).collect();
         let (_, going_on) = both.split_at(charges.len());
         for (charge, counter) in charges.iter().zip(going_on) {
-            self.go_on(stand_in, charge, counter, now);
+            self.continue_from_store(stand_in, charge, counter, now);
         }
         let mut verdicts = Verdicts::new();
         let passes = stand_in.settle_now(&both, &mut verdicts);
         let (own, going_on) = verdicts.split_at(charges.len());
         let each = charges.iter().zip(own).zip(going_on);
-        out.extend(each.map(|((charge, own), on)| told(charge, stricter(own, on))));
+        out.extend(each.map(|((charge, own), on)| with_finite_wait(charge, stricter(own, on))));
         passes
     }
 
@@ -113,20 +118,24 @@ impl<C: Clock + Clone> Fallback<C> {
 
     /// Lets the counter that goes on from what the store said begin there, once for each answer, with
     /// this instance's part; and without it when nothing of it matters any more.
-    fn go_on(
+    fn continue_from_store(
         &self,
         stand_in: &MemoryStore<C>,
         charge: &Charge<'_>,
         counter: &Charge<'_>,
         now: Timestamp,
     ) {
-        self.seen.if_known(charge.counter(), |seen| {
-            let used = seen.by(now, &charge.rule().limit);
+        self.seen.update_known(charge.counter(), |seen| {
+            let used = seen.used_at(now, &charge.rule().limit);
             if used > 0 && seen.is_followed {
                 return;
             }
             stand_in.reset_now(counter);
-            *seen = if used > 0 { Use { is_followed: true, ..*seen } } else { Use::NONE };
+            *seen = if used > 0 {
+                CounterUsage { is_followed: true, ..*seen }
+            } else {
+                CounterUsage::NONE
+            };
             let part = self.share.of(charge.subject());
             let used = part.of_used(used, charge.rule().limit.capacity());
             take_up_to(used, stand_in, counter);
@@ -171,7 +180,7 @@ fn stricter(one: &Verdict, other: &Verdict) -> Verdict {
 }
 
 /// More than this instance's share is not more than the limit: the store may be back.
-fn told(charge: &Charge<'_>, verdict: Verdict) -> Verdict {
+fn with_finite_wait(charge: &Charge<'_>, verdict: Verdict) -> Verdict {
     let fits = charge.cost().get() <= charge.rule().limit.capacity();
     let is_without_end = fits && !verdict.allowed && verdict.retry_after.is_none();
     let retry_after = if is_without_end { Some(RETRY_AFTER) } else { verdict.retry_after };

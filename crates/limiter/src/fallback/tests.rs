@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_core::algorithm::{Algorithm, FixedWindow};
-use tidegate_core::{AlgorithmKind, Calendar, Limit, Quota};
+use tidegate_core::{AlgorithmKind, CalendarPeriod, Limit, Quota};
 use tidegate_store::ManualClock;
 
 use super::*;
@@ -24,20 +24,20 @@ fn passes_after(kind: AlgorithmKind, millis: u64) -> bool {
         retry_after: None,
         reset_after: Span::from_secs(2),
     };
-    let (fallback, then) = (Fallback::new(1), Timestamp::from_secs(1_000));
-    fallback.saw(&charges, &Verdicts::from_iter([used_up]), then);
+    let (fallback, then) = (FallbackStore::new(1), Timestamp::from_secs(1_000));
+    fallback.record_verdicts(&charges, &Verdicts::from_iter([used_up]), then);
     let now = then + Span::from_millis(millis);
     fallback.settle(&charges, now, &mut Verdicts::new())
 }
 
 #[test]
 fn an_instances_share_keeps_the_calendar_and_how_denials_count() {
-    let monthly = FixedWindow::by_calendar(100, Calendar::Month).unwrap().counting_denied();
+    let monthly = FixedWindow::by_calendar(100, CalendarPeriod::Month).unwrap().counting_denied();
     let id = Fingerprint::new(1, 1);
     let rule = Rule { id, limit: monthly.into(), enforced: true, staggered: false };
-    let [own, _] = Fallback::new(3).rules(&charge(&rule, 1));
+    let [own, _] = FallbackStore::new(3).rules(&charge(&rule, 1));
     let Limit::FixedWindow(share) = own.limit else { panic!("a fixed window") };
-    assert_eq!((share.capacity(), share.calendar()), (34, Some(Calendar::Month)));
+    assert_eq!((share.capacity(), share.calendar()), (34, Some(CalendarPeriod::Month)));
     assert!(share.counts_denied());
 }
 
@@ -59,21 +59,21 @@ fn a_bucket_has_filled_up_meanwhile_and_others_have_not() {
 }
 
 /// A store that comes and goes, for one caller.
-struct World {
+struct FallbackWorld {
     clock: ManualClock,
     store: MemoryStore<ManualClock>,
-    fallback: Fallback<ManualClock>,
+    fallback: FallbackStore<ManualClock>,
     rule: Rule,
     /// The share of this instance, with nothing in it but what was admitted without the store.
     own: (MemoryStore<ManualClock>, Rule),
     /// What the store said last.
-    said: Option<Said>,
+    said: Option<LastStoreAnswer>,
     /// What was admitted, by the store or without it, and when.
     admitted: Vec<(Timestamp, u64)>,
 }
 
 #[derive(Clone, Copy)]
-struct Said {
+struct LastStoreAnswer {
     used: u64,
     at: Timestamp,
     full_at: Timestamp,
@@ -82,7 +82,7 @@ struct Said {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum FallbackStep {
     Wait(u64),
     /// The store answers.
     Asked(u64),
@@ -92,24 +92,24 @@ enum Step {
     Failed(u64),
 }
 
-impl World {
+impl FallbackWorld {
     fn new(kind: AlgorithmKind, quota: &str, nodes: u32) -> Self {
         let clock = ManualClock::at(Timestamp::from_secs(1_000));
         let store = || MemoryStore::builder().clock(clock.clone()).build();
         let limit = Limit::new(kind, &quota.parse().unwrap()).unwrap();
         let rule = Rule { id: Fingerprint::new(1, 1), limit, enforced: true, staggered: true };
-        let fallback = Fallback::with_clock(nodes, clock.clone());
+        let fallback = FallbackStore::with_clock(nodes, clock.clone());
         let [part, _] = fallback.rules(&charge(&rule, 1));
         let own = (store(), part);
         Self { store: store(), clock, fallback, rule, own, said: None, admitted: Vec::new() }
     }
 
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: FallbackStep) {
         match step {
-            Step::Wait(millis) => self.clock.advance(Span::from_millis(millis)),
-            Step::Asked(cost) => self.ask(cost, true),
-            Step::AskedElsewhere(cost) => self.ask(cost, false),
-            Step::Failed(cost) => {
+            FallbackStep::Wait(millis) => self.clock.advance(Span::from_millis(millis)),
+            FallbackStep::Asked(cost) => self.ask(cost, true),
+            FallbackStep::AskedElsewhere(cost) => self.ask(cost, false),
+            FallbackStep::Failed(cost) => {
                 let _ = self.fail(cost);
             }
         }
@@ -122,18 +122,18 @@ impl World {
             self.admitted.push((now, cost));
         }
         if is_here {
-            self.fallback.saw(&[charge], &verdicts, now);
+            self.fallback.record_verdicts(&[charge], &verdicts, now);
             let used = verdicts[0].limit - verdicts[0].remaining;
             let full_at = now + verdicts[0].reset_after;
-            self.said = Some(Said { used, at: now, full_at, since: 0 });
+            self.said = Some(LastStoreAnswer { used, at: now, full_at, since: 0 });
         }
     }
 
     /// Decides without the store, and returns what remains after.
     fn fail(&mut self, cost: u64) -> u64 {
-        let (remaining, _) = self.settle(0);
+        let (remaining, _) = self.ask_fallback(0);
         self.check(remaining);
-        let (after, passes) = self.settle(cost);
+        let (after, passes) = self.ask_fallback(cost);
         assert_eq!(passes, cost <= remaining);
         if passes {
             let (store, rule) = &self.own;
@@ -145,7 +145,7 @@ impl World {
         after
     }
 
-    fn settle(&self, cost: u64) -> (u64, bool) {
+    fn ask_fallback(&self, cost: u64) -> (u64, bool) {
         let mut verdicts = Verdicts::new();
         let charges = [charge(&self.rule, cost)];
         let passes = self.fallback.settle(&charges, self.clock.now(), &mut verdicts);
@@ -195,12 +195,12 @@ fn charge(rule: &Rule, cost: u64) -> Charge<'_> {
     Charge::new(Fingerprint::new(2_000_003, 2), Cost::new(cost).unwrap(), rule)
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = FallbackStep> {
     prop_oneof![
-        (0..700_u64).prop_map(Step::Wait),
-        (0..4_u64).prop_map(Step::Asked),
-        (0..4_u64).prop_map(Step::AskedElsewhere),
-        (0..4_u64).prop_map(Step::Failed),
+        (0..700_u64).prop_map(FallbackStep::Wait),
+        (0..4_u64).prop_map(FallbackStep::Asked),
+        (0..4_u64).prop_map(FallbackStep::AskedElsewhere),
+        (0..4_u64).prop_map(FallbackStep::Failed),
     ]
 }
 
@@ -212,7 +212,7 @@ proptest! {
         nodes in 1..4_u32,
         steps in prop::collection::vec(step(), 1..80),
     ) {
-        let mut world = World::new(kind, &format!("{limit}/s"), nodes);
+        let mut world = FallbackWorld::new(kind, &format!("{limit}/s"), nodes);
         steps.into_iter().for_each(|step| world.take(step));
         // Of each of the two, what the algorithm admits in a window.
         let most = match kind {
@@ -226,11 +226,11 @@ proptest! {
 #[test]
 fn failures_now_and_then_do_not_add_up() {
     for kind in AlgorithmKind::ALL {
-        let mut world = World::new(*kind, "100/day", 1);
-        world.take(Step::Asked(30));
+        let mut world = FallbackWorld::new(*kind, "100/day", 1);
+        world.take(FallbackStep::Asked(30));
         for failure in 0..35 {
             assert_eq!(world.fail(1), 69 - failure, "{kind}");
-            world.take(Step::Asked(1));
+            world.take(FallbackStep::Asked(1));
         }
     }
 }
@@ -238,10 +238,10 @@ fn failures_now_and_then_do_not_add_up() {
 #[test]
 fn what_the_store_said_is_never_too_much_to_go_on_from() {
     for kind in AlgorithmKind::ALL {
-        let mut world = World::new(*kind, "100/day", 1);
-        world.take(Step::Failed(51));
-        world.take(Step::AskedElsewhere(94));
-        world.take(Step::Asked(1));
+        let mut world = FallbackWorld::new(*kind, "100/day", 1);
+        world.take(FallbackStep::Failed(51));
+        world.take(FallbackStep::AskedElsewhere(94));
+        world.take(FallbackStep::Asked(1));
         assert_eq!(world.fail(0), 5, "{kind}");
         assert_eq!(world.fail(5), 0, "{kind}");
     }
@@ -254,7 +254,7 @@ fn admitted_by(nodes: u32, kind: AlgorithmKind, limit: u64, is_numbered: bool) -
     let limit = Limit::new(kind, &quota).unwrap();
     let rule = Rule { id: Fingerprint::new(1, 1), limit, enforced: true, staggered: false };
     let each = (0..nodes).map(|number| {
-        let fallback = Fallback::with_clock(nodes, clock.clone());
+        let fallback = FallbackStore::with_clock(nodes, clock.clone());
         if is_numbered {
             fallback.set_share(nodes, number);
         }
@@ -291,7 +291,7 @@ fn an_instance_that_learns_how_many_there_are_has_less_from_then_on() {
         enforced: true,
         staggered: false,
     };
-    let (fallback, now) = (Fallback::new(1), Timestamp::from_secs(1_000));
+    let (fallback, now) = (FallbackStore::new(1), Timestamp::from_secs(1_000));
     let passes = || fallback.settle(&[charge(&rule, 1)], now, &mut Verdicts::new());
     assert!(passes());
     fallback.set_share(3, 1);

@@ -4,23 +4,23 @@ use std::ops::RangeInclusive;
 
 use tidegate_core::{AlgorithmKind, Span};
 
-use crate::file::{self, PrecisionFile};
-use crate::normalise::{Network, NoNetwork};
-use crate::problem::{Report, brief};
-use crate::settings::{DEFAULT_DEADLINE, LegacyHeaders, Mode, OnStoreError, Precision};
-use crate::yaml::Spot;
+use crate::file::{self, FilePrecision};
+use crate::normalise::{IpNetwork, IpNetworkError};
+use crate::problem::{ProblemReport, brief};
+use crate::settings::{DEFAULT_DEADLINE, LegacyHeaders, OnStoreError, PolicyMode, Precision};
+use crate::yaml::SourceValue;
 
 /// Defaults for policies.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Defaults {
+pub(crate) struct PolicyDefaults {
     pub(crate) algorithm: Option<AlgorithmKind>,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) store_deadline: Span,
     pub(crate) precision: Precision,
 }
 
-impl Defaults {
-    pub(crate) fn compile(file: &file::Defaults, report: &mut Report<'_>) -> Self {
+impl PolicyDefaults {
+    pub(crate) fn compile(file: &file::FileDefaults, report: &mut ProblemReport<'_>) -> Self {
         let mut defaults = Self::default();
         if let Some(name) = &file.algorithm {
             defaults.algorithm = algorithm(name, report);
@@ -38,7 +38,7 @@ impl Defaults {
     }
 }
 
-impl Default for Defaults {
+impl Default for PolicyDefaults {
     fn default() -> Self {
         Self {
             algorithm: None,
@@ -49,81 +49,96 @@ impl Default for Defaults {
     }
 }
 
-pub(crate) fn networks(texts: &[Spot<String>], report: &mut Report<'_>) -> Vec<Network> {
-    let mut network = |text: &Spot<String>| match text.value.parse() {
+pub(crate) fn networks(
+    texts: &[SourceValue<String>],
+    report: &mut ProblemReport<'_>,
+) -> Vec<IpNetwork> {
+    let mut network = |text: &SourceValue<String>| match text.value.parse() {
         Ok(network) => Some(network),
         Err(error) => {
-            report.add(&text.at, NoNetwork::to_string(&error));
+            report.add(&text.at, IpNetworkError::to_string(&error));
             None
         }
     };
     texts.iter().filter_map(&mut network).collect()
 }
 
-pub(crate) fn algorithm(name: &Spot<String>, report: &mut Report<'_>) -> Option<AlgorithmKind> {
+pub(crate) fn algorithm(
+    name: &SourceValue<String>,
+    report: &mut ProblemReport<'_>,
+) -> Option<AlgorithmKind> {
     choose(name, "algorithm", AlgorithmKind::ALL, AlgorithmKind::name, report)
 }
 
-pub(crate) fn mode(name: &Spot<String>, report: &mut Report<'_>) -> Option<Mode> {
-    choose(name, "mode", Mode::ALL, Mode::name, report)
+pub(crate) fn mode(
+    name: &SourceValue<String>,
+    report: &mut ProblemReport<'_>,
+) -> Option<PolicyMode> {
+    choose(name, "mode", PolicyMode::ALL, PolicyMode::name, report)
 }
 
-pub(crate) fn on_store_error(name: &Spot<String>, report: &mut Report<'_>) -> Option<OnStoreError> {
+pub(crate) fn on_store_error(
+    name: &SourceValue<String>,
+    report: &mut ProblemReport<'_>,
+) -> Option<OnStoreError> {
     choose(name, "failure mode", OnStoreError::ALL, OnStoreError::name, report)
 }
 
 pub(crate) fn legacy_headers(
-    name: &Spot<String>,
-    report: &mut Report<'_>,
+    name: &SourceValue<String>,
+    report: &mut ProblemReport<'_>,
 ) -> Option<LegacyHeaders> {
     choose(name, "unit", LegacyHeaders::ALL, LegacyHeaders::name, report)
 }
 
 pub(crate) fn choose<T: Copy>(
-    name: &Spot<String>,
+    name: &SourceValue<String>,
     what: &str,
     all: &[T],
     name_of: impl Fn(T) -> &'static str,
-    report: &mut Report<'_>,
+    report: &mut ProblemReport<'_>,
 ) -> Option<T> {
     let found = all.iter().copied().find(|choice| name_of(*choice) == name.value);
     if found.is_none() {
         let names: Vec<_> = all.iter().map(|choice| name_of(*choice)).collect();
-        report.unknown(&name.at, what, &name.value, &names);
+        report.add_unknown(&name.at, what, &name.value, &names);
     }
     found
 }
 
 /// Within these bounds a decision is neither hopeless nor endless.
-pub(crate) fn deadline(text: &Spot<String>, report: &mut Report<'_>) -> Option<Span> {
+pub(crate) fn deadline(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Span> {
     bounded(text, "a deadline", Span::from_millis(1), Span::from_secs(10), report)
 }
 
-pub(crate) fn block_for(text: &Spot<String>, report: &mut Report<'_>) -> Option<Span> {
+pub(crate) fn block_for(
+    text: &SourceValue<String>,
+    report: &mut ProblemReport<'_>,
+) -> Option<Span> {
     bounded(text, "a block", Span::from_millis(1), Span::from_days(400), report)
 }
 
 /// How long a gateway waits; nobody waits longer than an hour.
-pub(crate) fn timeout(text: &Spot<String>, report: &mut Report<'_>) -> Option<Span> {
+pub(crate) fn timeout(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Span> {
     bounded(text, "a span", Span::from_millis(1), Span::from_secs(3_600), report)
 }
 
 /// How long the body of a request may take.
-pub(crate) fn upload(text: &Spot<String>, report: &mut Report<'_>) -> Option<Span> {
+pub(crate) fn upload(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Span> {
     bounded(text, "a span", Span::from_millis(1), Span::from_days(1), report)
 }
 
 /// How old something may be.
-pub(crate) fn age(text: &Spot<String>, report: &mut Report<'_>) -> Option<Span> {
+pub(crate) fn age(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Span> {
     bounded(text, "a span", Span::from_secs(1), Span::from_secs(400 * 86_400), report)
 }
 
 fn bounded(
-    text: &Spot<String>,
+    text: &SourceValue<String>,
     what: &str,
     least: Span,
     most: Span,
-    report: &mut Report<'_>,
+    report: &mut ProblemReport<'_>,
 ) -> Option<Span> {
     match text.value.parse::<Span>() {
         Err(error) => {
@@ -139,9 +154,12 @@ fn bounded(
     }
 }
 
-pub(crate) fn precision(file: &Spot<PrecisionFile>, report: &mut Report<'_>) -> Option<Precision> {
+pub(crate) fn precision(
+    file: &SourceValue<FilePrecision>,
+    report: &mut ProblemReport<'_>,
+) -> Option<Precision> {
     match &file.value {
-        PrecisionFile::Name(name) => match name.as_str() {
+        FilePrecision::Name(name) => match name.as_str() {
             "exact" => Some(Precision::Exact),
             "cached_deny" => Some(Precision::CachedDeny),
             "leased" => {
@@ -150,20 +168,20 @@ pub(crate) fn precision(file: &Spot<PrecisionFile>, report: &mut Report<'_>) -> 
             }
             other => {
                 let known = ["exact", "cached_deny", "leased"];
-                report.unknown(&file.at, "precision", other, &known);
+                report.add_unknown(&file.at, "precision", other, &known);
                 None
             }
         },
-        PrecisionFile::Leased { leased } => permille(leased, Precision::MAX_OVER_PERMILLE, report)
+        FilePrecision::Leased { leased } => permille(leased, Precision::MAX_OVER_PERMILLE, report)
             .map(|max_over_permille| Precision::Leased { max_over_permille }),
     }
 }
 
 /// `5%` or `0.5%`.
 pub(crate) fn permille(
-    text: &Spot<String>,
+    text: &SourceValue<String>,
     within: RangeInclusive<u16>,
-    report: &mut Report<'_>,
+    report: &mut ProblemReport<'_>,
 ) -> Option<u16> {
     let permille = text.value.strip_suffix('%').and_then(|number| {
         let (whole, tenths) = number.trim().split_once('.').unwrap_or((number.trim(), "0"));
@@ -184,14 +202,14 @@ pub(crate) fn permille(
 }
 
 /// Whatever the store itself accepts. The value is not shown: it may hold a password.
-pub(crate) fn store(text: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
+pub(crate) fn store(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<String> {
     let scheme = text.value.split_once("://").map(|(scheme, _)| scheme);
     match scheme {
         None if text.value == "memory" => Some(text.value.clone()),
         Some(scheme) if SCHEMES.contains(&scheme) => Some(text.value.clone()),
         scheme => {
             let scheme = scheme.map(|scheme| format!(" {:?}", brief(scheme))).unwrap_or_default();
-            report.add_unseen(&text.at, format!("unknown store{scheme}: expected {STORES}"));
+            report.add_without_line(&text.at, format!("unknown store{scheme}: expected {STORES}"));
             None
         }
     }

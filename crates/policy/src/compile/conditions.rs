@@ -1,29 +1,29 @@
 //! Conditions on attributes.
 
-use super::Compiler;
+use super::PolicyCompiler;
 use crate::file;
-use crate::matcher::{Condition, Pattern};
-use crate::normalise::Form;
-use crate::problem::{Report, brief};
-use crate::yaml::Spot;
+use crate::matcher::{MatchCondition, ValuePattern};
+use crate::normalise::NormalForm;
+use crate::problem::{ProblemReport, brief};
+use crate::yaml::SourceValue;
 
 /// Compiles whatever can be compiled; the report lists the rest.
 pub(super) fn conditions(
-    file: &[file::Condition],
-    compiler: &mut Compiler,
-    report: &mut Report<'_>,
-) -> Vec<Condition> {
+    file: &[file::FileCondition],
+    compiler: &mut PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) -> Vec<MatchCondition> {
     file.iter().filter_map(|file| condition(file, compiler, report)).collect()
 }
 
 fn condition(
-    file: &file::Condition,
-    compiler: &mut Compiler,
-    report: &mut Report<'_>,
-) -> Option<Condition> {
+    file: &file::FileCondition,
+    compiler: &mut PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) -> Option<MatchCondition> {
     let attribute = attribute(&file.attribute, compiler, report)?;
-    let form = Form::of(&file.attribute.value, compiler.known.path_case());
-    let mut condition = Condition { attribute, ..Condition::default() };
+    let form = NormalForm::of(&file.attribute.value, compiler.attributes.path_case());
+    let mut condition = MatchCondition { attribute, ..MatchCondition::default() };
     if file.patterns.is_empty() {
         report.add(&file.attribute.at, "no pattern: expected at least one");
     }
@@ -38,7 +38,7 @@ fn condition(
             Some(rest) => (true, rest),
             None => (false, text.value.as_str()),
         };
-        match Pattern::new(pattern, &form) {
+        match ValuePattern::new(pattern, &form) {
             Ok(pattern) if negated => condition.none_of.push(pattern),
             Ok(pattern) => condition.any_of.push(pattern),
             Err(problem) => {
@@ -52,9 +52,9 @@ fn condition(
 
 /// The number of an attribute. Names are bounded, since every request is asked for them.
 pub(super) fn attribute(
-    name: &Spot<String>,
-    compiler: &mut Compiler,
-    report: &mut Report<'_>,
+    name: &SourceValue<String>,
+    compiler: &mut PolicyCompiler,
+    report: &mut ProblemReport<'_>,
 ) -> Option<usize> {
     let is_name = !name.value.is_empty()
         && name.value.len() <= MAX_ATTRIBUTE
@@ -65,7 +65,7 @@ pub(super) fn attribute(
         report.add(&name.at, format!("{value:?} names no attribute: expected {expected}"));
         return None;
     }
-    Some(compiler.known.number(&name.value))
+    Some(compiler.attributes.number(&name.value))
 }
 
 const MAX_ATTRIBUTE: usize = 64;

@@ -5,28 +5,28 @@ use std::collections::HashMap;
 use foldhash::quality::RandomState;
 use tidegate_core::{Fingerprint, KeyTemplate};
 
-use super::limits::{Context, limit_set};
-use super::{Compiler, conditions, key_format, whole};
+use super::limits::{LimitContext, limit_set};
+use super::{PolicyCompiler, conditions, key_format, whole};
 use crate::file;
-use crate::normalise::{DEFAULT_PREFIX, Form, Routes};
-use crate::planned::LimitSet;
-use crate::problem::{Report, brief};
+use crate::nearest_name::nearest;
+use crate::normalise::{DEFAULT_PREFIX, NormalForm, RouteTemplates};
+use crate::planned_policy::LimitSet;
+use crate::problem::{ProblemReport, brief};
 use crate::settings::PathCase;
-use crate::subject::{KeyPart, Values};
-use crate::suggest::nearest;
-use crate::yaml::Spot;
-use crate::{KeyHasher, Source};
+use crate::subject::{KeyPart, OverrideKey};
+use crate::yaml::SourceValue;
+use crate::{KeyHasher, PolicySource};
 
 pub(super) fn key(
-    file: &[file::KeyPart],
-    compiler: &mut Compiler,
-    report: &mut Report<'_>,
+    file: &[file::FileKeyPart],
+    compiler: &mut PolicyCompiler,
+    report: &mut ProblemReport<'_>,
 ) -> Vec<KeyPart> {
     let mut key: Vec<KeyPart> = Vec::new();
     for part in file {
         let (name, fields) = match part {
-            file::KeyPart::Name(name) => (name, None),
-            file::KeyPart::Fields(fields) => (&fields.attribute, Some(fields)),
+            file::FileKeyPart::Name(name) => (name, None),
+            file::FileKeyPart::Fields(fields) => (&fields.attribute, Some(fields)),
         };
         if key.iter().any(|other| *other.name == *name.value) {
             report.add(&name.at, format!("{:?} is twice in the key", brief(&name.value)));
@@ -36,8 +36,8 @@ pub(super) fn key(
             break;
         }
         let form = match fields {
-            Some(fields) => form(fields, compiler.known.path_case(), report),
-            None => Some(Form::of(&name.value, compiler.known.path_case())),
+            Some(fields) => form(fields, compiler.attributes.path_case(), report),
+            None => Some(NormalForm::of(&name.value, compiler.attributes.path_case())),
         };
         let default = fields.and_then(|fields| fields.default.as_ref());
         let default = default.map(|default| default.value.as_bytes().into());
@@ -49,29 +49,40 @@ pub(super) fn key(
     key
 }
 
-fn form(file: &file::KeyPartFields, case: PathCase, report: &mut Report<'_>) -> Option<Form> {
+fn form(
+    file: &file::FileKeyFields,
+    case: PathCase,
+    report: &mut ProblemReport<'_>,
+) -> Option<NormalForm> {
     let named = match &file.form {
-        None if !file.routes.is_empty() => Form::Route(Routes::new(case)),
-        None => Form::of(&file.attribute.value, case),
+        None if !file.routes.is_empty() => NormalForm::Route(RouteTemplates::new(case)),
+        None => NormalForm::of(&file.attribute.value, case),
         Some(name) => match name.value.as_str() {
-            "text" => Form::Text,
-            "lower" => Form::Lower,
-            "ip" => Form::Ip { prefix: DEFAULT_PREFIX },
-            "path" => Form::Path(case),
-            "route" => Form::Route(Routes::new(case)),
+            "text" => NormalForm::Text,
+            "lower" => NormalForm::Lower,
+            "ip" => NormalForm::Ip { prefix: DEFAULT_PREFIX },
+            "path" => NormalForm::Path(case),
+            "route" => NormalForm::Route(RouteTemplates::new(case)),
             other => {
-                report.unknown(&name.at, "form", other, &["text", "lower", "ip", "path", "route"]);
+                report.add_unknown(
+                    &name.at,
+                    "form",
+                    other,
+                    &["text", "lower", "ip", "path", "route"],
+                );
                 return None;
             }
         },
     };
     match (named, &file.prefix) {
-        (Form::Ip { .. }, Some(text)) => prefix(text, report).map(|prefix| Form::Ip { prefix }),
+        (NormalForm::Ip { .. }, Some(text)) => {
+            prefix(text, report).map(|prefix| NormalForm::Ip { prefix })
+        }
         (_, Some(text)) => {
             report.add(&text.at, "a prefix is of addresses: expected it with as: ip");
             None
         }
-        (Form::Route(_), None) => routes(file, case, report).map(Form::Route),
+        (NormalForm::Route(_), None) => routes(file, case, report).map(NormalForm::Route),
         (_, None) if !file.routes.is_empty() => {
             report.add(&file.attribute.at, "routes are expected with as: route");
             None
@@ -80,7 +91,7 @@ fn form(file: &file::KeyPartFields, case: PathCase, report: &mut Report<'_>) -> 
     }
 }
 
-fn prefix(text: &Spot<String>, report: &mut Report<'_>) -> Option<u8> {
+fn prefix(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<u8> {
     let bits = whole(text, "a prefix", report)?;
     let bits = u8::try_from(bits).ok().filter(|bits| (16..=128).contains(bits));
     if bits.is_none() {
@@ -89,13 +100,17 @@ fn prefix(text: &Spot<String>, report: &mut Report<'_>) -> Option<u8> {
     bits
 }
 
-fn routes(file: &file::KeyPartFields, case: PathCase, report: &mut Report<'_>) -> Option<Routes> {
+fn routes(
+    file: &file::FileKeyFields,
+    case: PathCase,
+    report: &mut ProblemReport<'_>,
+) -> Option<RouteTemplates> {
     if file.routes.is_empty() || file.routes.len() > MAX_ROUTES {
         let expected = format!("a list of 1 to {MAX_ROUTES} templates, such as /users/{{id}}");
         report.add(&file.attribute.at, format!("as: route without routes: expected {expected}"));
         return None;
     }
-    let mut routes = Routes::new(case);
+    let mut routes = RouteTemplates::new(case);
     for template in &file.routes {
         if let Err(problem) = routes.push(&template.value) {
             report.add(&template.at, format!("{:?}: {problem}", brief(&template.value)));
@@ -106,7 +121,7 @@ fn routes(file: &file::KeyPartFields, case: PathCase, report: &mut Report<'_>) -
 
 /// What overrides that are in no file need to know of their policy.
 pub(crate) struct OverrideContext<'a> {
-    pub(super) limits: &'a Context<'a>,
+    pub(super) limits: &'a LimitContext<'a>,
     pub(super) template: Option<&'a KeyTemplate>,
 }
 
@@ -119,7 +134,7 @@ impl OverrideContext<'_> {
     pub(crate) fn overrides(
         &self,
         key: &[KeyPart],
-        report: &mut Report<'_>,
+        report: &mut ProblemReport<'_>,
     ) -> HashMap<Fingerprint, LimitSet, RandomState> {
         let Some(root) = crate::yaml::parse(report) else { return HashMap::default() };
         let overrides = overrides(&file::overrides(&root, report), key, self.limits, report);
@@ -133,10 +148,10 @@ impl OverrideContext<'_> {
 }
 
 pub(super) fn overrides(
-    file: &[file::Override],
+    file: &[file::FileOverride],
     key: &[KeyPart],
-    context: &Context<'_>,
-    report: &mut Report<'_>,
+    context: &LimitContext<'_>,
+    report: &mut ProblemReport<'_>,
 ) -> HashMap<Fingerprint, LimitSet, RandomState> {
     let mut overrides = HashMap::default();
     for entry in file {
@@ -156,17 +171,17 @@ pub(super) fn overrides(
 
 /// The subject that the key of an override stands for, if it is one.
 pub(crate) fn subject_of(text: &str, key: &[KeyPart], hasher: &KeyHasher) -> Option<Fingerprint> {
-    let source = Source::new("key", text).ok()?;
-    let text = Spot::new(0..0, text.to_owned());
-    Some(hasher.fingerprint(&values(&text, key, &mut Report::new(&source))?))
+    let source = PolicySource::new("key", text).ok()?;
+    let text = SourceValue::new(0..0, text.to_owned());
+    Some(hasher.fingerprint(&values(&text, key, &mut ProblemReport::new(&source))?))
 }
 
 /// `user=42`, or `tenant=a, user=42`: a value for each attribute of the key.
 fn values<'k>(
-    text: &'k Spot<String>,
+    text: &'k SourceValue<String>,
     key: &'k [KeyPart],
-    report: &mut Report<'_>,
-) -> Option<Values<'k>> {
+    report: &mut ProblemReport<'_>,
+) -> Option<OverrideKey<'k>> {
     let mut given: Vec<(&str, &str)> = Vec::new();
     let mut start = 0;
     // A comma belongs to a value unless an attribute of the key follows it.
@@ -207,7 +222,7 @@ fn values<'k>(
         let (_, value) = given.iter().find(|(name, _)| *name == &*part.name)?;
         Some((&part.form, value.as_bytes()))
     };
-    Some(Values(key.iter().filter_map(value).collect()))
+    Some(OverrideKey(key.iter().filter_map(value).collect()))
 }
 
 const MAX_PARTS: usize = 8;

@@ -1,30 +1,33 @@
 //! What keys are called: whether templates are any, and whether they suit the limits.
 
-use tidegate_core::{KeyTemplate, Placeholder, Rule, Span};
+use tidegate_core::{KeyPlaceholder, KeyTemplate, Rule, Span};
 
-use super::Compiler;
+use super::PolicyCompiler;
 use crate::PlannedPolicy;
-use crate::key_names::{KeyNames, is_closed};
-use crate::planned::LimitSet;
-use crate::problem::Report;
-use crate::yaml::{At, Spot};
+use crate::key_names::{KeyNames, admits_nothing};
+use crate::planned_policy::LimitSet;
+use crate::problem::ProblemReport;
+use crate::yaml::{ByteRange, SourceValue};
 
 /// What a policy's keys are called: as it says itself, or as the file does for all.
 pub(super) fn names(
-    own: Option<&Spot<String>>,
-    compiler: &Compiler,
-    report: &mut Report<'_>,
+    own: Option<&SourceValue<String>>,
+    compiler: &PolicyCompiler,
+    report: &mut ProblemReport<'_>,
 ) -> KeyNames {
     let template = match own {
         Some(text) if text.value == NONE => return KeyNames::Own,
         Some(text) => read(text, report),
         None => compiler.key_format.clone(),
     };
-    template.map_or(KeyNames::AsStored, KeyNames::Shared)
+    template.map_or(KeyNames::StoreDefault, KeyNames::Shared)
 }
 
 /// Reads a template.
-pub(super) fn read(text: &Spot<String>, report: &mut Report<'_>) -> Option<KeyTemplate> {
+pub(super) fn read(
+    text: &SourceValue<String>,
+    report: &mut ProblemReport<'_>,
+) -> Option<KeyTemplate> {
     let error = match text.value.parse::<KeyTemplate>() {
         Ok(template) => return Some(template),
         Err(error) => error,
@@ -32,8 +35,8 @@ pub(super) fn read(text: &Spot<String>, report: &mut Report<'_>) -> Option<KeyTe
     match error.unknown() {
         // With the name that may have been meant.
         Some(name) => {
-            let known: Vec<_> = Placeholder::ALL.iter().map(|known| known.name()).collect();
-            report.unknown(&text.at, "placeholder", name, &known);
+            let known: Vec<_> = KeyPlaceholder::ALL.iter().map(|known| known.name()).collect();
+            report.add_unknown(&text.at, "placeholder", name, &known);
         }
         None => report.add(&text.at, error.problem()),
     }
@@ -42,7 +45,7 @@ pub(super) fn read(text: &Spot<String>, report: &mut Report<'_>) -> Option<KeyTe
 
 /// Whether what a policy limits can be kept under such names: a store could only refuse each of its
 /// decisions, one by one.
-pub(super) fn check(policy: &PlannedPolicy, at: &At, report: &mut Report<'_>) {
+pub(super) fn check(policy: &PlannedPolicy, at: &ByteRange, report: &mut ProblemReport<'_>) {
     let mut sets = policy.limit_sets();
     if let Some(problem) =
         sets.find_map(|limits| problem(policy.name(), policy.key_format(), limits))
@@ -63,7 +66,7 @@ pub(super) fn problem(
 }
 
 fn problem_of(rules: &[Rule], template: &KeyTemplate) -> Option<String> {
-    if rules.len() > 1 && !template.has(Placeholder::Limit) {
+    if rules.len() > 1 && !template.has(KeyPlaceholder::Limit) {
         return Some("several limits would share one key: expected {limit}".to_owned());
     }
     if let Some(window) = shared_window(rules) {
@@ -71,7 +74,7 @@ fn problem_of(rules: &[Rule], template: &KeyTemplate) -> Option<String> {
             "two limits of {window} would share one key: expected one for each window"
         ));
     }
-    let mut limits = rules.iter().map(|rule| &rule.limit).filter(|limit| !is_closed(limit));
+    let mut limits = rules.iter().map(|rule| &rule.limit).filter(|limit| !admits_nothing(limit));
     let error = limits.find_map(|limit| template.check(limit).err())?;
     Some(error.problem().to_owned())
 }

@@ -1,17 +1,17 @@
 //! Limits: quotas under algorithms, or none at all.
 
 use tidegate_core::algorithm::FixedWindow;
-use tidegate_core::{AlgorithmKind, Calendar, Limit, Quota, QuotaError, Span};
+use tidegate_core::{AlgorithmKind, CalendarPeriod, Limit, Quota, QuotaError, Span};
 
 use super::{choices, whole};
-use crate::file::{LimitFields, LimitFile, LimitForm};
-use crate::planned::LimitSet;
-use crate::problem::{Report, brief};
-use crate::yaml::{At, Spot};
+use crate::file::{FileLimit, FileLimitFields, FileLimitForm};
+use crate::planned_policy::LimitSet;
+use crate::problem::{ProblemReport, brief};
+use crate::yaml::{ByteRange, SourceValue};
 use crate::{KeyHasher, Policy};
 
 /// What a policy says about all of its limits.
-pub(super) struct Context<'a> {
+pub(super) struct LimitContext<'a> {
     pub(super) name: &'a str,
     pub(super) hasher: &'a KeyHasher,
     /// The policy's own choice.
@@ -25,11 +25,11 @@ pub(super) struct Context<'a> {
 
 /// All limits of a list, or a problem for each one that is not possible.
 pub(super) fn limit_set(
-    file: &[LimitFile],
-    context: &Context<'_>,
-    report: &mut Report<'_>,
+    file: &[FileLimit],
+    context: &LimitContext<'_>,
+    report: &mut ProblemReport<'_>,
 ) -> Option<LimitSet> {
-    if let [LimitFile { form: LimitForm::Text(text), .. }] = file
+    if let [FileLimit { form: FileLimitForm::Text(text), .. }] = file
         && text == UNLIMITED
     {
         return Some(LimitSet::Unlimited);
@@ -50,10 +50,14 @@ pub(super) fn limit_set(
     }
 }
 
-fn compile(file: &LimitFile, context: &Context<'_>, report: &mut Report<'_>) -> Option<Limit> {
+fn compile(
+    file: &FileLimit,
+    context: &LimitContext<'_>,
+    report: &mut ProblemReport<'_>,
+) -> Option<Limit> {
     let wanted = match &file.form {
-        LimitForm::Text(text) => Wanted::from_text(text, &file.at, report)?,
-        LimitForm::Fields(fields) => Wanted::from_fields(fields, report)?,
+        FileLimitForm::Text(text) => LimitDraft::from_text(text, &file.at, report)?,
+        FileLimitForm::Fields(fields) => LimitDraft::from_fields(fields, report)?,
     };
     let limit = wanted.limit(context);
     let limit = limit.map_err(|error| report.add(&file.at, error.to_string())).ok()?;
@@ -61,7 +65,12 @@ fn compile(file: &LimitFile, context: &Context<'_>, report: &mut Report<'_>) -> 
 }
 
 /// Options that not every algorithm has.
-fn finish(limit: Limit, at: &At, context: &Context<'_>, report: &mut Report<'_>) -> Option<Limit> {
+fn finish(
+    limit: Limit,
+    at: &ByteRange,
+    context: &LimitContext<'_>,
+    report: &mut ProblemReport<'_>,
+) -> Option<Limit> {
     match limit {
         Limit::FixedWindow(fixed) => {
             if let (Some(calendar), true) = (fixed.calendar(), context.is_staggered) {
@@ -83,27 +92,28 @@ fn finish(limit: Limit, at: &At, context: &Context<'_>, report: &mut Report<'_>)
 }
 
 /// A limit whose parts have been read, and whose algorithm is not chosen yet.
-struct Wanted {
+struct LimitDraft {
     units: u64,
-    window: Window,
+    window: LimitWindow,
     burst: Option<u64>,
     algorithm: Option<AlgorithmKind>,
 }
 
-enum Window {
+enum LimitWindow {
     Span(Span),
-    Calendar(Calendar),
+    Calendar(CalendarPeriod),
 }
 
-impl Wanted {
-    fn from_text(text: &str, at: &At, report: &mut Report<'_>) -> Option<Self> {
+impl LimitDraft {
+    fn from_text(text: &str, at: &ByteRange, report: &mut ProblemReport<'_>) -> Option<Self> {
         if text.trim() == UNLIMITED {
             report.add(at, "unlimited stands alone: expected it as the only limit");
             return None;
         }
         if let Some((units, name)) = by_calendar(text) {
-            let units = whole(&Spot::new(at.clone(), units.trim().to_owned()), "a limit", report);
-            let window = Window::Calendar(calendar(name, at, report)?);
+            let units =
+                whole(&SourceValue::new(at.clone(), units.trim().to_owned()), "a limit", report);
+            let window = LimitWindow::Calendar(calendar(name, at, report)?);
             return Some(Self { units: units?, window, burst: None, algorithm: None });
         }
         match text.parse::<Quota>() {
@@ -115,7 +125,7 @@ impl Wanted {
         }
     }
 
-    fn from_fields(fields: &LimitFields, report: &mut Report<'_>) -> Option<Self> {
+    fn from_fields(fields: &FileLimitFields, report: &mut ProblemReport<'_>) -> Option<Self> {
         let algorithm = match &fields.algorithm {
             Some(name) => Some(choices::algorithm(name, report)?),
             None => None,
@@ -142,10 +152,10 @@ impl Wanted {
         Some(Self { algorithm, burst: burst.or(wanted.burst), ..wanted })
     }
 
-    fn limit(self, context: &Context<'_>) -> Result<Limit, QuotaError> {
+    fn limit(self, context: &LimitContext<'_>) -> Result<Limit, QuotaError> {
         let chosen = self.algorithm.or(context.algorithm);
         match self.window {
-            Window::Calendar(calendar) => {
+            LimitWindow::Calendar(calendar) => {
                 // Goes through a quota, which refuses a burst or another algorithm.
                 let quota = with_burst(Quota::new(self.units, calendar.longest())?, self.burst)?;
                 let kind = chosen.unwrap_or(AlgorithmKind::FixedWindow);
@@ -154,7 +164,7 @@ impl Wanted {
                     _ => FixedWindow::by_calendar(self.units, calendar).map(Limit::from),
                 }
             }
-            Window::Span(window) => {
+            LimitWindow::Span(window) => {
                 let quota = with_burst(Quota::new(self.units, window)?, self.burst)?;
                 let fallback = match quota.burst() {
                     // A burst asks for a bucket.
@@ -167,9 +177,9 @@ impl Wanted {
     }
 }
 
-impl From<Quota> for Wanted {
+impl From<Quota> for LimitDraft {
     fn from(quota: Quota) -> Self {
-        let window = Window::Span(quota.window());
+        let window = LimitWindow::Span(quota.window());
         Self { units: quota.limit(), window, burst: quota.burst(), algorithm: None }
     }
 }
@@ -185,21 +195,21 @@ fn by_calendar(text: &str) -> Option<(&str, &str)> {
     name.starts_with(CALENDAR).then_some((units, name))
 }
 
-fn calendar(name: &str, at: &At, report: &mut Report<'_>) -> Option<Calendar> {
-    let found = Calendar::ALL.iter().copied().find(|calendar| calendar.name() == name);
+fn calendar(name: &str, at: &ByteRange, report: &mut ProblemReport<'_>) -> Option<CalendarPeriod> {
+    let found = CalendarPeriod::ALL.iter().copied().find(|calendar| calendar.name() == name);
     if found.is_none() {
-        let names: Vec<_> = Calendar::ALL.iter().map(|calendar| calendar.name()).collect();
-        report.unknown(at, "calendar window", name, &names);
+        let names: Vec<_> = CalendarPeriod::ALL.iter().map(|calendar| calendar.name()).collect();
+        report.add_unknown(at, "calendar window", name, &names);
     }
     found
 }
 
-fn window(text: &Spot<String>, report: &mut Report<'_>) -> Option<Window> {
+fn window(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<LimitWindow> {
     if text.value.starts_with(CALENDAR) {
-        return calendar(&text.value, &text.at, report).map(Window::Calendar);
+        return calendar(&text.value, &text.at, report).map(LimitWindow::Calendar);
     }
     match text.value.parse() {
-        Ok(span) => Some(Window::Span(span)),
+        Ok(span) => Some(LimitWindow::Span(span)),
         Err(error) => {
             report.add(&text.at, with_calendar(&text.value, &error));
             None
@@ -215,7 +225,7 @@ fn with_calendar(text: &str, error: &QuotaError) -> String {
     format!("{error}{hint}")
 }
 
-fn only_fixed(calendar: Calendar, kind: AlgorithmKind) -> QuotaError {
+fn only_fixed(calendar: CalendarPeriod, kind: AlgorithmKind) -> QuotaError {
     QuotaError::refused(
         calendar.name(),
         format!("{} cannot follow the calendar; expected fixed-window", brief(kind.name())),

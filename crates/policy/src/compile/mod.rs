@@ -15,35 +15,40 @@ use std::collections::HashMap;
 
 use tidegate_core::{KeyTemplate, MAX_COUNT};
 
-use crate::amend::Amending;
-use crate::attributes::Known;
-use crate::file::File;
-use crate::foreign::{self, Format};
-use crate::matcher::Index;
+use crate::amendment::PendingAmendments;
+use crate::attributes::PlanAttributes;
+use crate::file::ConfigFile;
+use crate::foreign::{self, FileFormat};
+use crate::matcher::PolicyIndex;
 use crate::plan::by_name;
-use crate::problem::Report;
-use crate::settings::{PathCase, Settings};
-use crate::yaml::{self, Spot};
-use crate::{KeyHasher, Mode, Plan, PlannedPolicy};
+use crate::problem::ProblemReport;
+use crate::settings::{PathCase, PlanSettings};
+use crate::yaml::{self, SourceValue};
+use crate::{KeyHasher, Plan, PlannedPolicy, PolicyMode};
 
-pub(crate) use choices::Defaults;
+pub(crate) use choices::PolicyDefaults;
 pub(crate) use key::{OverrideContext, subject_of};
-pub(crate) use policy::{compile_policy, is_said_by_callers};
+pub(crate) use policy::{compile_policy, is_caller_supplied};
 pub(crate) use shared_keys::{limit_names, problem_of as shared_keys_of};
 
 /// A plan, if the report is clean in the end.
 pub(crate) fn compile(
     hasher: KeyHasher,
-    amending: &mut Amending<'_>,
-    report: &mut Report<'_>,
+    amending: &mut PendingAmendments<'_>,
+    report: &mut ProblemReport<'_>,
 ) -> Option<Plan> {
     let root = yaml::parse(report)?;
-    match Format::of(&root) {
-        Format::Tidegate => ours(&File::read(&root, report), hasher, amending, report),
-        Format::Rlaas => ours(&foreign::rlaas::read(&root, report)?, hasher, amending, report)
-            .map(|plan| Plan { settings: Settings { is_rlaas: true, ..plan.settings }, ..plan }),
-        Format::Envoy => foreign::envoy::compile(&root, hasher, report),
-        Format::Limitador => {
+    match FileFormat::of(&root) {
+        FileFormat::Tidegate => {
+            compile_config(&ConfigFile::read(&root, report), hasher, amending, report)
+        }
+        FileFormat::Rlaas => {
+            compile_config(&foreign::rlaas::read(&root, report)?, hasher, amending, report).map(
+                |plan| Plan { settings: PlanSettings { is_rlaas: true, ..plan.settings }, ..plan },
+            )
+        }
+        FileFormat::Envoy => foreign::envoy::compile(&root, hasher, report),
+        FileFormat::Limitador => {
             let hint = "this looks like a limits file of limitador: see `tidegate import`";
             report.add(&root.at, hint);
             None
@@ -51,24 +56,24 @@ pub(crate) fn compile(
     }
 }
 
-fn ours(
-    file: &File,
+fn compile_config(
+    file: &ConfigFile,
     hasher: KeyHasher,
-    amending: &mut Amending<'_>,
-    report: &mut Report<'_>,
+    amending: &mut PendingAmendments<'_>,
+    report: &mut ProblemReport<'_>,
 ) -> Option<Plan> {
     let key_format = file.key_format.as_ref().and_then(|text| key_format::read(text, report));
     let path_case = file.path_case.as_ref();
     let path_case = path_case
         .and_then(|name| choices::choose(name, "choice", PathCase::ALL, PathCase::name, report));
-    let mut compiler = Compiler {
+    let mut compiler = PolicyCompiler {
         key_format: key_format.clone(),
-        defaults: Defaults::compile(&file.defaults, report),
-        known: Known::new(path_case.unwrap_or_default()),
+        defaults: PolicyDefaults::compile(&file.defaults, report),
+        attributes: PlanAttributes::new(path_case.unwrap_or_default()),
         hasher,
     };
     let legacy_headers = file.http.legacy_headers.as_ref();
-    let settings = Settings {
+    let settings = PlanSettings {
         store: file.store.as_ref().and_then(|store| choices::store(store, report)),
         store_password: file
             .store_password
@@ -78,7 +83,7 @@ fn ours(
         key_format,
         trusted_proxies: choices::networks(&file.trusted_proxies, report),
         legacy_headers: legacy_headers.and_then(|unit| choices::legacy_headers(unit, report)),
-        requests: requests::of_questions(file.http.requests.as_ref(), report),
+        requests: requests::rules_for_checks(file.http.requests.as_ref(), report),
         is_rlaas: false,
     };
     if file.policies.is_empty() && report.is_clean() {
@@ -100,20 +105,20 @@ fn ours(
     }
     shared_keys::check(&policies, &file.policies, report);
     check_names(file, report);
-    check_crowding(file, &policies, report);
-    if compiler.known.len() > Plan::MAX_ATTRIBUTES {
-        let (count, most) = (compiler.known.len(), Plan::MAX_ATTRIBUTES);
+    check_charge_count(file, &policies, report);
+    if compiler.attributes.len() > Plan::MAX_ATTRIBUTES {
+        let (count, most) = (compiler.attributes.len(), Plan::MAX_ATTRIBUTES);
         report.add(&(0..0), format!("{count} different attributes: expected at most {most}"));
     }
     let gateway = gateway::compile(file, &mut compiler, report);
-    let index = Index::new(&mut policies);
-    let (known, hasher) = (compiler.known, compiler.hasher);
+    let index = PolicyIndex::new(&mut policies);
+    let (known, hasher) = (compiler.attributes, compiler.hasher);
     let by_name = by_name(&policies);
     Some(Plan {
         policies,
         by_name,
         index,
-        known,
+        attributes: known,
         settings,
         hasher,
         domains: Vec::new(),
@@ -124,16 +129,16 @@ fn ours(
 }
 
 /// What is needed to compile any policy.
-pub(crate) struct Compiler {
-    pub(crate) defaults: Defaults,
+pub(crate) struct PolicyCompiler {
+    pub(crate) defaults: PolicyDefaults,
     /// Of policies that have none of their own.
     pub(crate) key_format: Option<KeyTemplate>,
-    pub(crate) known: Known,
+    pub(crate) attributes: PlanAttributes,
     pub(crate) hasher: KeyHasher,
 }
 
 /// Two policies with the same name would share counters.
-fn check_names(file: &File, report: &mut Report<'_>) {
+fn check_names(file: &ConfigFile, report: &mut ProblemReport<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for policy in &file.policies {
         let name = &policy.name;
@@ -141,7 +146,7 @@ fn check_names(file: &File, report: &mut Report<'_>) {
             continue;
         }
         if let Some(first) = seen.get(name.value.as_str()) {
-            let line = report.source().place(&(*first..*first)).line;
+            let line = report.source().span_of(&(*first..*first)).line;
             let brief = crate::problem::brief(&name.value);
             report.add(&name.at, format!("a second policy {brief:?}: the first is on line {line}"));
         } else {
@@ -151,7 +156,11 @@ fn check_names(file: &File, report: &mut Report<'_>) {
 }
 
 /// Policies without conditions apply together to every request that has their attributes.
-fn check_crowding(file: &File, policies: &[PlannedPolicy], report: &mut Report<'_>) {
+fn check_charge_count(
+    file: &ConfigFile,
+    policies: &[PlannedPolicy],
+    report: &mut ProblemReport<'_>,
+) {
     let limits = unconditional_limits(policies);
     let most = Plan::MAX_CHARGES;
     if limits > most {
@@ -167,12 +176,16 @@ fn check_crowding(file: &File, policies: &[PlannedPolicy], report: &mut Report<'
 pub(crate) fn unconditional_limits(policies: &[PlannedPolicy]) -> usize {
     let always =
         policies.iter().filter(|policy| policy.conditions.is_empty() && policy.indexed.is_none());
-    let on = always.filter(|policy| policy.mode() != Mode::Off);
+    let on = always.filter(|policy| policy.mode() != PolicyMode::Off);
     on.map(|policy| policy.rules().len()).sum()
 }
 
 /// A whole number, or a problem.
-pub(crate) fn whole(text: &Spot<String>, what: &str, report: &mut Report<'_>) -> Option<u64> {
+pub(crate) fn whole(
+    text: &SourceValue<String>,
+    what: &str,
+    report: &mut ProblemReport<'_>,
+) -> Option<u64> {
     let digits: String = text.value.chars().filter(|c| *c != '_').collect();
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let number = if is_number { digits.parse().ok() } else { None };

@@ -2,24 +2,24 @@
 
 use tidegate_core::{AlgorithmKind, Cost, Limit, Quota, Span};
 
-use super::limits::{Context, limit_set};
-use super::{Compiler, choices, conditions, key, key_format, response, whole};
-use crate::amend::Amending;
+use super::limits::{LimitContext, limit_set};
+use super::{PolicyCompiler, choices, conditions, key, key_format, response, whole};
+use crate::amendment::PendingAmendments;
 use crate::cost::CostSource;
-use crate::file::{CostFile, PolicyFile};
-use crate::planned::{Block, LimitSet, PlannedPolicy, Tier};
+use crate::file::{FileCost, FilePolicy};
+use crate::planned_policy::{BlockPenalty, LimitSet, PlannedPolicy, PlannedTier};
 use crate::policy::block_rule;
-use crate::problem::{Report, brief};
-use crate::settings::{Mode, Precision};
-use crate::yaml::Spot;
+use crate::problem::{ProblemReport, brief};
+use crate::settings::{PolicyMode, Precision};
+use crate::yaml::SourceValue;
 use crate::{KeyHasher, Policy};
 
 /// Compiles as much of a policy with problems as can still be checked.
 pub(crate) fn compile_policy(
-    file: &PolicyFile,
-    compiler: &mut Compiler,
-    amending: &mut Amending<'_>,
-    report: &mut Report<'_>,
+    file: &FilePolicy,
+    compiler: &mut PolicyCompiler,
+    amending: &mut PendingAmendments<'_>,
+    report: &mut ProblemReport<'_>,
 ) -> PlannedPolicy {
     let name = name(&file.name, report);
     let mode = file.mode.as_ref().and_then(|name| choices::mode(name, report)).unwrap_or_default();
@@ -62,7 +62,7 @@ pub(crate) fn compile_policy(
             .and_then(|text| choices::precision(text, report))
             .unwrap_or(compiler.defaults.precision),
         key_names,
-        at_gateway: response::at_gateway(file, report),
+        gateway_options: response::gateway_options(file, report),
         uses_claims: false,
     };
     policy.uses_claims = uses_claims(&policy, compiler);
@@ -72,26 +72,26 @@ pub(crate) fn compile_policy(
 
 fn context<'a>(
     name: &'a str,
-    file: &PolicyFile,
-    mode: Mode,
-    compiler: &Compiler,
+    file: &FilePolicy,
+    mode: PolicyMode,
+    compiler: &PolicyCompiler,
     hasher: &'a KeyHasher,
-    report: &mut Report<'_>,
-) -> Context<'a> {
-    Context {
+    report: &mut ProblemReport<'_>,
+) -> LimitContext<'a> {
+    LimitContext {
         name,
         hasher,
         algorithm: file.algorithm.as_ref().and_then(|name| choices::algorithm(name, report)),
         default: compiler.defaults.algorithm,
         counts_denied: file.count_denied.as_ref().is_some_and(|flag| flag.value),
         is_staggered: file.stagger.as_ref().is_some_and(|flag| flag.value),
-        is_shadow: mode == Mode::Shadow,
+        is_shadow: mode == PolicyMode::Shadow,
     }
 }
 
 /// Names appear in headers, metrics and logs. A policy without one goes by another name while the
 /// rest of it is checked.
-fn name<'f>(name: &'f Spot<String>, report: &mut Report<'_>) -> &'f str {
+fn name<'f>(name: &'f SourceValue<String>, report: &mut ProblemReport<'_>) -> &'f str {
     let most = Policy::MAX_NAME;
     let is_name = (1..=most).contains(&name.value.len()) && !name.value.contains(char::is_control);
     // A missing name has been reported already.
@@ -104,27 +104,31 @@ fn name<'f>(name: &'f Spot<String>, report: &mut Report<'_>) -> &'f str {
 }
 
 fn tiers(
-    file: &PolicyFile,
-    context: &Context<'_>,
-    compiler: &mut Compiler,
-    report: &mut Report<'_>,
-) -> Vec<Tier> {
+    file: &FilePolicy,
+    context: &LimitContext<'_>,
+    compiler: &mut PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) -> Vec<PlannedTier> {
     if let Some(first) = file.tiers.get(MAX_TIERS).and_then(|tier| tier.limits.first()) {
         report.add(&first.at, format!("too many tiers: expected at most {MAX_TIERS}"));
         return Vec::new();
     }
-    let tier = |tier: &crate::file::Tier| {
+    let tier = |tier: &crate::file::FileTier| {
         let when = conditions::conditions(&tier.when, compiler, report);
         let limits = limit_set(&tier.limits, context, report)?;
-        Some(Tier { when, limits })
+        Some(PlannedTier { when, limits })
     };
     file.tiers.iter().filter_map(tier).collect()
 }
 
 /// The least that a request costs. What callers say themselves would otherwise be nothing.
-fn least(name: &Spot<String>, min: Option<&Spot<String>>, report: &mut Report<'_>) -> Cost {
+fn min_cost(
+    name: &SourceValue<String>,
+    min: Option<&SourceValue<String>>,
+    report: &mut ProblemReport<'_>,
+) -> Cost {
     match min {
-        None if is_said_by_callers(&name.value) => Cost::ONE,
+        None if is_caller_supplied(&name.value) => Cost::ONE,
         None => Cost::PEEK,
         Some(text) => {
             let units = whole(text, "a cost", report);
@@ -134,15 +138,15 @@ fn least(name: &Spot<String>, min: Option<&Spot<String>>, report: &mut Report<'_
 }
 
 /// Whether an attribute is what a caller writes into a request, as it likes.
-pub(crate) fn is_said_by_callers(attribute: &str) -> bool {
+pub(crate) fn is_caller_supplied(attribute: &str) -> bool {
     ["query:", "header:", "cookie:"].iter().any(|prefix| attribute.starts_with(prefix))
 }
 
 /// Whether a policy needs to know what a token says.
-fn uses_claims(policy: &PlannedPolicy, compiler: &Compiler) -> bool {
+fn uses_claims(policy: &PlannedPolicy, compiler: &PolicyCompiler) -> bool {
     let conditions =
         policy.conditions.iter().chain(policy.tiers.iter().flat_map(|tier| &tier.when));
-    let mut asked = conditions.map(|it| compiler.known.name(it.attribute));
+    let mut asked = conditions.map(|it| compiler.attributes.name(it.attribute));
     let mut key = policy.key.iter().map(|part| &*part.name);
     let is_claim = |name: &str| name.starts_with("jwt:");
     let costs = matches!(&policy.cost, CostSource::Attribute { name, .. } if is_claim(name));
@@ -150,18 +154,22 @@ fn uses_claims(policy: &PlannedPolicy, compiler: &Compiler) -> bool {
 }
 
 /// What is taken before the request happens. A cost that the response determines is one until then.
-fn cost(file: Option<&CostFile>, compiler: &mut Compiler, report: &mut Report<'_>) -> CostSource {
+fn cost(
+    file: Option<&FileCost>,
+    compiler: &mut PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) -> CostSource {
     match file {
         None => CostSource::Fixed(Cost::ONE),
-        Some(CostFile::Fixed(text)) => CostSource::Fixed(units(text, report)),
-        Some(CostFile::From(fields)) => {
+        Some(FileCost::Fixed(text)) => CostSource::Fixed(units(text, report)),
+        Some(FileCost::From(fields)) => {
             let Some(name) = &fields.attribute else {
                 if let Some(min) = &fields.min {
                     report.add(&min.at, "\"min\" is for an attribute: expected none here");
                 }
                 return CostSource::Fixed(Cost::ONE);
             };
-            let min = least(name, fields.min.as_ref(), report);
+            let min = min_cost(name, fields.min.as_ref(), report);
             let default = fields.default.as_ref().map_or(Cost::ONE.max(min), |text| {
                 let default = units(text, report);
                 if default < min {
@@ -184,7 +192,7 @@ fn cost(file: Option<&CostFile>, compiler: &mut Compiler, report: &mut Report<'_
     }
 }
 
-pub(super) fn units(text: &Spot<String>, report: &mut Report<'_>) -> Cost {
+pub(super) fn units(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Cost {
     let units = whole(text, "a cost", report).filter(|units| *units > 0);
     if units.is_none() && text.value == "0" {
         report.add(&text.at, "a cost of 0 would limit nothing: expected at least 1");
@@ -196,19 +204,19 @@ pub(super) fn units(text: &Spot<String>, report: &mut Report<'_>) -> Cost {
 /// blocked until it comes back.
 fn block(
     name: &str,
-    file: &PolicyFile,
-    mode: Mode,
+    file: &FilePolicy,
+    mode: PolicyMode,
     hasher: &KeyHasher,
-    report: &mut Report<'_>,
-) -> Option<Block> {
+    report: &mut ProblemReport<'_>,
+) -> Option<BlockPenalty> {
     let span: Span = choices::block_for(file.block_for.as_ref()?, report)?;
     let limit = Quota::new(1, span).and_then(|quota| Limit::new(AlgorithmKind::SlidingLog, &quota));
-    let rule = block_rule(hasher, name, limit.ok()?, mode == Mode::Enforce);
-    Some(Block { span, rule })
+    let rule = block_rule(hasher, name, limit.ok()?, mode == PolicyMode::Enforce);
+    Some(BlockPenalty { span, rule })
 }
 
 /// A lease of a small quota would be all of it.
-fn check_lease(file: &PolicyFile, policy: &PlannedPolicy, report: &mut Report<'_>) {
+fn check_lease(file: &FilePolicy, policy: &PlannedPolicy, report: &mut ProblemReport<'_>) {
     let (Precision::Leased { .. }, Some(precision)) = (policy.precision, &file.precision) else {
         return;
     };

@@ -1,16 +1,16 @@
 //! How requests are read.
 
 use super::choices::choose;
-use crate::file::RequestsFile;
-use crate::problem::Report;
+use crate::file::FileRequestRules;
+use crate::problem::ProblemReport;
 use crate::requests::{PathParameters, RequestRules};
-use crate::yaml::Spot;
+use crate::yaml::SourceValue;
 
 /// Those of a gateway, which forwards requests and can leave something out of them.
-pub(super) fn at_the_gateway(
-    file: Option<&RequestsFile>,
-    encoded_slashes: Option<&Spot<String>>,
-    report: &mut Report<'_>,
+pub(super) fn rules_for_gateway(
+    file: Option<&FileRequestRules>,
+    encoded_slashes: Option<&SourceValue<String>>,
+    report: &mut ProblemReport<'_>,
 ) -> RequestRules {
     let mut rules = file.map(|file| rules(file, "drop", report)).unwrap_or_default();
     if let Some(here) = encoded_slashes {
@@ -24,7 +24,10 @@ pub(super) fn at_the_gateway(
 }
 
 /// Those of whoever is asked about requests, and can only refuse them.
-pub(super) fn of_questions(file: Option<&RequestsFile>, report: &mut Report<'_>) -> RequestRules {
+pub(super) fn rules_for_checks(
+    file: Option<&FileRequestRules>,
+    report: &mut ProblemReport<'_>,
+) -> RequestRules {
     let Some(file) = file else { return RequestRules::default() };
     if let Some(field) = &file.override_fields {
         report.add(
@@ -35,8 +38,12 @@ pub(super) fn of_questions(file: Option<&RequestsFile>, report: &mut Report<'_>)
     rules(file, "refuse", report)
 }
 
-fn rules(file: &RequestsFile, underscores: &'static str, report: &mut Report<'_>) -> RequestRules {
-    let mut second = |text: &Option<Spot<String>>, names| {
+fn rules(
+    file: &FileRequestRules,
+    underscores: &'static str,
+    report: &mut ProblemReport<'_>,
+) -> RequestRules {
+    let mut second = |text: &Option<SourceValue<String>>, names| {
         text.as_ref().is_some_and(|text| is_second(text, names, report))
     };
     let rules = RequestRules {
@@ -56,6 +63,10 @@ fn rules(file: &RequestsFile, underscores: &'static str, report: &mut Report<'_>
 }
 
 /// Whether the second of two is chosen, of which the first is the default.
-fn is_second(text: &Spot<String>, names: [&'static str; 2], report: &mut Report<'_>) -> bool {
+fn is_second(
+    text: &SourceValue<String>,
+    names: [&'static str; 2],
+    report: &mut ProblemReport<'_>,
+) -> bool {
     choose(text, "choice", &names, |name| name, report) == Some(names[1])
 }

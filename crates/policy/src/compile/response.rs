@@ -4,24 +4,27 @@ use tidegate_core::{Cost, Span};
 
 use super::gateway::{field_list, field_name, field_value};
 use super::{choices, policy};
-use crate::file::{CostFields, CostFile, DeniedFile, PolicyFile};
-use crate::gateway::{AfterCost, Denied, Statuses};
-use crate::planned::AtGateway;
-use crate::problem::{Report, brief};
-use crate::yaml::Spot;
+use crate::file::{FileCost, FileCostFields, FileDeniedResponse, FilePolicy};
+use crate::gateway::{DeniedResponse, ResponseCostSource, StatusSet};
+use crate::planned_policy::PolicyGatewayOptions;
+use crate::problem::{ProblemReport, brief};
+use crate::yaml::SourceValue;
 
-pub(super) fn at_gateway(file: &PolicyFile, report: &mut Report<'_>) -> AtGateway {
-    AtGateway {
+pub(super) fn gateway_options(
+    file: &FilePolicy,
+    report: &mut ProblemReport<'_>,
+) -> PolicyGatewayOptions {
+    PolicyGatewayOptions {
         max_wait: max_wait(file, report),
         denied: file.denied.as_ref().map(|it| denied(it, report)),
-        after: match &file.cost {
-            Some(CostFile::From(fields)) => after(fields, report),
+        response_cost: match &file.cost {
+            Some(FileCost::From(fields)) => response_cost(fields, report),
             _ => None,
         },
     }
 }
 
-fn max_wait(file: &PolicyFile, report: &mut Report<'_>) -> Option<Span> {
+fn max_wait(file: &FilePolicy, report: &mut ProblemReport<'_>) -> Option<Span> {
     let all = [("refuse", false), ("wait", true)];
     let chosen = |name| choices::choose(name, "choice", &all, |it| it.0, report);
     let waits = file.on_denied.as_ref().and_then(chosen).is_some_and(|it| it.1);
@@ -36,7 +39,7 @@ fn max_wait(file: &PolicyFile, report: &mut Report<'_>) -> Option<Span> {
     waits.then(|| span.unwrap_or(DEFAULT_WAIT))
 }
 
-fn denied(file: &DeniedFile, report: &mut Report<'_>) -> Denied {
+fn denied(file: &FileDeniedResponse, report: &mut ProblemReport<'_>) -> DeniedResponse {
     let is_status = |status: &u16| (400..=599).contains(status);
     let status = match &file.status {
         None => Some(429),
@@ -54,31 +57,34 @@ fn denied(file: &DeniedFile, report: &mut Report<'_>) -> Denied {
     }
     let kind = file.content_type.as_ref().and_then(|kind| field_value(kind, report));
     let kind = kind.unwrap_or_else(|| "text/plain; charset=utf-8".to_owned());
-    Denied {
+    DeniedResponse {
         status: status.unwrap_or(429),
         body: file.body.as_ref().map(|body| (body.value.clone(), kind)),
         headers: field_list(&file.headers, report),
     }
 }
 
-fn after(fields: &CostFields, report: &mut Report<'_>) -> Option<AfterCost> {
+fn response_cost(
+    fields: &FileCostFields,
+    report: &mut ProblemReport<'_>,
+) -> Option<ResponseCostSource> {
     if let Some(name) = &fields.response_header {
         let default = fields.default.as_ref().map(|text| policy::units(text, report));
         let name = field_name(name, report)?;
-        return Some(AfterCost::Header { name, default: default.unwrap_or(Cost::ONE) });
+        return Some(ResponseCostSource::Header { name, default: default.unwrap_or(Cost::ONE) });
     }
     let texts = fields.response_status.as_ref()?;
     if let Some(default) = &fields.default {
         report.add(&default.at, "a status counts one or nothing: expected no default");
     }
-    let mut statuses = Statuses::default();
+    let mut statuses = StatusSet::default();
     for text in texts {
         status(text, &mut statuses, report);
     }
-    Some(AfterCost::Status(statuses))
+    Some(ResponseCostSource::Status(statuses))
 }
 
-fn status(text: &Spot<String>, statuses: &mut Statuses, report: &mut Report<'_>) {
+fn status(text: &SourceValue<String>, statuses: &mut StatusSet, report: &mut ProblemReport<'_>) {
     if !statuses.push(&text.value) {
         let value = brief(&text.value);
         report.add(&text.at, format!("{value:?}: expected a status such as 401, or 5xx"));

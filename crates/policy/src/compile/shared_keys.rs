@@ -3,24 +3,28 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use tidegate_core::{KeyTemplate, Placeholder, TemplatePart};
+use tidegate_core::{KeyPlaceholder, KeyTemplate, TemplatePart};
 
-use crate::file::PolicyFile;
+use crate::file::FilePolicy;
 use crate::key_names::limit_name;
-use crate::planned::LimitSet;
-use crate::problem::Report;
-use crate::{Mode, PlannedPolicy};
+use crate::planned_policy::LimitSet;
+use crate::problem::ProblemReport;
+use crate::{PlannedPolicy, PolicyMode};
 
 /// Reports each policy that could have a key of an earlier one.
-pub(super) fn check(policies: &[PlannedPolicy], files: &[PolicyFile], report: &mut Report<'_>) {
-    for (second, first) in shared(policies) {
+pub(super) fn check(
+    policies: &[PlannedPolicy],
+    files: &[FilePolicy],
+    report: &mut ProblemReport<'_>,
+) {
+    for (second, first) in overlapping_policies(policies) {
         let (Some(file), Some(other)) = (files.get(second), files.get(first)) else { continue };
         // Two policies of one name are reported already.
         if file.name.value == other.name.value {
             continue;
         }
         let at = file.key_format.as_ref().map_or(&file.name.at, |format| &format.at);
-        let line = report.source().place(&other.name.at).line;
+        let line = report.source().span_of(&other.name.at).line;
         let problem = problem(policies, second, first, &format!(" on line {line}"));
         report.add(at, problem.unwrap_or_default());
     }
@@ -28,7 +32,7 @@ pub(super) fn check(policies: &[PlannedPolicy], files: &[PolicyFile], report: &m
 
 /// Why a policy cannot count beside the others.
 pub(crate) fn problem_of(policies: &[PlannedPolicy], number: usize) -> Option<String> {
-    let shared = shared(policies);
+    let shared = overlapping_policies(policies);
     let (second, first) =
         shared.iter().find(|(second, first)| number == **second || number == **first)?;
     problem(policies, number, if number == *second { *first } else { *second }, "")
@@ -37,7 +41,7 @@ pub(crate) fn problem_of(policies: &[PlannedPolicy], number: usize) -> Option<St
 fn problem(policies: &[PlannedPolicy], number: usize, other: usize, place: &str) -> Option<String> {
     let (policy, other) = (policies.get(number)?, policies.get(other)?);
     let (template, others) = (policy.key_format()?, other.key_format()?);
-    let expected = match (template == others, template.has(Placeholder::Limit)) {
+    let expected = match (template == others, template.has(KeyPlaceholder::Limit)) {
         (true, true) => "another name, or a key_format that tells them apart",
         (true, false) => "{limit} in it, or a key_format that tells them apart",
         (false, _) => "one that tells them apart",
@@ -50,21 +54,21 @@ fn problem(policies: &[PlannedPolicy], number: usize, other: usize, place: &str)
 }
 
 /// Policies that could have a key of another: by number, each with the one that comes before it.
-fn shared(policies: &[PlannedPolicy]) -> BTreeMap<usize, usize> {
-    let on = policies.iter().enumerate().filter(|(_, policy)| policy.mode() != Mode::Off);
+fn overlapping_policies(policies: &[PlannedPolicy]) -> BTreeMap<usize, usize> {
+    let on = policies.iter().enumerate().filter(|(_, policy)| policy.mode() != PolicyMode::Off);
     let mut outlines: Vec<_> = on
         .flat_map(|(number, policy)| outlines(policy).into_iter().map(move |it| (number, it)))
         .collect();
     // An outline finds those with a shorter tail, so they come first.
     outlines.sort_by_key(|(_, outline)| outline.tail.len());
-    let (mut taken, mut shared) = (Taken::default(), BTreeMap::new());
+    let (mut taken, mut shared) = (OutlineIndex::default(), BTreeMap::new());
     for (number, outline) in outlines {
-        for other in taken.by_others(&outline, number) {
+        for other in taken.overlaps(&outline, number) {
             let first = number.min(other);
             let known = shared.entry(number.max(other)).or_insert(first);
             *known = first.min(*known);
         }
-        taken.take(outline, number);
+        taken.insert(outline, number);
     }
     shared
 }
@@ -73,7 +77,7 @@ fn shared(policies: &[PlannedPolicy]) -> BTreeMap<usize, usize> {
 /// text. So there is a name with both of two outlines if one head begins with the other, and one tail ends
 /// with the other.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Outline {
+struct KeyOutline {
     head: String,
     /// Backwards.
     tail: String,
@@ -82,9 +86,9 @@ struct Outline {
 /// Stands for the number of a window. No template has it, nor has a policy's name.
 const NUMBER: char = '\0';
 
-fn outlines(policy: &PlannedPolicy) -> BTreeSet<Outline> {
+fn outlines(policy: &PlannedPolicy) -> BTreeSet<KeyOutline> {
     let Some(template) = policy.key_format() else { return BTreeSet::new() };
-    limit_names(policy).iter().map(|limit| Outline::new(template, limit)).collect()
+    limit_names(policy).iter().map(|limit| KeyOutline::new(template, limit)).collect()
 }
 
 /// What a policy's limits are called in names of keys, also those in tiers and overrides. One that does
@@ -99,16 +103,16 @@ pub(crate) fn limit_names(policy: &PlannedPolicy) -> BTreeSet<String> {
     .collect()
 }
 
-impl Outline {
+impl KeyOutline {
     fn new(template: &KeyTemplate, limit: &str) -> Self {
         let (mut head, mut tail) = (String::new(), None);
         for part in template.parts() {
             let side = tail.as_mut().unwrap_or(&mut head);
             match part {
                 TemplatePart::Text(text) => side.push_str(text),
-                TemplatePart::Placeholder(Placeholder::Limit) => side.push_str(limit),
-                TemplatePart::Placeholder(Placeholder::Window(_)) => side.push(NUMBER),
-                TemplatePart::Placeholder(Placeholder::Entity) => tail = Some(String::new()),
+                TemplatePart::Placeholder(KeyPlaceholder::Limit) => side.push_str(limit),
+                TemplatePart::Placeholder(KeyPlaceholder::Window(_)) => side.push(NUMBER),
+                TemplatePart::Placeholder(KeyPlaceholder::Entity) => tail = Some(String::new()),
             }
         }
         Self { head, tail: tail.unwrap_or_default().chars().rev().collect() }
@@ -117,15 +121,15 @@ impl Outline {
 
 /// The outlines of policies so far: heads and whose they are, by tails.
 #[derive(Debug, Default)]
-struct Taken(HashMap<String, BTreeMap<String, usize>>);
+struct OutlineIndex(HashMap<String, BTreeMap<String, usize>>);
 
-impl Taken {
-    fn take(&mut self, outline: Outline, number: usize) {
+impl OutlineIndex {
+    fn insert(&mut self, outline: KeyOutline, number: usize) {
         self.0.entry(outline.tail).or_default().entry(outline.head).or_insert(number);
     }
 
     /// Other policies that could have a name with this outline.
-    fn by_others(&self, outline: &Outline, number: usize) -> BTreeSet<usize> {
+    fn overlaps(&self, outline: &KeyOutline, number: usize) -> BTreeSet<usize> {
         let groups = beginnings(&outline.tail).filter_map(|tail| self.0.get(tail));
         let whose = groups.flat_map(|heads| {
             let from = heads.range(outline.head.clone()..);

@@ -4,56 +4,56 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{AlgorithmName, Scalar};
-use crate::problem::Report;
-use crate::yaml::{At, Fields, Node, Spot, Value, unexpected};
+use super::{AlgorithmName, YamlScalar};
+use crate::problem::ProblemReport;
+use crate::yaml::{ByteRange, SourceValue, YamlFields, YamlNode, YamlValue, unexpected};
 
 /// A limit and where it stands.
 #[derive(Clone, Debug)]
-pub(crate) struct LimitFile {
-    pub(crate) at: At,
-    pub(crate) form: LimitForm,
+pub(crate) struct FileLimit {
+    pub(crate) at: ByteRange,
+    pub(crate) form: FileLimitForm,
 }
 
 /// The two ways to write one.
 #[derive(Clone, Debug)]
-pub(crate) enum LimitForm {
+pub(crate) enum FileLimitForm {
     /// `100/minute`, `5 per 10s`, `1000/1h burst 200`, `50/calendar-day` or `unlimited`.
     Text(String),
     /// Member by member.
-    Fields(LimitFields),
+    Fields(FileLimitFields),
 }
 
 /// A limit, member by member.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "LimitFields")]
-pub(crate) struct LimitFields {
+pub(crate) struct FileLimitFields {
     /// How many; or the whole limit as text, such as 100/minute.
-    #[schemars(with = "Scalar")]
-    pub(crate) quota: Spot<String>,
+    #[schemars(with = "YamlScalar")]
+    pub(crate) quota: SourceValue<String>,
     /// In how long: 1m, 10s, 2h, 1d, or a calendar-day, calendar-week or calendar-month in UTC.
     #[schemars(with = "Option<String>")]
-    pub(crate) per: Option<Spot<String>>,
+    pub(crate) per: Option<SourceValue<String>>,
     /// The algorithm.
     #[schemars(with = "Option<AlgorithmName>")]
-    pub(crate) algorithm: Option<Spot<String>>,
+    pub(crate) algorithm: Option<SourceValue<String>>,
     /// The most that may come at once. Token buckets only.
     #[schemars(with = "Option<u64>")]
-    pub(crate) burst: Option<Spot<String>>,
+    pub(crate) burst: Option<SourceValue<String>>,
 }
 
-impl LimitFields {
+impl FileLimitFields {
     pub(crate) const FIELDS: &'static [&'static str] = &["quota", "per", "algorithm", "burst"];
 }
 
-impl LimitFile {
-    pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
+impl FileLimit {
+    pub(crate) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
         let form = match &node.value {
-            Value::Text(text) => LimitForm::Text(text.clone()),
-            Value::Map(_) => {
-                let fields = Fields::of(node, "a limit", LimitFields::FIELDS, report)?;
+            YamlValue::Text(text) => FileLimitForm::Text(text.clone()),
+            YamlValue::Map(_) => {
+                let fields = YamlFields::of(node, "a limit", FileLimitFields::FIELDS, report)?;
                 fields.required("quota", "how many, such as quota: 100", report)?;
-                LimitForm::Fields(LimitFields {
+                FileLimitForm::Fields(FileLimitFields {
                     quota: fields.text("quota", report)?,
                     per: fields.text("per", report),
                     algorithm: fields.text("algorithm", report),
@@ -71,13 +71,13 @@ impl LimitFile {
 }
 
 /// Either form.
-impl JsonSchema for LimitFile {
+impl JsonSchema for FileLimit {
     fn schema_name() -> Cow<'static, str> {
         "Limit".into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let fields = generator.subschema_for::<LimitFields>();
+        let fields = generator.subschema_for::<FileLimitFields>();
         schemars::json_schema!({
             "description": "A limit: 100/minute, 5 per 10s, 1000/1h burst 200, 50/calendar-day, \
                             0/second (denies everything) or unlimited.",

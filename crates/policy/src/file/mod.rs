@@ -6,8 +6,8 @@
 
 mod gateway;
 mod limit;
-mod parts;
 mod policy;
+mod policy_sections;
 mod requests;
 
 use std::collections::BTreeMap;
@@ -15,80 +15,84 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 
 #[cfg(test)]
-pub(crate) use gateway::UpstreamFields;
+pub(crate) use gateway::FileUpstreamFields;
 pub(crate) use gateway::{
-    AccessLogFile, ApiKeyFile, FieldFile, GatewayFile, HeaderRulesFile, HealthFile, JwtFile,
-    RouteFile, RuleFile, SecretFile, TimeoutsFile, UploadsFile, UpstreamFile,
+    FileAccessLog, FileApiKey, FileGateway, FileHeader, FileHeaderRule, FileHeaderRules,
+    FileHealthCheck, FileJwt, FileRoute, FileSecret, FileTimeouts, FileUploads, FileUpstream,
 };
-pub(crate) use limit::{LimitFields, LimitFile, LimitForm};
-pub(crate) use parts::{CostFields, CostFile, DeniedFile, KeyPart, KeyPartFields, PrecisionFile};
-pub(crate) use policy::{Condition, Override, PolicyFile, Tier, overrides};
-pub(crate) use requests::{RefuseOrKeep, RequestsFile};
+pub(crate) use limit::{FileLimit, FileLimitFields, FileLimitForm};
+pub(crate) use policy::{FileCondition, FileOverride, FilePolicy, FileTier, overrides};
+pub(crate) use policy_sections::{
+    FileCost, FileCostFields, FileDeniedResponse, FileKeyFields, FileKeyPart, FilePrecision,
+};
+pub(crate) use requests::{FileRequestRules, RefuseOrKeep};
 
-use crate::problem::Report;
-use crate::yaml::{Fields, Node, Spot, one_or_many, text};
+use crate::problem::ProblemReport;
+use crate::yaml::{SourceValue, YamlFields, YamlNode, one_or_many, text};
 
 /// A Tidegate configuration.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Tidegate")]
-pub(crate) struct File {
+pub(crate) struct ConfigFile {
     /// Where counters live: memory, redis://host:6379/0, rediss://, redis+sentinel://h1,h2/service
     /// or redis+cluster://h1,h2.
-    pub(crate) store: Option<Spot<String>>,
+    pub(crate) store: Option<SourceValue<String>>,
     /// The password of a Redis whose address has none: where it is found, or the password itself.
     #[schemars(with = "Option<gateway::SecretShape>")]
-    pub(crate) store_password: Option<SecretFile>,
+    pub(crate) store_password: Option<FileSecret>,
     /// A template for stored keys, for a Redis that is shared with another limiter: {entity},
     /// {limit}, {window_index}, {window_start} and {window_start_ms}.
-    pub(crate) key_format: Option<Spot<String>>,
+    pub(crate) key_format: Option<SourceValue<String>>,
     /// Networks of proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8. Defaults to none.
     #[schemars(with = "Option<OneOrMany<String>>")]
-    pub(crate) trusted_proxies: Vec<Spot<String>>,
+    pub(crate) trusted_proxies: Vec<SourceValue<String>>,
     /// Whether letter case matters in paths: exact (the default), or ignore, for services such as
     /// Express and ASP.NET.
     #[schemars(with = "Option<PathCaseName>")]
-    pub(crate) path_case: Option<Spot<String>>,
+    pub(crate) path_case: Option<SourceValue<String>>,
     /// How requests are read over HTTP, and how answers look.
-    #[schemars(with = "Option<Http>")]
-    pub(crate) http: Http,
+    #[schemars(with = "Option<FileHttp>")]
+    pub(crate) http: FileHttp,
     /// Defaults for policies.
-    #[schemars(with = "Option<Defaults>")]
-    pub(crate) defaults: Defaults,
+    #[schemars(with = "Option<FileDefaults>")]
+    pub(crate) defaults: FileDefaults,
     /// A gateway in front of services, which enforces the policies.
-    pub(crate) gateway: Option<GatewayFile>,
+    pub(crate) gateway: Option<FileGateway>,
     /// The policies. All that match a request apply together.
-    pub(crate) policies: Vec<PolicyFile>,
+    pub(crate) policies: Vec<FilePolicy>,
 }
 
 /// How requests are read over HTTP, and how answers look.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub(crate) struct Http {
+#[schemars(rename = "Http")]
+pub(crate) struct FileHttp {
     /// Adds X-RateLimit-Limit, -Remaining and -Reset to responses, the last in this unit: seconds
     /// or milliseconds from now, or epoch-seconds.
     #[schemars(with = "Option<LegacyHeadersName>")]
-    pub(crate) legacy_headers: Option<Spot<String>>,
+    pub(crate) legacy_headers: Option<SourceValue<String>>,
     /// How requests are read that a proxy asks about, or that a layer in a program limits.
-    pub(crate) requests: Option<RequestsFile>,
+    pub(crate) requests: Option<FileRequestRules>,
 }
 
 /// Defaults for policies.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub(crate) struct Defaults {
+#[schemars(rename = "Defaults")]
+pub(crate) struct FileDefaults {
     /// The algorithm of limits.
     #[schemars(with = "Option<AlgorithmName>")]
-    pub(crate) algorithm: Option<Spot<String>>,
+    pub(crate) algorithm: Option<SourceValue<String>>,
     /// What to do if the store does not answer.
     #[schemars(with = "Option<OnStoreErrorName>")]
-    pub(crate) on_store_error: Option<Spot<String>>,
+    pub(crate) on_store_error: Option<SourceValue<String>>,
     /// How long to wait for the store, such as 10ms.
-    pub(crate) store_deadline: Option<Spot<String>>,
+    pub(crate) store_deadline: Option<SourceValue<String>>,
     /// How exact a decision must be.
-    pub(crate) precision: Option<Spot<PrecisionFile>>,
+    pub(crate) precision: Option<SourceValue<FilePrecision>>,
 }
 
-impl File {
+impl ConfigFile {
     pub(crate) const FIELDS: &'static [&'static str] = &[
         "store",
         "store_password",
@@ -102,8 +106,8 @@ impl File {
     ];
 
     /// Reads whatever can be read; the report lists the rest.
-    pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Self {
-        let Some(fields) = Fields::of(node, "a configuration", Self::FIELDS, report) else {
+    pub(crate) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Self {
+        let Some(fields) = YamlFields::of(node, "a configuration", Self::FIELDS, report) else {
             return Self::default();
         };
         let (http, defaults) = (fields.get("http"), fields.get("defaults"));
@@ -118,44 +122,44 @@ impl File {
             store: fields.text("store", report),
             store_password: fields
                 .get("store_password")
-                .and_then(|node| SecretFile::read(node, report)),
+                .and_then(|node| FileSecret::read(node, report)),
             key_format: fields.text("key_format", report),
             path_case: fields.text("path_case", report),
-            http: http.map(|node| Http::read(node, report)).unwrap_or_default(),
-            defaults: defaults.map(|node| Defaults::read(node, report)).unwrap_or_default(),
-            gateway: fields.get("gateway").and_then(|node| GatewayFile::read(node, report)),
-            policies: policies.iter().filter_map(|node| PolicyFile::read(node, report)).collect(),
+            http: http.map(|node| FileHttp::read(node, report)).unwrap_or_default(),
+            defaults: defaults.map(|node| FileDefaults::read(node, report)).unwrap_or_default(),
+            gateway: fields.get("gateway").and_then(|node| FileGateway::read(node, report)),
+            policies: policies.iter().filter_map(|node| FilePolicy::read(node, report)).collect(),
         }
     }
 }
 
-impl Http {
+impl FileHttp {
     pub(crate) const FIELDS: &'static [&'static str] = &["legacy_headers", "requests"];
 
-    fn read(node: &Node, report: &mut Report<'_>) -> Self {
-        match Fields::of(node, "http", Self::FIELDS, report) {
+    fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Self {
+        match YamlFields::of(node, "http", Self::FIELDS, report) {
             Some(fields) => Self {
                 legacy_headers: fields.text("legacy_headers", report),
-                requests: fields.get("requests").map(|it| RequestsFile::read(it, report)),
+                requests: fields.get("requests").map(|it| FileRequestRules::read(it, report)),
             },
             None => Self::default(),
         }
     }
 }
 
-impl Defaults {
+impl FileDefaults {
     pub(crate) const FIELDS: &'static [&'static str] =
         &["algorithm", "on_store_error", "store_deadline", "precision"];
 
-    fn read(node: &Node, report: &mut Report<'_>) -> Self {
-        let Some(fields) = Fields::of(node, "defaults", Self::FIELDS, report) else {
+    fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Self {
+        let Some(fields) = YamlFields::of(node, "defaults", Self::FIELDS, report) else {
             return Self::default();
         };
         Self {
             algorithm: fields.text("algorithm", report),
             on_store_error: fields.text("on_store_error", report),
             store_deadline: fields.text("store_deadline", report),
-            precision: fields.get("precision").and_then(|node| PrecisionFile::read(node, report)),
+            precision: fields.get("precision").and_then(|node| FilePrecision::read(node, report)),
         }
     }
 }
@@ -170,13 +174,14 @@ pub(crate) enum OneOrMany<T> {
 }
 
 /// What a mapping from attributes to patterns looks like to an editor.
-pub(crate) type Conditions = BTreeMap<String, OneOrMany<Scalar>>;
+pub(crate) type ConditionsShape = BTreeMap<String, OneOrMany<YamlScalar>>;
 
 /// Text, or what YAML takes for a number or a boolean.
 #[derive(JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
 #[schemars(untagged)]
 #[allow(dead_code, reason = "describes a shape to editors")]
-pub(crate) enum Scalar {
+#[schemars(rename = "Scalar")]
+pub(crate) enum YamlScalar {
     Text(String),
     Number(i64),
     Truth(bool),
@@ -223,13 +228,13 @@ pub(crate) enum PathCaseName {
 }
 
 /// Each attribute with its patterns, in the order written.
-fn conditions(node: &Node, report: &mut Report<'_>) -> Vec<Condition> {
+fn conditions(node: &YamlNode, report: &mut ProblemReport<'_>) -> Vec<FileCondition> {
     let expected = "a mapping of attributes to patterns, such as { path: /login, method: POST }";
     let entries = crate::yaml::entries(node, expected, report);
-    let condition = |entry: &crate::yaml::Entry, report: &mut Report<'_>| {
+    let condition = |entry: &crate::yaml::YamlEntry, report: &mut ProblemReport<'_>| {
         let items = crate::yaml::one_or_many(&entry.node);
         let patterns = items.iter().filter_map(|item| text(item, "a pattern, or a list", report));
-        Condition { attribute: entry.name.clone(), patterns: patterns.collect() }
+        FileCondition { attribute: entry.name.clone(), patterns: patterns.collect() }
     };
     entries.iter().map(|entry| condition(entry, report)).collect()
 }

@@ -5,92 +5,93 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 
 use super::{
-    AlgorithmName, Conditions, CostFile, DeniedFile, KeyPart, LimitFile, OnStoreErrorName,
-    OneOrMany, PrecisionFile, conditions,
+    AlgorithmName, ConditionsShape, FileCost, FileDeniedResponse, FileKeyPart, FileLimit,
+    FilePrecision, OnStoreErrorName, OneOrMany, conditions,
 };
-use crate::problem::Report;
-use crate::yaml::{Fields, Node, Spot, entries, one_or_many};
+use crate::problem::ProblemReport;
+use crate::yaml::{SourceValue, YamlFields, YamlNode, entries, one_or_many};
 
 /// Who is limited, to what, and how.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Policy")]
-pub(crate) struct PolicyFile {
+pub(crate) struct FilePolicy {
     /// Its name in responses and metrics. Counters belong to it, so renaming a policy forgets them.
-    pub(crate) name: Spot<String>,
+    pub(crate) name: SourceValue<String>,
     /// The requests it applies to: attribute by attribute, an exact value, a list, a prefix*, a
     /// /glob/** on paths, or !not. Everything if absent.
-    #[schemars(rename = "match", with = "Option<Conditions>")]
-    pub(crate) condition: Vec<Condition>,
+    #[schemars(rename = "match", with = "Option<ConditionsShape>")]
+    pub(crate) condition: Vec<FileCondition>,
     /// The attributes that distinguish callers; an empty list means one counter for all. A request
     /// that lacks one of them is not limited by this policy.
-    #[schemars(with = "OneOrMany<KeyPart>")]
-    pub(crate) key: Vec<KeyPart>,
+    #[schemars(with = "OneOrMany<FileKeyPart>")]
+    pub(crate) key: Vec<FileKeyPart>,
     /// What each key may do. All limits must pass.
-    #[schemars(with = "Option<OneOrMany<LimitFile>>")]
-    pub(crate) limits: Option<Vec<LimitFile>>,
+    #[schemars(with = "Option<OneOrMany<FileLimit>>")]
+    pub(crate) limits: Option<Vec<FileLimit>>,
     /// The algorithm of limits that name none.
     #[schemars(with = "Option<AlgorithmName>")]
-    pub(crate) algorithm: Option<Spot<String>>,
+    pub(crate) algorithm: Option<SourceValue<String>>,
     /// Other limits for some requests: the first that matches replaces `limits`.
-    #[schemars(with = "Option<Vec<Tier>>")]
-    pub(crate) tiers: Vec<Tier>,
+    #[schemars(with = "Option<Vec<FileTier>>")]
+    pub(crate) tiers: Vec<FileTier>,
     /// Other limits for some keys, such as "user=42". They take precedence over tiers.
-    #[schemars(with = "Option<BTreeMap<String, OneOrMany<LimitFile>>>")]
-    pub(crate) overrides: Vec<Override>,
+    #[schemars(with = "Option<BTreeMap<String, OneOrMany<FileLimit>>>")]
+    pub(crate) overrides: Vec<FileOverride>,
     /// Whether denials are enforced, only observed, or not even computed.
     #[schemars(with = "Option<ModeName>")]
-    pub(crate) mode: Option<Spot<String>>,
+    pub(crate) mode: Option<SourceValue<String>>,
     /// Counts denied requests too. Fixed windows only.
-    pub(crate) count_denied: Option<Spot<bool>>,
+    pub(crate) count_denied: Option<SourceValue<bool>>,
     /// Lets each key's windows begin at their own time.
-    pub(crate) stagger: Option<Spot<bool>>,
+    pub(crate) stagger: Option<SourceValue<bool>>,
     /// After a denial, denies everything for this long, such as 15m.
-    pub(crate) block_for: Option<Spot<String>>,
+    pub(crate) block_for: Option<SourceValue<String>>,
     /// What a request costs: a number, or an attribute that holds one. Multiplied by the cost that
     /// comes with the request.
-    pub(crate) cost: Option<CostFile>,
+    pub(crate) cost: Option<FileCost>,
     /// What to do if the store does not answer.
     #[schemars(with = "Option<OnStoreErrorName>")]
-    pub(crate) on_store_error: Option<Spot<String>>,
+    pub(crate) on_store_error: Option<SourceValue<String>>,
     /// How long to wait for the store, such as 10ms.
-    pub(crate) store_deadline: Option<Spot<String>>,
+    pub(crate) store_deadline: Option<SourceValue<String>>,
     /// How exact a decision must be.
-    pub(crate) precision: Option<Spot<PrecisionFile>>,
+    pub(crate) precision: Option<SourceValue<FilePrecision>>,
     /// A template for stored keys in place of the file's, or none: names of our own.
-    pub(crate) key_format: Option<Spot<String>>,
+    pub(crate) key_format: Option<SourceValue<String>>,
     /// Whether the gateway refuses denied callers, or lets them wait in line.
     #[schemars(with = "Option<OnDeniedName>")]
-    pub(crate) on_denied: Option<Spot<String>>,
+    pub(crate) on_denied: Option<SourceValue<String>>,
     /// The longest that anyone waits in line. Defaults to 5s.
-    pub(crate) max_wait: Option<Spot<String>>,
+    pub(crate) max_wait: Option<SourceValue<String>>,
     /// How the gateway responds to denied callers, in place of the default response.
-    pub(crate) denied: Option<DeniedFile>,
+    pub(crate) denied: Option<FileDeniedResponse>,
 }
 
 /// An attribute and the patterns it must match.
 #[derive(Clone, Debug)]
-pub(crate) struct Condition {
-    pub(crate) attribute: Spot<String>,
-    pub(crate) patterns: Vec<Spot<String>>,
+pub(crate) struct FileCondition {
+    pub(crate) attribute: SourceValue<String>,
+    pub(crate) patterns: Vec<SourceValue<String>>,
 }
 
 /// Limits for the requests that match.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub(crate) struct Tier {
+#[schemars(rename = "Tier")]
+pub(crate) struct FileTier {
     /// As in `match`.
-    #[schemars(with = "Conditions")]
-    pub(crate) when: Vec<Condition>,
+    #[schemars(with = "ConditionsShape")]
+    pub(crate) when: Vec<FileCondition>,
     /// As in a policy.
-    #[schemars(with = "OneOrMany<LimitFile>")]
-    pub(crate) limits: Vec<LimitFile>,
+    #[schemars(with = "OneOrMany<FileLimit>")]
+    pub(crate) limits: Vec<FileLimit>,
 }
 
 /// Limits for one key.
 #[derive(Clone, Debug)]
-pub(crate) struct Override {
-    pub(crate) key: Spot<String>,
-    pub(crate) limits: Vec<LimitFile>,
+pub(crate) struct FileOverride {
+    pub(crate) key: SourceValue<String>,
+    pub(crate) limits: Vec<FileLimit>,
 }
 
 /// The modes.
@@ -112,7 +113,7 @@ enum OnDeniedName {
     Wait,
 }
 
-impl PolicyFile {
+impl FilePolicy {
     pub(crate) const FIELDS: &'static [&'static str] = &[
         "name",
         "match",
@@ -135,8 +136,8 @@ impl PolicyFile {
         "denied",
     ];
 
-    pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
-        let fields = Fields::of(node, "a policy", Self::FIELDS, report)?;
+    pub(super) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        let fields = YamlFields::of(node, "a policy", Self::FIELDS, report)?;
         if ["limits", "tiers", "overrides"].iter().all(|name| fields.get(name).is_none()) {
             report.add(&node.at, "a policy without \"limits\", \"tiers\" or \"overrides\"");
         }
@@ -148,7 +149,9 @@ impl PolicyFile {
         );
         Some(Self {
             limits: fields.get("limits").map(|node| limits(node, report)),
-            name: fields.text("name", report).unwrap_or_else(|| Spot::new(0..0, String::new())),
+            name: fields
+                .text("name", report)
+                .unwrap_or_else(|| SourceValue::new(0..0, String::new())),
             condition: fields.get("match").map(|n| conditions(n, report)).unwrap_or_default(),
             key: key.map(|node| key_parts(node, report)).unwrap_or_default(),
             algorithm: fields.text("algorithm", report),
@@ -158,48 +161,48 @@ impl PolicyFile {
             count_denied: fields.truth("count_denied", report),
             stagger: fields.truth("stagger", report),
             block_for: fields.text("block_for", report),
-            cost: fields.get("cost").and_then(|node| CostFile::read(node, report)),
+            cost: fields.get("cost").and_then(|node| FileCost::read(node, report)),
             on_store_error: fields.text("on_store_error", report),
             store_deadline: fields.text("store_deadline", report),
-            precision: fields.get("precision").and_then(|n| PrecisionFile::read(n, report)),
+            precision: fields.get("precision").and_then(|n| FilePrecision::read(n, report)),
             key_format: fields.text("key_format", report),
             on_denied: fields.text("on_denied", report),
             max_wait: fields.text("max_wait", report),
-            denied: fields.get("denied").and_then(|node| DeniedFile::read(node, report)),
+            denied: fields.get("denied").and_then(|node| FileDeniedResponse::read(node, report)),
         })
     }
 }
 
-fn limits(node: &Node, report: &mut Report<'_>) -> Vec<LimitFile> {
+fn limits(node: &YamlNode, report: &mut ProblemReport<'_>) -> Vec<FileLimit> {
     let items = one_or_many(node);
     if items.is_empty() {
         report.add(&node.at, "no limit in the list: expected at least one, or unlimited");
     }
-    items.iter().filter_map(|item| LimitFile::read(item, report)).collect()
+    items.iter().filter_map(|item| FileLimit::read(item, report)).collect()
 }
 
-fn tiers(fields: &Fields<'_>, report: &mut Report<'_>) -> Vec<Tier> {
+fn tiers(fields: &YamlFields<'_>, report: &mut ProblemReport<'_>) -> Vec<FileTier> {
     let items = fields.list("tiers", report).unwrap_or_default();
-    items.iter().filter_map(|item| Tier::read(item, report)).collect()
+    items.iter().filter_map(|item| FileTier::read(item, report)).collect()
 }
 
-pub(crate) fn overrides(node: &Node, report: &mut Report<'_>) -> Vec<Override> {
+pub(crate) fn overrides(node: &YamlNode, report: &mut ProblemReport<'_>) -> Vec<FileOverride> {
     let expected = "a mapping of keys to limits, such as { \"user=42\": [1000/minute] }";
     let entries = entries(node, expected, report).iter();
     entries
-        .map(|entry| Override { key: entry.name.clone(), limits: limits(&entry.node, report) })
+        .map(|entry| FileOverride { key: entry.name.clone(), limits: limits(&entry.node, report) })
         .collect()
 }
 
-fn key_parts(node: &Node, report: &mut Report<'_>) -> Vec<KeyPart> {
-    one_or_many(node).iter().filter_map(|item| KeyPart::read(item, report)).collect()
+fn key_parts(node: &YamlNode, report: &mut ProblemReport<'_>) -> Vec<FileKeyPart> {
+    one_or_many(node).iter().filter_map(|item| FileKeyPart::read(item, report)).collect()
 }
 
-impl Tier {
+impl FileTier {
     pub(crate) const FIELDS: &'static [&'static str] = &["when", "limits"];
 
-    fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
-        let fields = Fields::of(node, "a tier", Self::FIELDS, report)?;
+    fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        let fields = YamlFields::of(node, "a tier", Self::FIELDS, report)?;
         let when = fields.required("when", "conditions, such as { plan: pro }", report);
         let allowed = fields.required("limits", "limits, such as [100/minute]", report);
         Some(Self {

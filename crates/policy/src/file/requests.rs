@@ -2,41 +2,41 @@
 
 use schemars::JsonSchema;
 
-use crate::problem::Report;
-use crate::yaml::{Fields, Node, Spot};
+use crate::problem::ProblemReport;
+use crate::yaml::{SourceValue, YamlFields, YamlNode};
 
 /// What is refused in requests, because services are known to read it in two ways, and what is allowed
 /// nevertheless.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Requests")]
-pub(crate) struct RequestsFile {
+pub(crate) struct FileRequestRules {
     /// Paths with an encoded slash or backslash: refuse (the default) or keep.
     #[schemars(with = "Option<RefuseOrKeep>")]
-    pub(crate) encoded_slashes: Option<Spot<String>>,
+    pub(crate) encoded_slashes: Option<SourceValue<String>>,
     /// What happens to a semicolon in a path and what follows it in its segment: refuse (the default);
     /// strip, also from what is forwarded; ignore, which neither matches nor counts it; or keep, as
     /// part of the path.
     #[schemars(with = "Option<PathParametersName>")]
-    pub(crate) path_parameters: Option<Spot<String>>,
+    pub(crate) path_parameters: Option<SourceValue<String>>,
     /// Fields with an underscore, which is a hyphen to some services. The gateway drops them by default
     /// (drop); elsewhere a request is refused (refuse) that has a field of a policy in its other
     /// spelling. Or keep.
     #[schemars(with = "Option<UnderscoresName>")]
-    pub(crate) underscores: Option<Spot<String>>,
+    pub(crate) underscores: Option<SourceValue<String>>,
     /// Fields that override a path, method or address, such as X-Original-URL: drop (the default) or
     /// keep. Only at the gateway.
     #[schemars(with = "Option<DropOrKeep>")]
-    pub(crate) override_fields: Option<Spot<String>>,
+    pub(crate) override_fields: Option<SourceValue<String>>,
     /// Cookies of policies that can be read in two ways, such as quoted ones: refuse (the default) or
     /// keep.
     #[schemars(with = "Option<RefuseOrKeep>")]
-    pub(crate) odd_cookies: Option<Spot<String>>,
+    pub(crate) odd_cookies: Option<SourceValue<String>>,
     /// Queries in which a parameter of a policy can be read in two ways: refuse (the default) or keep.
     #[schemars(with = "Option<RefuseOrKeep>")]
-    pub(crate) odd_queries: Option<Spot<String>>,
+    pub(crate) odd_queries: Option<SourceValue<String>>,
     /// An Authorization that is not a bearer token: allow (the default) or refuse.
     #[schemars(with = "Option<AllowOrRefuse>")]
-    pub(crate) other_schemes: Option<Spot<String>>,
+    pub(crate) other_schemes: Option<SourceValue<String>>,
 }
 
 /// Refused or not.
@@ -87,7 +87,7 @@ enum PathParametersName {
     Keep,
 }
 
-impl RequestsFile {
+impl FileRequestRules {
     pub(crate) const FIELDS: &'static [&'static str] = &[
         "encoded_slashes",
         "path_parameters",
@@ -98,8 +98,8 @@ impl RequestsFile {
         "other_schemes",
     ];
 
-    pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Self {
-        let Some(fields) = Fields::of(node, "requests", Self::FIELDS, report) else {
+    pub(crate) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Self {
+        let Some(fields) = YamlFields::of(node, "requests", Self::FIELDS, report) else {
             return Self::default();
         };
         Self {

@@ -4,11 +4,11 @@ pub(crate) mod envoy;
 pub(crate) mod import;
 pub(crate) mod rlaas;
 
-use crate::yaml::{Node, Value};
+use crate::yaml::{YamlNode, YamlValue};
 
 /// Whose file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum FileFormat {
     Tidegate,
     /// `rate-limiter: ...`, also among the other settings of an application.
     Rlaas,
@@ -18,16 +18,16 @@ pub(crate) enum Format {
     Limitador,
 }
 
-impl Format {
+impl FileFormat {
     /// Recognised by what no other format has. Anything unrecognised is treated as ours, and the
     /// messages will say so.
-    pub(crate) fn of(root: &Node) -> Self {
+    pub(crate) fn of(root: &YamlNode) -> Self {
         match &root.value {
-            Value::Map(_) if root.get("policies").is_some() => Self::Tidegate,
-            Value::Map(_) if root.get("rate-limiter").is_some() => Self::Rlaas,
-            Value::Map(_) if root.get("domain").is_some() => Self::Envoy,
-            Value::Map(_) if root.get("descriptors").is_some() => Self::Envoy,
-            Value::List(items) if items.iter().any(|item| item.get("namespace").is_some()) => {
+            YamlValue::Map(_) if root.get("policies").is_some() => Self::Tidegate,
+            YamlValue::Map(_) if root.get("rate-limiter").is_some() => Self::Rlaas,
+            YamlValue::Map(_) if root.get("domain").is_some() => Self::Envoy,
+            YamlValue::Map(_) if root.get("descriptors").is_some() => Self::Envoy,
+            YamlValue::List(items) if items.iter().any(|item| item.get("namespace").is_some()) => {
                 Self::Limitador
             }
             _ => Self::Tidegate,

@@ -3,55 +3,63 @@
 use tidegate_core::Quota;
 
 use crate::compile::whole;
-use crate::file::{File, KeyPart, LimitFields, LimitFile, LimitForm, PolicyFile};
-use crate::problem::{Report, brief};
-use crate::yaml::{At, Fields, Node, Spot, Value};
+use crate::file::{ConfigFile, FileKeyPart, FileLimit, FileLimitFields, FileLimitForm, FilePolicy};
+use crate::problem::{ProblemReport, brief};
+use crate::yaml::{ByteRange, SourceValue, YamlFields, YamlNode, YamlValue};
 
 /// The same as a configuration of ours, as much as can be read of it. The other settings of the
 /// application are not our business, except for where the counters are.
-pub(crate) fn read(root: &Node, report: &mut Report<'_>) -> Option<File> {
+pub(crate) fn read(root: &YamlNode, report: &mut ProblemReport<'_>) -> Option<ConfigFile> {
     let node = root.get("rate-limiter")?;
-    let policy = Fields::of(node, "rate-limiter", FIELDS, report)
+    let policy = YamlFields::of(node, "rate-limiter", FIELDS, report)
         .and_then(|fields| read_policy(&node.at, &fields, report));
-    Some(File { store: store(root), policies: policy.into_iter().collect(), ..File::default() })
+    Some(ConfigFile {
+        store: store(root),
+        policies: policy.into_iter().collect(),
+        ..ConfigFile::default()
+    })
 }
 
 /// A text, as in our own files. What is none is a setting of the application.
-fn store(root: &Node) -> Option<Spot<String>> {
+fn store(root: &YamlNode) -> Option<SourceValue<String>> {
     let node = root.get("store")?;
     match &node.value {
-        Value::Text(url) => Some(Spot::new(node.at.clone(), url.clone())),
+        YamlValue::Text(url) => Some(SourceValue::new(node.at.clone(), url.clone())),
         _ => None,
     }
 }
 
 /// Every field is read before any is reported missing, so that one run shows every mistake.
-fn read_policy(at: &At, fields: &Fields<'_>, report: &mut Report<'_>) -> Option<PolicyFile> {
+fn read_policy(
+    at: &ByteRange,
+    fields: &YamlFields<'_>,
+    report: &mut ProblemReport<'_>,
+) -> Option<FilePolicy> {
     let algorithm = algorithm(fields, report);
     let quota = quota(fields, report);
     let window = window(fields, report);
     Some(policy(at, algorithm?, quota?, window?))
 }
 
-fn algorithm(fields: &Fields<'_>, report: &mut Report<'_>) -> Option<Algorithm> {
+fn algorithm(fields: &YamlFields<'_>, report: &mut ProblemReport<'_>) -> Option<RlaasAlgorithm> {
     fields.required("use-algo", "fixed-window-algo or sliding-window-algo", report)?;
     let name = fields.text("use-algo", report)?;
     let found = ALGORITHMS.iter().find(|algorithm| algorithm.theirs == name.value);
     if found.is_none() {
         let names: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.theirs).collect();
-        report.unknown(&name.at, "algorithm", &name.value, &names);
+        report.add_unknown(&name.at, "algorithm", &name.value, &names);
     }
     found.copied()
 }
 
-fn quota(fields: &Fields<'_>, report: &mut Report<'_>) -> Option<Spot<String>> {
+fn quota(fields: &YamlFields<'_>, report: &mut ProblemReport<'_>) -> Option<SourceValue<String>> {
     fields.required("max-requests", "a number", report)?;
     let quota = fields.text("max-requests", report)?;
     whole(&quota, "a quota", report)?;
     Some(quota)
 }
 
-fn window(fields: &Fields<'_>, report: &mut Report<'_>) -> Option<Spot<String>> {
+fn window(fields: &YamlFields<'_>, report: &mut ProblemReport<'_>) -> Option<SourceValue<String>> {
     fields.required("window-size", "a number of seconds", report)?;
     let window = fields.text("window-size", report)?;
     let seconds = whole(&window, "a window in seconds", report)?;
@@ -64,19 +72,24 @@ fn window(fields: &Fields<'_>, report: &mut Report<'_>) -> Option<Spot<String>> 
     Some(window.map(|_| format!("{seconds}s")))
 }
 
-fn policy(at: &At, algorithm: Algorithm, quota: Spot<String>, window: Spot<String>) -> PolicyFile {
-    let spot = |text: &str| Spot::new(at.clone(), text.to_owned());
-    let limit = LimitFields { quota, per: Some(window), algorithm: None, burst: None };
-    PolicyFile {
+fn policy(
+    at: &ByteRange,
+    algorithm: RlaasAlgorithm,
+    quota: SourceValue<String>,
+    window: SourceValue<String>,
+) -> FilePolicy {
+    let spot = |text: &str| SourceValue::new(at.clone(), text.to_owned());
+    let limit = FileLimitFields { quota, per: Some(window), algorithm: None, burst: None };
+    FilePolicy {
         name: spot("rlaas"),
         condition: Vec::new(),
-        key: vec![KeyPart::Name(spot("userId"))],
-        limits: Some(vec![LimitFile { at: at.clone(), form: LimitForm::Fields(limit) }]),
+        key: vec![FileKeyPart::Name(spot("userId"))],
+        limits: Some(vec![FileLimit { at: at.clone(), form: FileLimitForm::Fields(limit) }]),
         algorithm: Some(spot(algorithm.ours)),
         tiers: Vec::new(),
         overrides: Vec::new(),
         mode: None,
-        count_denied: Some(Spot::new(at.clone(), algorithm.counts_denied)),
+        count_denied: Some(SourceValue::new(at.clone(), algorithm.counts_denied)),
         stagger: None,
         block_for: None,
         cost: None,
@@ -91,21 +104,21 @@ fn policy(at: &At, algorithm: Algorithm, quota: Spot<String>, window: Spot<Strin
 }
 
 #[derive(Clone, Copy)]
-struct Algorithm {
+struct RlaasAlgorithm {
     theirs: &'static str,
     ours: &'static str,
     key_format: &'static str,
     counts_denied: bool,
 }
 
-const ALGORITHMS: &[Algorithm] = &[
-    Algorithm {
+const ALGORITHMS: &[RlaasAlgorithm] = &[
+    RlaasAlgorithm {
         theirs: "fixed-window-algo",
         ours: "fixed-window",
         key_format: "rlaas:rate_limit:{entity}:{window_index}",
         counts_denied: true,
     },
-    Algorithm {
+    RlaasAlgorithm {
         theirs: "sliding-window-algo",
         ours: "sliding-log",
         key_format: "rlaas:rate_limit:{entity}",

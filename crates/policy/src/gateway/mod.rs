@@ -10,15 +10,17 @@ use std::path::PathBuf;
 
 use tidegate_core::Span;
 
-pub use response::{AfterCost, Denied, Statuses};
+pub use response::{DeniedResponse, ResponseCostSource, StatusSet};
 pub(crate) use secret::MAX_VALUE;
 pub use secret::{SecretText, is_field_value};
-pub use upstream::{Endpoint, HealthCheck, Scheme, Timeouts, Uploads, Upstream};
+pub use upstream::{
+    HealthCheck, UploadRules, UpstreamPlan, UpstreamScheme, UpstreamTimeouts, UpstreamUrl,
+};
 
 use crate::Attributes;
 use crate::RequestRules;
-use crate::attributes::Known;
-use crate::matcher::Condition;
+use crate::attributes::PlanAttributes;
+use crate::matcher::MatchCondition;
 
 /// Where requests go, and what is done to them on the way.
 ///
@@ -43,7 +45,7 @@ use crate::matcher::Condition;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Gateway {
+pub struct GatewayPlan {
     /// Where to listen: `host:port`.
     pub listen: Vec<String>,
     /// Changes to the headers of every request.
@@ -53,27 +55,27 @@ pub struct Gateway {
     /// How requests are read, and what is left out of them.
     pub requests: RequestRules,
     /// Where the attribute `api_key` is found.
-    pub api_key: KeyPlace,
+    pub api_key: ApiKeyLocation,
     /// How tokens are verified.
-    pub jwt: Option<Jwt>,
+    pub jwt: Option<JwtPlan>,
     /// Where requests are logged.
-    pub access_log: Option<AccessLog>,
-    pub(crate) known: Known,
-    pub(crate) routes: Vec<Route>,
-    pub(crate) upstreams: Vec<Upstream>,
+    pub access_log: Option<AccessLogPlan>,
+    pub(crate) attributes: PlanAttributes,
+    pub(crate) routes: Vec<RoutePlan>,
+    pub(crate) upstreams: Vec<UpstreamPlan>,
 }
 
 /// Some requests, and the service that they go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Route {
+pub struct RoutePlan {
     /// Its name.
     pub name: String,
     /// Changes to the headers of its requests.
     pub request_headers: HeaderRules,
     /// Changes to the headers of its responses.
     pub response_headers: HeaderRules,
-    pub(crate) conditions: Vec<Condition>,
+    pub(crate) conditions: Vec<MatchCondition>,
     pub(crate) upstream: usize,
 }
 
@@ -99,7 +101,7 @@ impl HeaderRules {
 /// Where in a request something is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum KeyPlace {
+pub enum ApiKeyLocation {
     /// In a header, by its name in lower case.
     Header(String),
     /// In a query parameter.
@@ -111,7 +113,7 @@ pub enum KeyPlace {
 /// How tokens are verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Jwt {
+pub struct JwtPlan {
     /// A JWKS, a public key in PEM, or a secret.
     pub keys: PathBuf,
     /// What a token may be signed with.
@@ -162,7 +164,7 @@ impl JwtAlgorithm {
 /// Where requests are logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct AccessLog {
+pub struct AccessLogPlan {
     /// The file; standard output if there is none.
     pub file: Option<PathBuf>,
     /// How many of a thousand requests are logged.
@@ -171,29 +173,29 @@ pub struct AccessLog {
     pub shows_keys: bool,
 }
 
-impl Gateway {
+impl GatewayPlan {
     /// Where to listen by default.
     pub const DEFAULT_LISTEN: &'static str = "127.0.0.1:8000";
 
     /// Sends everything to one address. The error says what is wrong with the URL.
     pub fn to(url: &str) -> Result<Self, String> {
-        let upstream = Upstream::new("default".to_owned(), vec![Endpoint::read(url)?]);
+        let upstream = UpstreamPlan::new("default".to_owned(), vec![UpstreamUrl::read(url)?]);
         Ok(Self::new(vec![upstream]))
     }
 
     /// Sends everything to the first service.
-    pub(crate) fn new(upstreams: Vec<Upstream>) -> Self {
+    pub(crate) fn new(upstreams: Vec<UpstreamPlan>) -> Self {
         let name = upstreams.first().map(|first| first.name.clone()).unwrap_or_default();
         Self {
             listen: vec![Self::DEFAULT_LISTEN.to_owned()],
             request_headers: HeaderRules::default(),
             response_headers: HeaderRules::default(),
             requests: RequestRules::default(),
-            api_key: KeyPlace::Header("x-api-key".to_owned()),
+            api_key: ApiKeyLocation::Header("x-api-key".to_owned()),
             jwt: None,
             access_log: None,
-            known: Known::default(),
-            routes: vec![Route::new(name, Vec::new(), 0)],
+            attributes: PlanAttributes::default(),
+            routes: vec![RoutePlan::new(name, Vec::new(), 0)],
             upstreams,
         }
     }
@@ -206,29 +208,29 @@ impl Gateway {
         {
             return Some(0);
         }
-        let request = self.known.resolve(request);
-        let holds = |route: &Route| route.conditions.iter().all(|it| it.holds(&request));
+        let request = self.attributes.resolve(request);
+        let holds = |route: &RoutePlan| route.conditions.iter().all(|it| it.holds(&request));
         self.routes.iter().position(holds)
     }
 
     /// The attributes that any route asks for.
     pub fn attributes(&self) -> impl Iterator<Item = &str> {
-        self.known.names()
+        self.attributes.names()
     }
 
     /// All routes, in the order of the file.
-    pub fn routes(&self) -> &[Route] {
+    pub fn routes(&self) -> &[RoutePlan] {
         &self.routes
     }
 
     /// All services.
-    pub fn upstreams(&self) -> &[Upstream] {
+    pub fn upstreams(&self) -> &[UpstreamPlan] {
         &self.upstreams
     }
 }
 
-impl Route {
-    pub(crate) fn new(name: String, conditions: Vec<Condition>, upstream: usize) -> Self {
+impl RoutePlan {
+    pub(crate) fn new(name: String, conditions: Vec<MatchCondition>, upstream: usize) -> Self {
         Self {
             name,
             conditions,

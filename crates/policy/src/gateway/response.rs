@@ -6,7 +6,7 @@ use tidegate_core::Cost;
 /// What denied callers are told, in place of the default response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Denied {
+pub struct DeniedResponse {
     /// The status.
     pub status: u16,
     /// The body, and its media type.
@@ -18,7 +18,7 @@ pub struct Denied {
 /// A cost that the response determines. One unit is taken in advance, and corrected afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum AfterCost {
+pub enum ResponseCostSource {
     /// As much as this header says, by its name in lower case.
     Header {
         /// The header's name.
@@ -27,14 +27,14 @@ pub enum AfterCost {
         default: Cost,
     },
     /// One, for a response with one of these statuses; others cost nothing.
-    Status(Statuses),
+    Status(StatusSet),
 }
 
 /// Statuses of responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Statuses(Vec<(u16, u16)>);
+pub struct StatusSet(Vec<(u16, u16)>);
 
-impl Statuses {
+impl StatusSet {
     /// Adds `401`, or `4xx`. Returns whether it was one of the two.
     pub(crate) fn push(&mut self, text: &str) -> bool {
         let range = match text.as_bytes() {
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn statuses_are_numbers_or_classes() {
-        let mut statuses = Statuses::default();
+        let mut statuses = StatusSet::default();
         assert!(statuses.push("401") && statuses.push("5xx"));
         assert!(!statuses.push("6xx") && !statuses.push("4x1") && !statuses.push("40"));
         assert!(statuses.contains(401) && statuses.contains(500) && statuses.contains(599));

@@ -10,15 +10,15 @@ use crate::problem::brief;
 /// A service behind the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Upstream {
+pub struct UpstreamPlan {
     /// Its name.
     pub name: String,
     /// Its addresses: at least one.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<UpstreamUrl>,
     /// How long it may take.
-    pub timeouts: Timeouts,
+    pub timeouts: UpstreamTimeouts,
     /// How slowly the bodies of requests may come.
-    pub uploads: Uploads,
+    pub uploads: UploadRules,
     /// How to check whether an address is healthy.
     pub health: Option<HealthCheck>,
     /// Whether it sees the host that the client asked for.
@@ -29,13 +29,13 @@ pub struct Upstream {
     pub ca: Option<PathBuf>,
 }
 
-impl Upstream {
-    pub(crate) const fn new(name: String, endpoints: Vec<Endpoint>) -> Self {
+impl UpstreamPlan {
+    pub(crate) const fn new(name: String, endpoints: Vec<UpstreamUrl>) -> Self {
         Self {
             name,
             endpoints,
-            timeouts: Timeouts::DEFAULT,
-            uploads: Uploads::DEFAULT,
+            timeouts: UpstreamTimeouts::DEFAULT,
+            uploads: UploadRules::DEFAULT,
             health: None,
             preserves_host: true,
             max_requests: 10_000,
@@ -46,9 +46,9 @@ impl Upstream {
 
 /// One address of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Endpoint {
+pub struct UpstreamUrl {
     /// The protocol to use.
-    pub scheme: Scheme,
+    pub scheme: UpstreamScheme,
     /// A name or an address; an IPv6 address without its brackets.
     pub host: String,
     /// The port.
@@ -58,7 +58,7 @@ pub struct Endpoint {
 /// The protocol an address is spoken to with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Scheme {
+pub enum UpstreamScheme {
     /// HTTP/1.1.
     Http,
     /// TLS, with HTTP/2 or HTTP/1.1 as the other side prefers.
@@ -67,7 +67,7 @@ pub enum Scheme {
     H2c,
 }
 
-impl Scheme {
+impl UpstreamScheme {
     const ALL: [(&'static str, Self); 3] =
         [("http", Self::Http), ("https", Self::Https), ("h2c", Self::H2c)];
 
@@ -79,7 +79,7 @@ impl Scheme {
     }
 }
 
-impl Endpoint {
+impl UpstreamUrl {
     /// Parses `http://host:port`; the error says what is wrong with it.
     pub fn read(url: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
@@ -87,7 +87,7 @@ impl Endpoint {
             Err(format!("{:?}: {why}; {expected}", brief(url)))
         };
         let Some((scheme, rest)) = url.split_once("://") else { return wrong("no scheme") };
-        let Some((_, scheme)) = Scheme::ALL.iter().find(|(name, _)| *name == scheme) else {
+        let Some((_, scheme)) = UpstreamScheme::ALL.iter().find(|(name, _)| *name == scheme) else {
             return wrong("unknown scheme");
         };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
@@ -127,16 +127,17 @@ impl Endpoint {
     }
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for UpstreamUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Scheme::ALL.iter().find(|(_, it)| *it == self.scheme).map_or("", |it| it.0);
+        let name =
+            UpstreamScheme::ALL.iter().find(|(_, it)| *it == self.scheme).map_or("", |it| it.0);
         write!(f, "{name}://{}", self.authority())
     }
 }
 
 /// How long a service may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
+pub struct UpstreamTimeouts {
     /// To make a connection.
     pub connect: Span,
     /// From the end of a request to the head of the response.
@@ -145,7 +146,7 @@ pub struct Timeouts {
     pub idle: Span,
 }
 
-impl Timeouts {
+impl UpstreamTimeouts {
     pub(crate) const DEFAULT: Self = Self {
         connect: Span::from_secs(2),
         response: Span::from_secs(60),
@@ -155,7 +156,7 @@ impl Timeouts {
 
 /// How slowly the bodies of requests may come, until the service begins to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Uploads {
+pub struct UploadRules {
     /// Bytes a second; zero for any.
     pub least_rate: u64,
     /// How long a client may take before that counts.
@@ -164,7 +165,7 @@ pub struct Uploads {
     pub longest: Option<Span>,
 }
 
-impl Uploads {
+impl UploadRules {
     pub(crate) const DEFAULT: Self =
         Self { least_rate: 240, grace: Span::from_secs(10), longest: None };
 }
@@ -193,7 +194,7 @@ mod tests {
             ("h2c://[::1]:50051", "h2c://[::1]:50051"),
             ("https://[::1]", "https://[::1]"),
         ] {
-            assert_eq!(Endpoint::read(url).unwrap().to_string(), shown, "{url}");
+            assert_eq!(UpstreamUrl::read(url).unwrap().to_string(), shown, "{url}");
         }
     }
 
@@ -210,7 +211,7 @@ mod tests {
             ("http://x:70000", "no port"),
             ("http://[::1]x", "no port"),
         ] {
-            assert!(Endpoint::read(url).unwrap_err().contains(why), "{url}");
+            assert!(UpstreamUrl::read(url).unwrap_err().contains(why), "{url}");
         }
     }
 }

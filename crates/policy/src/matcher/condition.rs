@@ -1,44 +1,44 @@
 //! Everything that must hold for one attribute.
 
-use super::Pattern;
-use crate::attributes::Resolved;
+use super::ValuePattern;
+use crate::attributes::ResolvedAttributes;
 
 /// One of some patterns, and none of others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Condition {
+pub(crate) struct MatchCondition {
     pub(crate) attribute: usize,
-    pub(crate) any_of: Vec<Pattern>,
-    pub(crate) none_of: Vec<Pattern>,
+    pub(crate) any_of: Vec<ValuePattern>,
+    pub(crate) none_of: Vec<ValuePattern>,
 }
 
 /// Why a condition does not apply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mismatch {
+pub(crate) enum ConditionMismatch {
     /// It has no such attribute.
     Missing(usize),
     /// It has another value.
     Differs(usize),
 }
 
-impl Condition {
+impl MatchCondition {
     /// Whether it holds. A missing attribute satisfies "none of", and never "one of".
-    pub(crate) fn holds(&self, request: &Resolved<'_>) -> bool {
+    pub(crate) fn holds(&self, request: &ResolvedAttributes<'_>) -> bool {
         match request.value(self.attribute) {
             None => self.any_of.is_empty(),
             Some(value) => {
                 let address = request.address(self.attribute);
-                let matches = |pattern: &Pattern| pattern.matches(value, address);
+                let matches = |pattern: &ValuePattern| pattern.matches(value, address);
                 (self.any_of.is_empty() || self.any_of.iter().any(matches))
                     && !self.none_of.iter().any(matches)
             }
         }
     }
 
-    pub(crate) fn mismatch(&self, request: &Resolved<'_>) -> Option<Mismatch> {
+    pub(crate) fn mismatch(&self, request: &ResolvedAttributes<'_>) -> Option<ConditionMismatch> {
         match (self.holds(request), request.value(self.attribute)) {
             (true, _) => None,
-            (false, None) => Some(Mismatch::Missing(self.attribute)),
-            (false, Some(_)) => Some(Mismatch::Differs(self.attribute)),
+            (false, None) => Some(ConditionMismatch::Missing(self.attribute)),
+            (false, Some(_)) => Some(ConditionMismatch::Differs(self.attribute)),
         }
     }
 
@@ -46,7 +46,7 @@ impl Condition {
     pub(crate) fn values(&self) -> Option<Vec<&[u8]>> {
         let mut values = Vec::with_capacity(self.any_of.len());
         for pattern in &self.any_of {
-            let Pattern::Exact(value) = pattern else { return None };
+            let ValuePattern::Exact(value) = pattern else { return None };
             values.push(&**value);
         }
         (!values.is_empty() && self.none_of.is_empty()).then_some(values)

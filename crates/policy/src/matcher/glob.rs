@@ -6,21 +6,21 @@ use crate::settings::PathCase;
 /// A compiled glob. Takes time proportional to the path and the pattern together, squared at the
 /// very worst, and no memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Glob {
+pub(crate) struct PathGlob {
     /// What every match begins with: it alone rules out most paths.
     start: Box<[u8]>,
-    segments: Vec<Segment>,
+    segments: Vec<GlobSegment>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Segment {
+enum GlobSegment {
     /// `**`.
     Deep,
     /// Literal text; anything may stand between two pieces, and nowhere else.
     Pieces(Vec<Box<[u8]>>),
 }
 
-impl Glob {
+impl PathGlob {
     /// From a pattern that begins with a slash.
     pub(crate) fn new(pattern: &str) -> Result<Self, String> {
         Self::with(pattern, |piece| piece.as_bytes().into())
@@ -47,11 +47,11 @@ impl Glob {
         let mut segments = Vec::new();
         for segment in pattern.split('/') {
             segments.push(match segment {
-                "**" => Segment::Deep,
+                "**" => GlobSegment::Deep,
                 _ if segment.contains("**") => {
                     return Err("** stands alone in a segment, as in /static/**".to_owned());
                 }
-                _ => Segment::Pieces(segment.split('*').map(&spelled).collect()),
+                _ => GlobSegment::Pieces(segment.split('*').map(&spelled).collect()),
             });
         }
         Ok(Self { start, segments })
@@ -69,12 +69,12 @@ impl Glob {
         let mut retry = None;
         loop {
             let fits = match self.segments.get(next) {
-                Some(Segment::Deep) => {
+                Some(GlobSegment::Deep) => {
                     next += 1;
                     retry = Some((next, rest.clone()));
                     continue;
                 }
-                Some(Segment::Pieces(pieces)) => {
+                Some(GlobSegment::Pieces(pieces)) => {
                     rest.next().is_some_and(|segment| fits(pieces, segment))
                 }
                 None if rest.clone().next().is_none() => return true,
@@ -139,7 +139,7 @@ mod tests {
             ("/*.json", &["/a.json", "/.json"], &["/a.jsonx", "/a/b.json"]),
             ("/a*b*c", &["/abc", "/aXbYc", "/abbc"], &["/ab", "/acb", "/abcd"]),
         ] {
-            let glob = Glob::new(pattern).unwrap();
+            let glob = PathGlob::new(pattern).unwrap();
             for path in matching {
                 assert!(glob.matches(path.as_bytes()), "{pattern} {path}");
             }
@@ -147,8 +147,8 @@ mod tests {
                 assert!(!glob.matches(path.as_bytes()), "{pattern} {path}");
             }
         }
-        assert!(Glob::new("api/*").is_err());
-        assert!(Glob::new("/a**").unwrap_err().contains("stands alone"));
+        assert!(PathGlob::new("api/*").is_err());
+        assert!(PathGlob::new("/a**").unwrap_err().contains("stands alone"));
     }
 
     /// The same by trying everything.
@@ -180,7 +180,7 @@ mod tests {
             pattern in prop::collection::vec(prop_oneof![Just("**".to_owned()), "[ab]{0,2}(\\*[ab]{1,2}){0,2}\\*?"], 1..5),
             path in prop::collection::vec("[ab]{0,4}", 1..6),
         ) {
-            let glob = Glob::new(&format!("/{}", pattern.join("/"))).unwrap();
+            let glob = PathGlob::new(&format!("/{}", pattern.join("/"))).unwrap();
             let expected = naive(
                 &pattern.iter().map(String::as_str).collect::<Vec<_>>(),
                 &path.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn a_hostile_path_takes_no_exponential_time() {
-        let glob = Glob::new("/**/a/**/a/**/a/**/a/**/b").unwrap();
+        let glob = PathGlob::new("/**/a/**/a/**/a/**/a/**/b").unwrap();
         assert!(!glob.matches("/a".repeat(2_000).as_bytes()));
-        let glob = Glob::new("/*a*a*a*a*a*b").unwrap();
+        let glob = PathGlob::new("/*a*a*a*a*a*b").unwrap();
         assert!(!glob.matches(format!("/{}", "a".repeat(4_000)).as_bytes()));
     }
 }

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use foldhash::quality::RandomState;
 use smallvec::SmallVec;
 
-use super::Condition;
+use super::MatchCondition;
 use crate::PlannedPolicy;
-use crate::attributes::Resolved;
+use crate::attributes::ResolvedAttributes;
 
 /// Policies by a value that their requests must have; policies without such a value are always
 /// candidates.
@@ -15,17 +15,17 @@ use crate::attributes::Resolved;
 /// A policy is filed under the attribute that distinguishes most policies: among a thousand
 /// tenants' policies, a request finds its tenant's with one lookup.
 #[derive(Debug, Default)]
-pub(crate) struct Index {
+pub(crate) struct PolicyIndex {
     always: Vec<u32>,
-    by_value: Vec<(usize, Values)>,
+    by_value: Vec<(usize, ValueIndex)>,
 }
 
-type Values = HashMap<Box<[u8]>, Vec<u32>, RandomState>;
+type ValueIndex = HashMap<Box<[u8]>, Vec<u32>, RandomState>;
 
 /// Policies that may match, in the order of the file. No allocation for up to sixteen.
-pub(crate) type Candidates = SmallVec<[u32; 16]>;
+pub(crate) type PolicyCandidates = SmallVec<[u32; 16]>;
 
-impl Index {
+impl PolicyIndex {
     /// Marks the conditions that a candidate is known to meet.
     pub(crate) fn new(policies: &mut [PlannedPolicy]) -> Self {
         let weight = distinct_values(policies.iter().map(|policy| &policy.conditions[..]));
@@ -52,7 +52,7 @@ impl Index {
     fn file(&mut self, policy: u32, attribute: usize, values: Vec<&[u8]>) {
         let at = self.by_value.iter().position(|(other, _)| *other == attribute);
         let at = at.unwrap_or_else(|| {
-            self.by_value.push((attribute, Values::default()));
+            self.by_value.push((attribute, ValueIndex::default()));
             self.by_value.len() - 1
         });
         let Some((_, filed)) = self.by_value.get_mut(at) else { return };
@@ -65,8 +65,8 @@ impl Index {
     }
 
     /// Everything that may match, and hardly anything that does not.
-    pub(crate) fn candidates(&self, request: &Resolved<'_>) -> Candidates {
-        let mut found = Candidates::from_slice(&self.always);
+    pub(crate) fn candidates(&self, request: &ResolvedAttributes<'_>) -> PolicyCandidates {
+        let mut found = PolicyCandidates::from_slice(&self.always);
         for (attribute, values) in &self.by_value {
             if let Some(policies) = request.value(*attribute).and_then(|value| values.get(value)) {
                 found.extend_from_slice(policies);
@@ -79,7 +79,9 @@ impl Index {
     }
 }
 
-fn distinct_values<'c>(policies: impl Iterator<Item = &'c [Condition]>) -> HashMap<usize, usize> {
+fn distinct_values<'c>(
+    policies: impl Iterator<Item = &'c [MatchCondition]>,
+) -> HashMap<usize, usize> {
     let mut values: HashMap<usize, std::collections::HashSet<&[u8]>> = HashMap::new();
     for condition in policies.flatten() {
         values

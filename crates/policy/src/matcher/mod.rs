@@ -5,7 +5,7 @@ mod glob;
 mod index;
 mod pattern;
 
-pub(crate) use condition::{Condition, Mismatch};
-pub(crate) use glob::Glob;
-pub(crate) use index::Index;
-pub(crate) use pattern::Pattern;
+pub(crate) use condition::{ConditionMismatch, MatchCondition};
+pub(crate) use glob::PathGlob;
+pub(crate) use index::PolicyIndex;
+pub(crate) use pattern::ValuePattern;

@@ -1,11 +1,11 @@
 //! Patterns on one attribute.
 
-use super::Glob;
-use crate::normalise::{Address, Form, Network, normal_path};
+use super::PathGlob;
+use crate::normalise::{IpAddress, IpNetwork, NormalForm, normal_path};
 
 /// What a value must look like.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Pattern {
+pub(crate) enum ValuePattern {
     /// `*`: there is a value.
     Any,
     /// Exactly this.
@@ -15,14 +15,14 @@ pub(crate) enum Pattern {
     /// `*abc`.
     Suffix(Box<[u8]>),
     /// `/api/**`.
-    Glob(Glob),
+    Glob(PathGlob),
     /// `10.0.0.0/8`, for an attribute that is an address.
-    Network(Network),
+    Network(IpNetwork),
 }
 
-impl Pattern {
+impl ValuePattern {
     /// From text without its negation. Patterns are normalised in the same form as the values.
-    pub(crate) fn new(text: &str, form: &Form) -> Result<Self, String> {
+    pub(crate) fn new(text: &str, form: &NormalForm) -> Result<Self, String> {
         if text.len() > MAX_PATTERN {
             return Err(format!("is longer than {MAX_PATTERN} bytes"));
         }
@@ -30,14 +30,16 @@ impl Pattern {
             return Ok(Self::Any);
         }
         match form {
-            Form::Ip { .. } => Network::read(text).map(Self::Network).ok_or_else(|| {
+            NormalForm::Ip { .. } => IpNetwork::read(text).map(Self::Network).ok_or_else(|| {
                 "expected an address or a network, such as 203.0.113.9 or 10.0.0.0/8".to_owned()
             }),
-            Form::Path(_) if !text.starts_with('/') => {
+            NormalForm::Path(_) if !text.starts_with('/') => {
                 Err("expected a path that begins with a slash".to_owned())
             }
-            Form::Path(case) if text.contains('*') => Glob::of_paths(text, *case).map(Self::Glob),
-            Form::Path(case) => {
+            NormalForm::Path(case) if text.contains('*') => {
+                PathGlob::of_paths(text, *case).map(Self::Glob)
+            }
+            NormalForm::Path(case) => {
                 Ok(Self::Exact(normal_path(text.as_bytes(), *case).as_ref().into()))
             }
             _ => Self::of_text(text),
@@ -46,7 +48,7 @@ impl Pattern {
 
     fn of_text(text: &str) -> Result<Self, String> {
         if text.starts_with('/') && text.contains('*') {
-            return Glob::new(text).map(Self::Glob);
+            return PathGlob::new(text).map(Self::Glob);
         }
         match text.strip_suffix('*') {
             Some(prefix) if !prefix.contains('*') => Ok(Self::Prefix(prefix.as_bytes().into())),
@@ -60,7 +62,7 @@ impl Pattern {
     }
 
     /// Whether a value, in its attribute's form, matches.
-    pub(crate) fn matches(&self, value: &[u8], address: Option<Address>) -> bool {
+    pub(crate) fn matches(&self, value: &[u8], address: Option<IpAddress>) -> bool {
         match self {
             Self::Any => true,
             Self::Exact(exact) => **exact == *value,
@@ -82,25 +84,26 @@ mod tests {
 
     #[test]
     fn patterns_are_read_as_they_look() {
-        let text = |pattern: &str| Pattern::new(pattern, &Form::Text).unwrap();
-        assert_eq!(text("*"), Pattern::Any);
+        let text = |pattern: &str| ValuePattern::new(pattern, &NormalForm::Text).unwrap();
+        assert_eq!(text("*"), ValuePattern::Any);
         assert!(text("POST").matches(b"POST", None) && !text("POST").matches(b"post", None));
         assert!(text("key-*").matches(b"key-1", None) && !text("key-*").matches(b"ke", None));
         assert!(text("*.org").matches(b"a.org", None) && !text("*.org").matches(b"org", None));
-        assert!(Pattern::new("*a*", &Form::Text).is_err());
+        assert!(ValuePattern::new("*a*", &NormalForm::Text).is_err());
         assert!(text("/a/**").matches(b"/a/b", None));
-        assert!(Pattern::new("a*b", &Form::Text).is_err());
-        assert!(Pattern::new(&"x".repeat(2_000), &Form::Text).is_err());
+        assert!(ValuePattern::new("a*b", &NormalForm::Text).is_err());
+        assert!(ValuePattern::new(&"x".repeat(2_000), &NormalForm::Text).is_err());
     }
 
     #[test]
     fn a_path_is_matched_in_normal_form() {
-        let (exact, ignored) = (Form::Path(PathCase::Exact), Form::Path(PathCase::Ignore));
-        let path = Pattern::new("/a/../login/", &exact).unwrap();
-        assert_eq!(path, Pattern::Exact(b"/login"[..].into()));
-        assert!(Pattern::new("login", &exact).is_err());
-        let path = |pattern: &str, form: &Form, path: &[u8]| {
-            Pattern::new(pattern, form).unwrap().matches(path, None)
+        let (exact, ignored) =
+            (NormalForm::Path(PathCase::Exact), NormalForm::Path(PathCase::Ignore));
+        let path = ValuePattern::new("/a/../login/", &exact).unwrap();
+        assert_eq!(path, ValuePattern::Exact(b"/login"[..].into()));
+        assert!(ValuePattern::new("login", &exact).is_err());
+        let path = |pattern: &str, form: &NormalForm, path: &[u8]| {
+            ValuePattern::new(pattern, form).unwrap().matches(path, None)
         };
         assert!(path("/users/%40me/*", &exact, b"/users/@me/x"));
         assert!(path("/caf\u{e9}/**", &exact, b"/caf%C3%A9/x"));

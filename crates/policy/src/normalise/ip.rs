@@ -7,21 +7,21 @@ use crate::Key;
 
 /// An address in one form: IPv4 within IPv6 is IPv4, by its bits and not by its notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address(IpAddr);
+pub struct IpAddress(IpAddr);
 
-impl From<IpAddr> for Address {
+impl From<IpAddr> for IpAddress {
     fn from(address: IpAddr) -> Self {
         Self(address.to_canonical())
     }
 }
 
-impl From<Address> for IpAddr {
-    fn from(address: Address) -> Self {
+impl From<IpAddress> for IpAddr {
+    fn from(address: IpAddress) -> Self {
         address.0
     }
 }
 
-impl Address {
+impl IpAddress {
     /// Parses an address the way people and proxies write it, also with a zone (`fe80::1%eth0`), in
     /// brackets, or with a port.
     pub fn read(value: &[u8]) -> Option<Self> {
@@ -80,7 +80,7 @@ impl Address {
 /// assert_ne!(key("2001:db8:0:1::1"), key("2001:db8::1"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-impl Key for Address {
+impl Key for IpAddress {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         Self::each_part(*self, super::DEFAULT_PREFIX, &mut part);
@@ -117,7 +117,7 @@ fn with_port(text: &str) -> Option<IpAddr> {
 /// # Ok::<(), tidegate::NoNetwork>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
+pub struct IpNetwork {
     bits: u128,
     prefix: u8,
     is_v4: bool,
@@ -126,17 +126,17 @@ pub struct Network {
 /// A text that is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no network: expected an address or a prefix of one, such as 10.0.0.0/8")]
-pub struct NoNetwork(String);
+pub struct IpNetworkError(String);
 
-impl FromStr for Network {
-    type Err = NoNetwork;
+impl FromStr for IpNetwork {
+    type Err = IpNetworkError;
 
-    fn from_str(text: &str) -> Result<Self, NoNetwork> {
-        Self::read(text).ok_or_else(|| NoNetwork(text.chars().take(64).collect()))
+    fn from_str(text: &str) -> Result<Self, IpNetworkError> {
+        Self::read(text).ok_or_else(|| IpNetworkError(text.chars().take(64).collect()))
     }
 }
 
-impl Network {
+impl IpNetwork {
     /// `203.0.113.9`, `203.0.113.0/24`, `2001:db8::/32`.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let (address, prefix) = match text.split_once('/') {
@@ -159,7 +159,7 @@ impl Network {
     }
 
     /// Whether the network contains the address.
-    pub fn contains(&self, address: Address) -> bool {
+    pub fn contains(&self, address: IpAddress) -> bool {
         let (bits, width) = bits(address.0);
         self.is_v4 == (width == 32) && mask(bits, self.prefix, width) == self.bits
     }
@@ -189,7 +189,7 @@ mod tests {
 
     fn parts(text: &str, prefix: u8) -> Vec<Vec<u8>> {
         let mut parts = Vec::new();
-        let address = Address::read(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
+        let address = IpAddress::read(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
         address.each_part(prefix, &mut |part: &[u8]| parts.push(part.to_owned()));
         parts
     }
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(parts("2001:db8:0:1::1", 48), parts("2001:db8::1", 48));
         assert_ne!(parts("2001:db8::1", 128), parts("2001:db8::2", 128));
         for text in ["", "alice", "1.2.3", "1.2.3.4.5", "1.2.3.4:x", "::1:99999999", "\u{ff}"] {
-            assert_eq!(Address::read(text.as_bytes()), None, "{text}");
+            assert_eq!(IpAddress::read(text.as_bytes()), None, "{text}");
         }
     }
 
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(print("2001:db8::1"), print("2001:db8::2"));
         assert_ne!(print("2001:db8::1"), print("2001:db8:0:1::1"));
         assert_eq!(print("::ffff:203.0.113.9"), print("203.0.113.9"));
-        assert_eq!(print("203.0.113.9"), hasher.fingerprint(&Address::from(ip("203.0.113.9"))));
+        assert_eq!(print("203.0.113.9"), hasher.fingerprint(&IpAddress::from(ip("203.0.113.9"))));
         assert_eq!(print("203.0.113.9"), hasher.fingerprint(&Ipv4Addr::new(203, 0, 113, 9)));
         // A text of the same bytes is another key, and so are all bits of an address.
         assert_ne!(print("97.98.99.100"), hasher.fingerprint("abcd"));
@@ -251,12 +251,12 @@ mod tests {
             ("0.0.0.0/0", "9.9.9.9", "::1"),
             ("::/0", "2001::1", "9.9.9.9"),
         ] {
-            let parsed = Network::read(network).unwrap_or_else(|| panic!("{network}"));
-            let contains = |text: &str| parsed.contains(Address::read(text.as_bytes()).unwrap());
+            let parsed = IpNetwork::read(network).unwrap_or_else(|| panic!("{network}"));
+            let contains = |text: &str| parsed.contains(IpAddress::read(text.as_bytes()).unwrap());
             assert!(contains(inside) && !contains(outside), "{network}");
         }
         for text in ["10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/", "ten", "::/129"] {
-            assert_eq!(Network::read(text), None, "{text}");
+            assert_eq!(IpNetwork::read(text), None, "{text}");
         }
     }
 
@@ -273,8 +273,8 @@ mod tests {
 
         #[test]
         fn anything_can_be_asked(bytes: Vec<u8>) {
-            let _ = Address::read(&bytes);
-            let _ = Network::read(&String::from_utf8_lossy(&bytes));
+            let _ = IpAddress::read(&bytes);
+            let _ = IpNetwork::read(&String::from_utf8_lossy(&bytes));
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Lower case.
 
-use super::Normal;
+use super::NormalBytes;
 
 /// In lower case, by Unicode's rules for text and by ASCII's for other bytes.
-pub(super) fn lower(value: &[u8]) -> Normal<'_> {
+pub(super) fn lower(value: &[u8]) -> NormalBytes<'_> {
     if value.is_ascii() && !value.iter().any(u8::is_ascii_uppercase) {
-        return Normal::Same(value);
+        return NormalBytes::Borrowed(value);
     }
-    Normal::Other(match std::str::from_utf8(value) {
+    NormalBytes::Owned(match std::str::from_utf8(value) {
         Ok(text) => {
             let mut lower = smallvec::SmallVec::new();
             for c in text.chars().flat_map(char::to_lowercase) {

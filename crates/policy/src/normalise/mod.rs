@@ -9,14 +9,14 @@ use smallvec::SmallVec;
 
 use crate::settings::PathCase;
 
-pub use ip::{Address, Network, NoNetwork};
+pub use ip::{IpAddress, IpNetwork, IpNetworkError};
 pub use path::path_in_normal_form;
 pub(crate) use path::{in_one_spelling, normal_path};
-pub(crate) use route::Routes;
+pub(crate) use route::RouteTemplates;
 
 /// How an attribute is read.
 #[derive(Clone, Debug)]
-pub(crate) enum Form {
+pub(crate) enum NormalForm {
     /// As it is, byte by byte.
     Text,
     /// In lower case.
@@ -26,10 +26,10 @@ pub(crate) enum Form {
     /// As a path in normal form.
     Path(PathCase),
     /// As the template that the path matches.
-    Route(Routes),
+    Route(RouteTemplates),
 }
 
-impl Form {
+impl NormalForm {
     /// The form in which attributes of this name are read by default.
     pub(crate) fn of(attribute: &str, case: PathCase) -> Self {
         match attribute {
@@ -48,7 +48,7 @@ impl Form {
             Self::Route(routes) => {
                 part(routes.template(normal_path(value, routes.case()).as_ref()));
             }
-            Self::Ip { prefix } => match Address::read(value) {
+            Self::Ip { prefix } => match IpAddress::read(value) {
                 Some(address) => address.each_part(*prefix, part),
                 // Not an address, but still a caller: each spelling is its own.
                 None => part(value),
@@ -77,7 +77,7 @@ impl Form {
                 }
             }
             Self::Ip { prefix } => {
-                match Address::read(value) {
+                match IpAddress::read(value) {
                     Some(address) => address.counted_text(*prefix),
                     // Not to be mistaken for a network.
                     None => format!("?{}", readable(value)),
@@ -101,16 +101,16 @@ pub(crate) fn readable(value: &[u8]) -> String {
 
 /// A value in normal form: the original if it was normal already, otherwise a copy, which is on the
 /// stack unless it is long.
-pub(crate) enum Normal<'a> {
-    Same(&'a [u8]),
-    Other(SmallVec<[u8; 128]>),
+pub(crate) enum NormalBytes<'a> {
+    Borrowed(&'a [u8]),
+    Owned(SmallVec<[u8; 128]>),
 }
 
-impl AsRef<[u8]> for Normal<'_> {
+impl AsRef<[u8]> for NormalBytes<'_> {
     fn as_ref(&self) -> &[u8] {
         match self {
-            Self::Same(bytes) => bytes,
-            Self::Other(bytes) => bytes,
+            Self::Borrowed(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
         }
     }
 }

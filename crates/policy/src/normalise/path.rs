@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::Normal;
+use super::NormalBytes;
 use crate::settings::PathCase;
 
 /// The form in which paths are compared and counted: without query, dot segments, empty segments
@@ -22,24 +22,24 @@ use crate::settings::PathCase;
 /// ```
 pub fn path_in_normal_form(path: &[u8]) -> Cow<'_, [u8]> {
     match normal_path(path, PathCase::Exact) {
-        Normal::Same(path) => Cow::Borrowed(path),
-        Normal::Other(path) => Cow::Owned(path.into_vec()),
+        NormalBytes::Borrowed(path) => Cow::Borrowed(path),
+        NormalBytes::Owned(path) => Cow::Owned(path.into_vec()),
     }
 }
 
 /// Without query and fragment; one spelling of each character; no empty segments, no dot segments, no
 /// trailing slash. In lower case where letter case does not matter.
-pub(crate) fn normal_path(value: &[u8], case: PathCase) -> Normal<'_> {
+pub(crate) fn normal_path(value: &[u8], case: PathCase) -> NormalBytes<'_> {
     let end = value.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(value.len());
     let path = value.get(..end).unwrap_or_default();
     if is_normal(path, case) {
-        return Normal::Same(path);
+        return NormalBytes::Borrowed(path);
     }
     let mut normal = without_dots(&in_one_spelling(path));
     if case == PathCase::Ignore {
         normal.make_ascii_lowercase();
     }
-    Normal::Other(normal)
+    NormalBytes::Owned(normal)
 }
 
 /// What the fast path can vouch for.

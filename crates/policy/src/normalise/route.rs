@@ -1,16 +1,16 @@
 //! Routes: many paths, one template.
 
-use crate::matcher::Glob;
+use crate::matcher::PathGlob;
 use crate::settings::PathCase;
 
 /// Templates such as `/users/{id}`, in the order in which they are tried.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Routes {
-    templates: Vec<(Glob, Box<[u8]>)>,
+pub(crate) struct RouteTemplates {
+    templates: Vec<(PathGlob, Box<[u8]>)>,
     case: PathCase,
 }
 
-impl Routes {
+impl RouteTemplates {
     /// For paths of which letter case matters, or not.
     pub(crate) const fn new(case: PathCase) -> Self {
         Self { templates: Vec::new(), case }
@@ -38,7 +38,7 @@ impl Routes {
                 None => glob.push_str(segment),
             }
         }
-        let glob = Glob::of_paths(&glob, self.case)?;
+        let glob = PathGlob::of_paths(&glob, self.case)?;
         self.templates.push((glob, template.as_bytes().into()));
         Ok(())
     }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_first_template_that_fits_is_the_key() {
-        let mut routes = Routes::default();
+        let mut routes = RouteTemplates::default();
         for template in ["/users/me", "/users/{id}", "/files/{*path}", "/v1/{kind}/list"] {
             routes.push(template).unwrap();
         }

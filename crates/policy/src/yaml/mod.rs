@@ -3,10 +3,10 @@
 //! Deserialising into types stops at the first mistake. A tree lets the reader go on, and report
 //! all of them at once.
 
-mod build;
+mod builder;
+mod fields;
 mod node;
-mod read;
 
-pub(crate) use build::parse;
-pub(crate) use node::{At, Entry, Node, Spot, Value};
-pub(crate) use read::{Fields, entries, one_or_many, text, unexpected};
+pub(crate) use builder::parse;
+pub(crate) use fields::{YamlFields, entries, one_or_many, text, unexpected};
+pub(crate) use node::{ByteRange, SourceValue, YamlEntry, YamlNode, YamlValue};

@@ -6,51 +6,51 @@ use std::ops::Range;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 /// Bytes of the source.
-pub(crate) type At = Range<usize>;
+pub(crate) type ByteRange = Range<usize>;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) at: At,
-    pub(crate) value: Value,
+pub(crate) struct YamlNode {
+    pub(crate) at: ByteRange,
+    pub(crate) value: YamlValue,
 }
 
 /// What YAML can say. Numbers and booleans stay text until somebody asks for one, so that
 /// `name: 42` and `name: on` mean what they look like.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum YamlValue {
     Null,
     Text(String),
-    List(Vec<Node>),
-    Map(Vec<Entry>),
+    List(Vec<YamlNode>),
+    Map(Vec<YamlEntry>),
 }
 
 /// A name and its value.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub(crate) name: Spot<String>,
-    pub(crate) node: Node,
+pub(crate) struct YamlEntry {
+    pub(crate) name: SourceValue<String>,
+    pub(crate) node: YamlNode,
 }
 
-impl Node {
+impl YamlNode {
     /// In words, for messages.
     pub(crate) const fn kind(&self) -> &'static str {
         match self.value {
-            Value::Null => "nothing",
-            Value::Text(_) => "text",
-            Value::List(_) => "a list",
-            Value::Map(_) => "a mapping",
+            YamlValue::Null => "nothing",
+            YamlValue::Text(_) => "text",
+            YamlValue::List(_) => "a list",
+            YamlValue::Map(_) => "a mapping",
         }
     }
 
     pub(crate) const fn is_null(&self) -> bool {
-        matches!(self.value, Value::Null)
+        matches!(self.value, YamlValue::Null)
     }
 
     /// The value of a member of a mapping.
     pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         match &self.value {
-            Value::Map(entries) => {
+            YamlValue::Map(entries) => {
                 entries.iter().find(|entry| entry.name.value == name).map(|entry| &entry.node)
             }
             _ => None,
@@ -60,23 +60,23 @@ impl Node {
 
 /// Something that was written at a certain place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Spot<T> {
-    pub(crate) at: At,
+pub(crate) struct SourceValue<T> {
+    pub(crate) at: ByteRange,
     pub(crate) value: T,
 }
 
-impl<T> Spot<T> {
-    pub(crate) const fn new(at: At, value: T) -> Self {
+impl<T> SourceValue<T> {
+    pub(crate) const fn new(at: ByteRange, value: T) -> Self {
         Self { at, value }
     }
 
-    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Spot<U> {
-        Spot { at: self.at, value: change(self.value) }
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> SourceValue<U> {
+        SourceValue { at: self.at, value: change(self.value) }
     }
 }
 
 /// To an editor, a place is invisible.
-impl<T: JsonSchema> JsonSchema for Spot<T> {
+impl<T: JsonSchema> JsonSchema for SourceValue<T> {
     fn inline_schema() -> bool {
         true
     }

@@ -8,10 +8,10 @@ mod matching;
 mod settings;
 
 use tidegate_core::Cost;
-use tidegate_policy::{Plan, Source};
+use tidegate_policy::{Plan, PolicySource};
 
 fn plan(text: &str) -> Plan {
-    let source = Source::new("test.yaml", text).unwrap();
+    let source = PolicySource::new("test.yaml", text).unwrap();
     Plan::compile(&source).unwrap_or_else(|problems| panic!("{problems}"))
 }
 

@@ -104,5 +104,5 @@ fn more_limits_than_can_be_settled_are_noticed() {
     let plan = plan(&format!("policies:\n{text}"));
     let owed = plan.charges(&[("x", "")], Cost::ONE);
     assert_eq!(owed.charges().len(), Plan::MAX_CHARGES);
-    assert!(owed.is_crowded());
+    assert!(owed.exceeds_max_charges());
 }

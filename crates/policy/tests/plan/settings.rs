@@ -1,7 +1,7 @@
 //! What a plan carries along for others.
 
 use tidegate_core::Span;
-use tidegate_policy::{Mode, OnStoreError, Precision};
+use tidegate_policy::{OnStoreError, PolicyMode, Precision};
 
 use super::{owed, plan};
 
@@ -46,7 +46,10 @@ policies:
         .as_str(),
     );
     let [a, b, c] = plan.policies() else { panic!() };
-    assert_eq!((a.mode(), b.mode(), c.mode()), (Mode::Shadow, Mode::Enforce, Mode::Off));
+    assert_eq!(
+        (a.mode(), b.mode(), c.mode()),
+        (PolicyMode::Shadow, PolicyMode::Enforce, PolicyMode::Off)
+    );
     assert_eq!(a.on_store_error(), OnStoreError::Closed);
     assert_eq!(b.on_store_error(), OnStoreError::Open);
     assert_eq!(

@@ -7,24 +7,24 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tidegate::config::{Amendment, Mode};
-use tidegate::{Board, Cost, Notice, Owed, Span, Store, StoreError};
+use tidegate::config::{Amendment, PolicyMode};
+use tidegate::{Cost, RequestCharges, SettingEntry, SharedSettings, Span, Store, StoreError};
 
 use super::AdminConfig;
-use super::access::Scope;
-use super::body::{self, Body, Kind, Member, optional, required};
-use super::subject::{self, Subject};
+use super::body::{self, AdminBody, BodyMember, MemberKind, optional, required};
+use super::subject::{self, AdminSubject};
+use super::tokens::AdminScope;
 use super::views::ok;
 use crate::App;
-use crate::log::{self, Level};
-use crate::transport::http::Response;
-use crate::transport::http::diagnose::wrong;
-use crate::transport::http::problem::Refusal;
+use crate::log::{self, LogLevel};
+use crate::transport::http::HttpResponse;
+use crate::transport::http::diagnosis::wrong_member;
+use crate::transport::http::refusal::HttpRefusal;
 
 /// Who performs an action.
-pub(super) struct Caller<S> {
+pub(super) struct AdminCaller<S> {
     pub(super) app: Arc<App<S>>,
-    pub(super) scope: Scope,
+    pub(super) scope: AdminScope,
     /// A token's name or a certificate's subject.
     pub(super) who: String,
     pub(super) from: Option<IpAddr>,
@@ -32,7 +32,7 @@ pub(super) struct Caller<S> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NewOverride {
+struct SetOverrideBody {
     policy: String,
     key: String,
     #[serde(deserialize_with = "body::one_or_many")]
@@ -40,114 +40,126 @@ struct NewOverride {
     expires_in: String,
 }
 
-impl Body for NewOverride {
-    const MEMBERS: &'static [Member] = &[
-        required("policy", Kind::Text),
-        required("key", Kind::Text),
-        required("limits", Kind::Limits),
-        required("expires_in", Kind::Text),
+impl AdminBody for SetOverrideBody {
+    const MEMBERS: &'static [BodyMember] = &[
+        required("policy", MemberKind::Text),
+        required("key", MemberKind::Text),
+        required("limits", MemberKind::Limits),
+        required("expires_in", MemberKind::Text),
     ];
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OldOverride {
+struct UnsetOverrideBody {
     policy: String,
     key: String,
 }
 
-impl Body for OldOverride {
-    const MEMBERS: &'static [Member] =
-        &[required("policy", Kind::Text), required("key", Kind::Text)];
+impl AdminBody for UnsetOverrideBody {
+    const MEMBERS: &'static [BodyMember] =
+        &[required("policy", MemberKind::Text), required("key", MemberKind::Text)];
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NewMode {
+struct SetModeBody {
     mode: String,
     expires_in: Option<String>,
 }
 
-impl Body for NewMode {
-    const MEMBERS: &'static [Member] =
-        &[required("mode", Kind::Text), optional("expires_in", Kind::Text)];
+impl AdminBody for SetModeBody {
+    const MEMBERS: &'static [BodyMember] =
+        &[required("mode", MemberKind::Text), optional("expires_in", MemberKind::Text)];
 }
 
-impl<S: Store + Board + 'static> Caller<S> {
-    pub(super) async fn set_override(&self, bytes: &[u8]) -> Result<Response, Refusal> {
-        let NewOverride { policy, key, limits, expires_in } = body::read(bytes)?;
+impl<S: Store + SharedSettings + 'static> AdminCaller<S> {
+    pub(super) async fn set_override(&self, bytes: &[u8]) -> Result<HttpResponse, HttpRefusal> {
+        let SetOverrideBody { policy, key, limits, expires_in } = body::read(bytes)?;
         let lasts = expiry(&expires_in)?;
         self.set(Amendment::Override { policy, key, limits }, lasts).await
     }
 
-    pub(super) async fn unset_override(&self, bytes: &[u8]) -> Result<Response, Refusal> {
-        let OldOverride { policy, key } = body::read(bytes)?;
+    pub(super) async fn unset_override(&self, bytes: &[u8]) -> Result<HttpResponse, HttpRefusal> {
+        let UnsetOverrideBody { policy, key } = body::read(bytes)?;
         self.unset(Amendment::Override { policy, key, limits: Vec::new() }).await
     }
 
-    pub(super) async fn set_mode(&self, policy: &str, bytes: &[u8]) -> Result<Response, Refusal> {
-        let NewMode { mode, expires_in } = body::read(bytes)?;
-        let Some(mode) = Mode::ALL.iter().find(|known| known.name() == mode) else {
-            return Err(wrong("mode", Value::from(mode), "enforce, shadow or off"));
+    pub(super) async fn set_mode(
+        &self,
+        policy: &str,
+        bytes: &[u8],
+    ) -> Result<HttpResponse, HttpRefusal> {
+        let SetModeBody { mode, expires_in } = body::read(bytes)?;
+        let Some(mode) = PolicyMode::ALL.iter().find(|known| known.name() == mode) else {
+            return Err(wrong_member("mode", Value::from(mode), "enforce, shadow or off"));
         };
-        let lasts = expires_in.as_deref().map_or(Ok(Notice::LONGEST), expiry)?;
+        let lasts = expires_in.as_deref().map_or(Ok(SettingEntry::LONGEST), expiry)?;
         self.set(Amendment::Mode { policy: policy.to_owned(), mode: *mode }, lasts).await
     }
 
-    pub(super) async fn unset_mode(&self, policy: &str) -> Result<Response, Refusal> {
+    pub(super) async fn unset_mode(&self, policy: &str) -> Result<HttpResponse, HttpRefusal> {
         let policy = policy.to_owned();
-        self.unset(Amendment::Mode { policy, mode: Mode::default() }).await
+        self.unset(Amendment::Mode { policy, mode: PolicyMode::default() }).await
     }
 
     /// Checks a change against the file in effect, and then tells all instances.
-    async fn set(&self, amendment: Amendment, lasts: Span) -> Result<Response, Refusal> {
+    async fn set(&self, amendment: Amendment, lasts: Span) -> Result<HttpResponse, HttpRefusal> {
         subject::policy(&self.app.limiter().plan(), amendment.policy())?;
         let (app, tried) = (Arc::clone(&self.app), amendment.clone());
         let outcome = tokio::task::spawn_blocking(move || app.try_amendment(&tried)).await;
         match outcome {
             Ok(Ok(())) => {}
-            Ok(Err(problem)) => return Err(Refusal::bad(None, problem)),
-            Err(_) => return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "stopping")),
+            Ok(Err(problem)) => return Err(HttpRefusal::invalid(None, problem)),
+            Err(_) => return Err(HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "stopping")),
         }
-        self.app.post(&amendment, lasts).await.map_err(away)?;
-        self.log(&format!("{} set for {lasts}", kind(&amendment)), &amendment);
+        self.app.post_amendment(&amendment, lasts).await.map_err(store_unavailable)?;
+        self.log_amendment(&format!("{} set for {lasts}", kind(&amendment)), &amendment);
         Ok(ok(&json!({ "policy": amendment.policy(), "expires_in_secs": lasts.as_secs_ceil() })))
     }
 
-    async fn unset(&self, amendment: Amendment) -> Result<Response, Refusal> {
-        if !self.app.take_down(&amendment).await.map_err(away)? {
+    async fn unset(&self, amendment: Amendment) -> Result<HttpResponse, HttpRefusal> {
+        if !self.app.remove_amendment(&amendment).await.map_err(store_unavailable)? {
             let detail = format!("there is no such {}", kind(&amendment));
-            return Err(Refusal::new(StatusCode::NOT_FOUND, detail));
+            return Err(HttpRefusal::new(StatusCode::NOT_FOUND, detail));
         }
-        self.log(&format!("{} removed", kind(&amendment)), &amendment);
+        self.log_amendment(&format!("{} removed", kind(&amendment)), &amendment);
         Ok(ok(&json!({ "policy": amendment.policy(), "removed": true })))
     }
 
-    pub(super) async fn reset(&self, bytes: &[u8]) -> Result<Response, Refusal> {
-        let subject: Subject = body::read(bytes)?;
+    pub(super) async fn reset(&self, bytes: &[u8]) -> Result<HttpResponse, HttpRefusal> {
+        let subject: AdminSubject = body::read(bytes)?;
         let plan = self.app.limiter().plan();
         let owed = subject.owed(&plan, Cost::ONE)?;
-        self.app.limiter().reset(&owed).await.map_err(away)?;
-        self.tell("reset", &owed).await
+        self.app.limiter().reset(&owed).await.map_err(store_unavailable)?;
+        self.announce_restored("reset", &owed).await
     }
 
-    pub(super) async fn refund(&self, bytes: &[u8]) -> Result<Response, Refusal> {
-        let subject: Subject = body::read(bytes)?;
+    pub(super) async fn refund(&self, bytes: &[u8]) -> Result<HttpResponse, HttpRefusal> {
+        let subject: AdminSubject = body::read(bytes)?;
         let amount = subject.amount.unwrap_or(1);
         let cost = Cost::new(amount).ok().filter(|cost| !cost.is_peek());
         let cost = cost.ok_or_else(|| {
-            wrong("amount", amount, &format!("a whole number from 1 to {}", tidegate::MAX_COUNT))
+            wrong_member(
+                "amount",
+                amount,
+                &format!("a whole number from 1 to {}", tidegate::MAX_COUNT),
+            )
         })?;
         let plan = self.app.limiter().plan();
         let owed = subject.owed(&plan, cost)?;
-        self.app.limiter().refund(&owed).await.map_err(away)?;
-        self.tell("refund", &owed).await
+        self.app.limiter().refund(&owed).await.map_err(store_unavailable)?;
+        self.announce_restored("refund", &owed).await
     }
 
     /// What was given back here is given back everywhere.
-    async fn tell(&self, what: &str, owed: &Owed<'_>) -> Result<Response, Refusal> {
+    async fn announce_restored(
+        &self,
+        what: &str,
+        owed: &RequestCharges<'_>,
+    ) -> Result<HttpResponse, HttpRefusal> {
         // If the board cannot be written, other instances find out a second later.
-        let _ = self.app.tell_to_forget().await;
+        let _ = self.app.broadcast_forget().await;
         let mut policies: Vec<&str> = Vec::new();
         for charge in 0..owed.charges().len() {
             let (Some(policy), Some(subject)) = (owed.policy(charge), owed.subject(charge)) else {
@@ -156,7 +168,7 @@ impl<S: Store + Board + 'static> Caller<S> {
             if policies.last() != Some(&policy.name()) {
                 policies.push(policy.name());
                 let mark = self.app.metrics().top().marks().of(subject);
-                self.say(what, &[("policy", policy.name()), ("key", &mark)]);
+                self.log_action(what, &[("policy", policy.name()), ("key", &mark)]);
             }
         }
         Ok(ok(&json!({ "policies": policies, "counters": owed.charges().len() })))
@@ -164,16 +176,16 @@ impl<S: Store + Board + 'static> Caller<S> {
 
     /// Asks the task that follows the file and those that it names; the outcome is in the log and in the
     /// status, too.
-    pub(super) async fn reload(&self, admin: &AdminConfig) -> Result<Response, Refusal> {
+    pub(super) async fn reload(&self, admin: &AdminConfig) -> Result<HttpResponse, HttpRefusal> {
         let Some(reload) = admin.reload() else {
             let detail = "there is no file to reload: the server was started without --config";
-            return Err(Refusal::new(StatusCode::CONFLICT, detail));
+            return Err(HttpRefusal::new(StatusCode::CONFLICT, detail));
         };
-        self.say("reload", &[]);
+        self.log_action("reload", &[]);
         let answer = reload.ask_and_wait().await;
         if let Some(problem) = self.app.reload_problem().filter(|_| answer.is_some()) {
             let detail = format!("{problem}; what was in effect before it stays so");
-            return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+            return Err(HttpRefusal::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
         }
         let (reloads, refused) = self.app.reload_counts();
         let Some(answer) = answer else {
@@ -189,7 +201,7 @@ impl<S: Store + Board + 'static> Caller<S> {
     }
 
     /// Only the mark of a key is logged, under which it appears in peeks too.
-    fn log(&self, what: &str, amendment: &Amendment) {
+    fn log_amendment(&self, what: &str, amendment: &Amendment) {
         let plan = self.app.limiter().plan();
         let print = match amendment {
             Amendment::Override { policy, key, .. } => plan.override_subject(policy, key),
@@ -199,10 +211,10 @@ impl<S: Store + Board + 'static> Caller<S> {
         let print = print.map(|print| marks.of(print));
         let mut fields = vec![("policy", amendment.policy())];
         fields.extend(print.as_deref().map(|print| ("key", print)));
-        self.say(what, &fields);
+        self.log_action(what, &fields);
     }
 
-    fn say(&self, what: &str, fields: &[(&str, &str)]) {
+    fn log_action(&self, what: &str, fields: &[(&str, &str)]) {
         let from = self.from.map_or_else(|| "a unix socket".to_owned(), |it| it.to_string());
         let (who, scope) = (self.who.as_str(), self.scope.name());
         let mut all = vec![("who", who), ("from", &*from), ("scope", scope), ("action", what)];
@@ -211,7 +223,7 @@ impl<S: Store + Board + 'static> Caller<S> {
             fields.iter().map(|(name, value)| format!(" {name}={value}")).collect();
         let about = about.concat();
         let message = format!("admin ({scope}): {what}{about}, by {who} from {from}");
-        log::say(Level::Info, "admin", &message, &all);
+        log::emit(LogLevel::Info, "admin", &message, &all);
     }
 }
 
@@ -223,9 +235,9 @@ const fn kind(amendment: &Amendment) -> &'static str {
 }
 
 /// `15m`, `2h`, `7d`.
-fn expiry(text: &str) -> Result<Span, Refusal> {
-    let longest = Notice::LONGEST;
-    let refused = |expected: &str| wrong("expires_in", Value::from(text), expected);
+fn expiry(text: &str) -> Result<Span, HttpRefusal> {
+    let longest = SettingEntry::LONGEST;
+    let refused = |expected: &str| wrong_member("expires_in", Value::from(text), expected);
     let span: Span = text
         .parse()
         .map_err(|_| refused(&format!("a time such as 15m or 2h, at most {longest}")))?;
@@ -236,6 +248,6 @@ fn expiry(text: &str) -> Result<Span, Refusal> {
 }
 
 /// The store has to answer for anything that all instances should know.
-fn away(error: StoreError) -> Refusal {
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+fn store_unavailable(error: StoreError) -> HttpRefusal {
+    HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::time::sleep;
 
-use super::access::{OpenToAll, Scope, Tokens, TokensError};
-use crate::log::{self, Level};
-use crate::{Peer, Place, ReloadRequest};
+use super::tokens::{AdminExposedError, AdminScope, AdminTokens, AdminTokensError};
+use crate::log::{self, LogLevel};
+use crate::{BoundAddress, ReloadRequest, StreamPeer};
 
 /// Who may use the admin listener, and what else it shows.
 ///
@@ -26,7 +26,7 @@ use crate::{Peer, Place, ReloadRequest};
 /// ```
 #[derive(Debug)]
 pub struct AdminConfig {
-    tokens: ArcSwap<Tokens>,
+    tokens: ArcSwap<AdminTokens>,
     file: Option<PathBuf>,
     knows_clients: bool,
     reload: Option<ReloadRequest>,
@@ -42,13 +42,13 @@ impl AdminConfig {
     ///
     /// If everybody on the network could use it.
     pub fn new(
-        place: impl Into<Place>,
-        tokens: Tokens,
+        place: impl Into<BoundAddress>,
+        tokens: AdminTokens,
         knows_clients: bool,
-    ) -> Result<Self, OpenToAll> {
+    ) -> Result<Self, AdminExposedError> {
         let place = place.into();
-        if tokens.is_empty() && !knows_clients && !place.is_of_this_machine() {
-            return Err(OpenToAll(place));
+        if tokens.is_empty() && !knows_clients && !place.is_local() {
+            return Err(AdminExposedError(place));
         }
         Ok(Self {
             tokens: ArcSwap::from_pointee(tokens),
@@ -98,14 +98,18 @@ impl AdminConfig {
     }
 
     /// What a request with this token may do, and what the log calls its sender.
-    pub(super) fn find(&self, token: Option<&[u8]>, peer: &Peer) -> Option<(Scope, String)> {
+    pub(super) fn find(
+        &self,
+        token: Option<&[u8]>,
+        peer: &StreamPeer,
+    ) -> Option<(AdminScope, String)> {
         if self.is_open() {
             let who = match (&peer.subject, self.knows_clients) {
                 (Some(name), _) => format!("certificate {name}"),
                 (None, true) => "a certificate without a name".to_owned(),
                 (None, false) => "somebody on this machine".to_owned(),
             };
-            return Some((Scope::Admin, who));
+            return Some((AdminScope::Admin, who));
         }
         let tokens = self.tokens.load();
         let (scope, name) = tokens.find(token?)?;
@@ -116,27 +120,27 @@ impl AdminConfig {
     pub(super) async fn follow(&self) {
         let Some(file) = &self.file else { return std::future::pending().await };
         let mut seen = changed(file);
-        let mut said: Option<TokensError> = None;
+        let mut said: Option<AdminTokensError> = None;
         loop {
             sleep(LOOK_EVERY).await;
             let now = changed(file);
             if now == seen {
                 continue;
             }
-            match Tokens::read(file) {
+            match AdminTokens::read(file) {
                 Ok(tokens) if tokens.is_empty() && !self.is_open() => {
                     let message = "a file without tokens: those before it stay in effect";
-                    log::say(Level::Warn, "tokens", message, &[]);
+                    log::emit(LogLevel::Warn, "tokens", message, &[]);
                 }
                 Ok(tokens) => {
                     self.tokens.store(Arc::new(tokens));
-                    log::say(Level::Info, "tokens", "admin tokens: in effect", &[]);
+                    log::emit(LogLevel::Info, "tokens", "admin tokens: in effect", &[]);
                     said = None;
                 }
                 // While a file is being replaced it may be missing for a moment.
                 Err(error) if said.as_ref() != Some(&error) => {
                     let message = format!("admin tokens: {error}; those before stay in effect");
-                    log::say(Level::Warn, "tokens", &message, &[]);
+                    log::emit(LogLevel::Warn, "tokens", &message, &[]);
                     said = Some(error);
                 }
                 Err(_) => {}

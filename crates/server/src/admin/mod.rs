@@ -4,13 +4,13 @@
 //! [`AdminConfig::new`] refuses everything else. Nothing here drops all counters, and keys are
 //! returned as fingerprints unless the server was told to show them.
 
-mod access;
 mod actions;
 mod body;
 mod config;
-mod masked;
 mod route;
+mod secret_mask;
 mod subject;
+mod tokens;
 mod views;
 
 use std::future::Future;
@@ -18,34 +18,34 @@ use std::sync::Arc;
 
 use http::Request;
 use hyper::body::Incoming;
-use tidegate::{Board, Store};
+use tidegate::{SharedSettings, Store};
 
-pub use access::{OpenToAll, Scope, Tokens, TokensError};
 pub use config::AdminConfig;
-pub use route::{ROUTES, Route};
+pub use route::{AdminRoute, ROUTES};
+pub use tokens::{AdminExposedError, AdminScope, AdminTokens, AdminTokensError};
 
-use crate::transport::http::Response;
-use crate::transport::http::connection::{self, Answers};
-use crate::{App, Config, Listener, ListenerKind, Peer, RefusalReason, accept};
+use crate::transport::http::HttpResponse;
+use crate::transport::http::connection::{self, HttpResponder};
+use crate::{App, Listener, ListenerConfig, ListenerKind, RefusalReason, StreamPeer, accept};
 
 /// What a connection needs.
 #[derive(Debug)]
-struct Admin<S> {
+struct AdminContext<S> {
     app: Arc<App<S>>,
     admin: AdminConfig,
-    config: Arc<Config>,
+    config: Arc<ListenerConfig>,
 }
 
 /// Answers operators on `listener` until `shutdown` resolves.
-pub async fn serve<S: Store + Board + 'static>(
+pub async fn serve<S: Store + SharedSettings + 'static>(
     listener: impl Into<Listener>,
     app: Arc<App<S>>,
     admin: AdminConfig,
-    config: Config,
+    config: ListenerConfig,
     shutdown: impl Future<Output = ()>,
 ) {
     let config = Arc::new(config);
-    let admin = Arc::new(Admin { app, admin, config: Arc::clone(&config) });
+    let admin = Arc::new(AdminContext { app, admin, config: Arc::clone(&config) });
     let serving = accept::run(listener, &config, shutdown, |stream, seat| {
         connection::serve(stream, Arc::clone(&admin), Arc::clone(&config), seat)
     });
@@ -55,8 +55,8 @@ pub async fn serve<S: Store + Board + 'static>(
     }
 }
 
-impl<S: Store + Board + 'static> Answers for Admin<S> {
-    async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Response {
+impl<S: Store + SharedSettings + 'static> HttpResponder for AdminContext<S> {
+    async fn answer(&self, peer: &StreamPeer, request: Request<Incoming>) -> HttpResponse {
         let response = route::answer(self, peer, request).await;
         if let Some(reason) = RefusalReason::of(response.status()) {
             self.app.count_refusal(ListenerKind::Admin, reason);
@@ -64,7 +64,7 @@ impl<S: Store + Board + 'static> Answers for Admin<S> {
         response
     }
 
-    fn broken(&self, reason: RefusalReason) {
+    fn count_unreadable(&self, reason: RefusalReason) {
         self.app.count_refusal(ListenerKind::Admin, reason);
     }
 }

@@ -6,19 +6,19 @@ use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTI
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
-use tidegate::{Board, Store};
+use tidegate::{SharedSettings, Store};
 use tidegate_http::bearer;
 
-use super::access::Scope;
-use super::{Admin, actions, views};
-use crate::transport::http::browser::{host, is_of_another_site, is_of_the_machine};
-use crate::transport::http::problem::{Refusal, brief};
-use crate::transport::http::{Response, body, route};
-use crate::{ListenerKind, Peer};
+use super::tokens::AdminScope;
+use super::{AdminContext, actions, views};
+use crate::transport::http::browser::{host, is_cross_site, is_loopback_host};
+use crate::transport::http::refusal::{HttpRefusal, brief};
+use crate::transport::http::{HttpResponse, body, route};
+use crate::{ListenerKind, StreamPeer};
 
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
+enum AdminAction {
     Policies,
     Policy,
     SetMode,
@@ -38,45 +38,50 @@ enum Action {
 
 /// A path, its method, and the smallest scope that a token must have.
 #[derive(Clone, Copy, Debug)]
-pub struct Route {
+pub struct AdminRoute {
     /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
     /// With `{name}` for the name of a policy.
     pub path: &'static str,
     /// The smallest scope that permits it.
-    pub scope: Scope,
-    action: Action,
+    pub scope: AdminScope,
+    action: AdminAction,
 }
 
-const fn at(method: &'static str, path: &'static str, scope: Scope, action: Action) -> Route {
-    Route { method, path, scope, action }
+const fn at(
+    method: &'static str,
+    path: &'static str,
+    scope: AdminScope,
+    action: AdminAction,
+) -> AdminRoute {
+    AdminRoute { method, path, scope, action }
 }
 
 /// All routes.
-pub const ROUTES: &[Route] = &[
-    at("GET", "/admin/v1/policies", Scope::Read, Action::Policies),
-    at("GET", "/admin/v1/policies/{name}", Scope::Read, Action::Policy),
-    at("POST", "/admin/v1/policies/{name}/mode", Scope::Admin, Action::SetMode),
-    at("DELETE", "/admin/v1/policies/{name}/mode", Scope::Admin, Action::UnsetMode),
-    at("POST", "/admin/v1/peek", Scope::Read, Action::Peek),
-    at("POST", "/admin/v1/reset", Scope::Write, Action::Reset),
-    at("POST", "/admin/v1/refund", Scope::Write, Action::Refund),
-    at("GET", "/admin/v1/overrides", Scope::Read, Action::Overrides),
-    at("POST", "/admin/v1/overrides", Scope::Write, Action::SetOverride),
-    at("DELETE", "/admin/v1/overrides", Scope::Write, Action::UnsetOverride),
-    at("GET", "/admin/v1/top", Scope::Read, Action::Top),
-    at("GET", "/admin/v1/status", Scope::Read, Action::Status),
-    at("GET", "/admin/v1/config", Scope::Read, Action::Config),
-    at("POST", "/admin/v1/reload", Scope::Admin, Action::Reload),
-    at("GET", "/metrics", Scope::Read, Action::Metrics),
+pub const ROUTES: &[AdminRoute] = &[
+    at("GET", "/admin/v1/policies", AdminScope::Read, AdminAction::Policies),
+    at("GET", "/admin/v1/policies/{name}", AdminScope::Read, AdminAction::Policy),
+    at("POST", "/admin/v1/policies/{name}/mode", AdminScope::Admin, AdminAction::SetMode),
+    at("DELETE", "/admin/v1/policies/{name}/mode", AdminScope::Admin, AdminAction::UnsetMode),
+    at("POST", "/admin/v1/peek", AdminScope::Read, AdminAction::Peek),
+    at("POST", "/admin/v1/reset", AdminScope::Write, AdminAction::Reset),
+    at("POST", "/admin/v1/refund", AdminScope::Write, AdminAction::Refund),
+    at("GET", "/admin/v1/overrides", AdminScope::Read, AdminAction::Overrides),
+    at("POST", "/admin/v1/overrides", AdminScope::Write, AdminAction::SetOverride),
+    at("DELETE", "/admin/v1/overrides", AdminScope::Write, AdminAction::UnsetOverride),
+    at("GET", "/admin/v1/top", AdminScope::Read, AdminAction::Top),
+    at("GET", "/admin/v1/status", AdminScope::Read, AdminAction::Status),
+    at("GET", "/admin/v1/config", AdminScope::Read, AdminAction::Config),
+    at("POST", "/admin/v1/reload", AdminScope::Admin, AdminAction::Reload),
+    at("GET", "/metrics", AdminScope::Read, AdminAction::Metrics),
 ];
 
 /// Every request is answered, whatever it is.
-pub(super) async fn answer<S: Store + Board + 'static>(
-    admin: &Admin<S>,
-    peer: &Peer,
+pub(super) async fn answer<S: Store + SharedSettings + 'static>(
+    admin: &AdminContext<S>,
+    peer: &StreamPeer,
     request: Request<Incoming>,
-) -> Response {
+) -> HttpResponse {
     let (head, body) = request.into_parts();
     // Whoever is refused has been heard out: an answer that comes over HTTP/2 while a client still
     // sends is lost on some of them.
@@ -95,69 +100,71 @@ pub(super) async fn answer<S: Store + Board + 'static>(
     if scope < route.scope {
         let (has, needs) = (scope.name(), route.scope.name());
         let detail = format!("this token is good for {has}: expected one for {needs}");
-        return Refusal::new(StatusCode::FORBIDDEN, detail).into();
+        return HttpRefusal::new(StatusCode::FORBIDDEN, detail).into();
     }
-    if let Some(refusal) = refusal_of_pages(route, &head) {
+    if let Some(refusal) = refuse_browser_page(route, &head) {
         return refusal.into();
     }
-    let caller = actions::Caller { app: Arc::clone(&admin.app), scope, who, from: peer.address };
+    let caller =
+        actions::AdminCaller { app: Arc::clone(&admin.app), scope, who, from: peer.address };
     let outcome = match route.action {
-        Action::Policies => Ok(views::policies(&admin.app)),
-        Action::Policy => views::policy(&admin.app, &name),
-        Action::Peek => views::peek(&admin.app, &body).await,
-        Action::Overrides => Ok(views::overrides(&admin.app)),
-        Action::Top => Ok(views::top(&admin.app)),
-        Action::Status => Ok(views::status(&admin.app).await),
-        Action::Config => Ok(views::config(&admin.app, &admin.admin)),
-        Action::Metrics => Ok(route::metrics(admin.app.metrics_page().await)),
-        Action::SetMode => caller.set_mode(&name, &body).await,
-        Action::UnsetMode => caller.unset_mode(&name).await,
-        Action::Reset => caller.reset(&body).await,
-        Action::Refund => caller.refund(&body).await,
-        Action::SetOverride => caller.set_override(&body).await,
-        Action::UnsetOverride => caller.unset_override(&body).await,
-        Action::Reload => caller.reload(&admin.admin).await,
+        AdminAction::Policies => Ok(views::policies(&admin.app)),
+        AdminAction::Policy => views::policy(&admin.app, &name),
+        AdminAction::Peek => views::peek(&admin.app, &body).await,
+        AdminAction::Overrides => Ok(views::overrides(&admin.app)),
+        AdminAction::Top => Ok(views::top(&admin.app)),
+        AdminAction::Status => Ok(views::status(&admin.app).await),
+        AdminAction::Config => Ok(views::config(&admin.app, &admin.admin)),
+        AdminAction::Metrics => Ok(route::metrics_response(admin.app.metrics_page().await)),
+        AdminAction::SetMode => caller.set_mode(&name, &body).await,
+        AdminAction::UnsetMode => caller.unset_mode(&name).await,
+        AdminAction::Reset => caller.reset(&body).await,
+        AdminAction::Refund => caller.refund(&body).await,
+        AdminAction::SetOverride => caller.set_override(&body).await,
+        AdminAction::UnsetOverride => caller.unset_override(&body).await,
+        AdminAction::Reload => caller.reload(&admin.admin).await,
     };
-    outcome.unwrap_or_else(Response::from)
+    outcome.unwrap_or_else(HttpResponse::from)
 }
 
 /// Why a change is not made: a page in a browser may have asked for it, with the certificate or from
 /// the address of somebody who did not mean to.
-fn refusal_of_pages(route: &Route, head: &Parts) -> Option<Refusal> {
+fn refuse_browser_page(route: &AdminRoute, head: &Parts) -> Option<HttpRefusal> {
     if route.method == "GET" {
         return None;
     }
-    if is_of_another_site(&head.headers, host(&head.uri, &head.headers)) {
+    if is_cross_site(&head.headers, host(&head.uri, &head.headers)) {
         let detail = "a page of another site has sent this: expected no Origin and no \
                       Sec-Fetch-Site, or those of this server";
-        return Some(Refusal::new(StatusCode::FORBIDDEN, detail));
+        return Some(HttpRefusal::new(StatusCode::FORBIDDEN, detail));
     }
     if !is_json(&head.headers) {
         let detail = "changes are made only for Content-Type: application/json, which a page in a \
                       browser cannot send";
-        return Some(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+        return Some(HttpRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
     None
 }
 
 /// Who the caller is and what they may do, before anything is said about what exists.
 fn login<S: Store>(
-    admin: &Admin<S>,
-    peer: &Peer,
+    admin: &AdminContext<S>,
+    peer: &StreamPeer,
     head: &Parts,
-) -> Result<(Scope, String), Box<Response>> {
+) -> Result<(AdminScope, String), Box<HttpResponse>> {
     let host = host(&head.uri, &head.headers);
-    if admin.admin.trusts_the_machine() && !host.is_none_or(is_of_the_machine) {
+    if admin.admin.trusts_the_machine() && !host.is_none_or(is_loopback_host) {
         let detail = "without a token only names of this machine are answered: expected \
                       Host: localhost, or a loopback address";
-        return Err(Box::new(Refusal::new(StatusCode::FORBIDDEN, detail).into()));
+        return Err(Box::new(HttpRefusal::new(StatusCode::FORBIDDEN, detail).into()));
     }
     let given = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let token = given.and_then(|given| bearer(given).ok().flatten());
     let logins = admin.app.logins();
     if let Some(wait) = token.and_then(|_| logins.wait(ListenerKind::Admin, peer.address)) {
         let detail = "too many wrong tokens from this address: expected a pause";
-        let mut response = Response::from(Refusal::new(StatusCode::TOO_MANY_REQUESTS, detail));
+        let mut response =
+            HttpResponse::from(HttpRefusal::new(StatusCode::TOO_MANY_REQUESTS, detail));
         let seconds = wait.as_secs().saturating_add(1);
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
         return Err(Box::new(response));
@@ -166,11 +173,11 @@ fn login<S: Store>(
         let detail = match token {
             None => "no token: expected Authorization: Bearer TOKEN",
             Some(_) => {
-                logins.failed(ListenerKind::Admin, peer.address);
+                logins.record_failure(ListenerKind::Admin, peer.address);
                 "this token is not known"
             }
         };
-        let mut response = Response::from(Refusal::new(StatusCode::UNAUTHORIZED, detail));
+        let mut response = HttpResponse::from(HttpRefusal::new(StatusCode::UNAUTHORIZED, detail));
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         Box::new(response)
     })
@@ -182,7 +189,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// The route of a path, and the name in it.
-fn find(path: &str, method: &Method) -> Result<(&'static Route, String), Box<Response>> {
+fn find(path: &str, method: &Method) -> Result<(&'static AdminRoute, String), Box<HttpResponse>> {
     let found = ROUTES.iter().filter_map(|route| Some((route, name_in(path, route.path)?)));
     let found: Vec<_> = found.collect();
     if let Some((route, name)) = found.iter().find(|(route, _)| *route.method == *method.as_str()) {
@@ -196,16 +203,16 @@ fn find(path: &str, method: &Method) -> Result<(&'static Route, String), Box<Res
     if methods.is_empty() {
         return Err(Box::new(no_such_path(path)));
     }
-    let mut response = Response::from(Refusal::wrong_method(method, &brief(path), &allow));
+    let mut response = HttpResponse::from(HttpRefusal::wrong_method(method, &brief(path), &allow));
     response.headers_mut().insert(ALLOW, field);
     Err(Box::new(response))
 }
 
-fn no_such_path(path: &str) -> Response {
+fn no_such_path(path: &str) -> HttpResponse {
     let mut known: Vec<_> = ROUTES.iter().map(|route| route.path).collect();
     known.dedup();
     let detail = format!("no path {:?}: expected {}", brief(path), known.join(", "));
-    Refusal::new(StatusCode::NOT_FOUND, detail).into()
+    HttpRefusal::new(StatusCode::NOT_FOUND, detail).into()
 }
 
 /// What stands in place of `{name}`, if a path has this form; empty if the form has no name.

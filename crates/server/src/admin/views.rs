@@ -3,47 +3,51 @@
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tidegate::config::{Amendment, PlannedPolicy, Source as Text};
-use tidegate::{Cost, Durations, Histogram, Source, Store};
-use tidegate_http::{Answer, JSON, body};
+use tidegate::config::{Amendment, PlannedPolicy, PolicySource as Text};
+use tidegate::{Cost, DecisionSource, Histogram, HistogramSnapshot, Store};
+use tidegate_http::{JSON, RateLimitAnswer, answer_body};
 use tidegate_wire::admin::{
-    AmendmentStatus, ConfigStatus, PolicyStatus, ProcessStatus, Status, StoreStatus, Timing,
+    AmendmentStatus, ConfigStatus, PolicyStatus, ProcessStatus, ServerStatus, StoreStatus,
+    TimingHistogram,
 };
 
 use super::AdminConfig;
 use super::body::read;
-use super::masked::masked;
-use super::subject::{self, Subject};
+use super::secret_mask::mask_secrets;
+use super::subject::{self, AdminSubject};
 use crate::App;
-use crate::amendments::Posted;
+use crate::amendments::ActiveAmendment;
 use crate::limit_names::limit_names;
-use crate::metrics::{Outcome, Process};
-use crate::overflows::Overflows;
-use crate::transport::http::Response;
-use crate::transport::http::problem::{Refusal, json as respond};
+use crate::metrics::{MetricOutcome, ProcessUsage};
+use crate::policy_overflows::PolicyOverflows;
+use crate::transport::http::HttpResponse;
+use crate::transport::http::refusal::{HttpRefusal, json as respond};
 
-pub(super) fn ok(body: &impl Serialize) -> Response {
+pub(super) fn ok(body: &impl Serialize) -> HttpResponse {
     respond(StatusCode::OK, JSON, body)
 }
 
-pub(super) fn policies<S: Store>(app: &App<S>) -> Response {
+pub(super) fn policies<S: Store>(app: &App<S>) -> HttpResponse {
     let (policies, omitted) = busiest_policies(app, MOST_POLICIES);
     ok(&json!({ "policies": policies, "omitted": omitted }))
 }
 
-pub(super) fn policy<S: Store>(app: &App<S>, name: &str) -> Result<Response, Refusal> {
+pub(super) fn policy<S: Store>(app: &App<S>, name: &str) -> Result<HttpResponse, HttpRefusal> {
     let plan = app.limiter().plan();
     let policy = subject::policy(&plan, name)?;
     Ok(ok(&policy_status(app, &app.overflows(), policy)))
 }
 
 /// What a request would find, and the name that the key has elsewhere.
-pub(super) async fn peek<S: Store>(app: &App<S>, bytes: &[u8]) -> Result<Response, Refusal> {
-    let subject: Subject = read(bytes)?;
+pub(super) async fn peek<S: Store>(
+    app: &App<S>,
+    bytes: &[u8],
+) -> Result<HttpResponse, HttpRefusal> {
+    let subject: AdminSubject = read(bytes)?;
     let plan = app.limiter().plan();
     let owed = subject.owed(&plan, Cost::PEEK)?;
     // Bypasses the counters: an operator's peek is not traffic.
-    let decision = app.limiter().settle(&owed).await;
+    let decision = app.limiter().decide(&owed).await;
     let marks = app.metrics().top().marks();
     let keys: Map<String, Value> = (0..owed.charges().len())
         .filter_map(|charge| {
@@ -51,13 +55,13 @@ pub(super) async fn peek<S: Store>(app: &App<S>, bytes: &[u8]) -> Result<Respons
             Some((name, marks.of(owed.subject(charge)?).into()))
         })
         .collect();
-    let answer = Answer::of_owed(&owed, &decision);
-    Ok(ok(&json!({ "keys": keys, "decision": body(&answer) })))
+    let answer = RateLimitAnswer::of_charges(&owed, &decision);
+    Ok(ok(&json!({ "keys": keys, "decision": answer_body(&answer) })))
 }
 
-pub(super) fn overrides<S: Store>(app: &App<S>) -> Response {
+pub(super) fn overrides<S: Store>(app: &App<S>) -> HttpResponse {
     let now = app.metrics().now();
-    let status = |posted: Posted| {
+    let status = |posted: ActiveAmendment| {
         let policy = posted.amendment.policy().to_owned();
         let (key, limits, mode) = match posted.amendment {
             Amendment::Override { key, limits, .. } => (Some(key), limits, None),
@@ -70,32 +74,32 @@ pub(super) fn overrides<S: Store>(app: &App<S>) -> Response {
     ok(&json!({ "overrides": list }))
 }
 
-pub(super) fn top<S: Store>(app: &App<S>) -> Response {
+pub(super) fn top<S: Store>(app: &App<S>) -> HttpResponse {
     ok(&app.metrics().top().list(MOST_KEYS))
 }
 
 /// The file in effect, without secrets.
-pub(super) fn config<S: Store>(app: &App<S>, admin: &AdminConfig) -> Response {
-    let source = app.making().lock().source.clone();
+pub(super) fn config<S: Store>(app: &App<S>, admin: &AdminConfig) -> HttpResponse {
+    let source = app.plan_inputs().lock().source.clone();
     let settings =
-        admin.settings().iter().map(|(name, value)| (name.clone(), masked(value).into()));
+        admin.settings().iter().map(|(name, value)| (name.clone(), mask_secrets(value).into()));
     let settings: Map<String, Value> = settings.collect();
     ok(&json!({
         "file": source.as_ref().map(Text::name),
-        "text": source.as_ref().map(|source| masked(&source.shown())),
+        "text": source.as_ref().map(|source| mask_secrets(&source.redacted_text())),
         "settings": settings,
     }))
 }
 
-pub(super) async fn status<S: Store>(app: &App<S>) -> Response {
+pub(super) async fn status<S: Store>(app: &App<S>) -> HttpResponse {
     let metrics = app.metrics();
     let usage = app.usage().await;
     let report = app.limiter().store_report();
     let (policies, policies_omitted) = busiest_policies(app, MOST_SHOWN);
     let (reloads, refused) = app.reload_counts();
-    let process = Process::now();
+    let process = ProcessUsage::now();
     let uptime = metrics.now().since(metrics.started());
-    ok(&Status {
+    ok(&ServerStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_secs: uptime.as_micros() / 1_000_000,
         decision: timing(&metrics.latency()),
@@ -128,15 +132,15 @@ pub(super) async fn status<S: Store>(app: &App<S>) -> Response {
     })
 }
 
-fn timing(durations: &Durations) -> Timing {
-    Timing { bounds_nanos: Histogram::BOUNDS.to_vec(), counts: durations.counts.to_vec() }
+fn timing(durations: &HistogramSnapshot) -> TimingHistogram {
+    TimingHistogram { bounds_nanos: Histogram::BOUNDS.to_vec(), counts: durations.counts.to_vec() }
 }
 
 /// Those with the most decisions first, and how many are left out.
 fn busiest_policies<S: Store>(app: &App<S>, most: usize) -> (Vec<PolicyStatus>, usize) {
     let plan = app.limiter().plan();
     let mut all: Vec<_> =
-        plan.policies().iter().map(|policy| (asked(app, policy.name()), policy)).collect();
+        plan.policies().iter().map(|policy| (decision_count(app, policy.name()), policy)).collect();
     // Stable: policies that nobody asks stay in the order of the file.
     all.sort_by_key(|(asked, _)| std::cmp::Reverse(*asked));
     let overflows = app.overflows();
@@ -145,14 +149,14 @@ fn busiest_policies<S: Store>(app: &App<S>, most: usize) -> (Vec<PolicyStatus>, 
     (shown, all.len().saturating_sub(most))
 }
 
-fn asked<S: Store>(app: &App<S>, policy: &str) -> u64 {
+fn decision_count<S: Store>(app: &App<S>, policy: &str) -> u64 {
     let counters = app.metrics().policy(policy);
-    counters.map_or(0, |it| Outcome::ALL.iter().map(|outcome| it.total(*outcome)).sum())
+    counters.map_or(0, |it| MetricOutcome::ALL.iter().map(|outcome| it.total(*outcome)).sum())
 }
 
 fn policy_status<S: Store>(
     app: &App<S>,
-    overflows: &Overflows,
+    overflows: &PolicyOverflows,
     policy: &PlannedPolicy,
 ) -> PolicyStatus {
     let counters = app.metrics().policy(policy.name());
@@ -164,11 +168,13 @@ fn policy_status<S: Store>(
         limits: limit_names(policy.rules()),
         on_store_error: policy.on_store_error().name().to_owned(),
         overrides: policy.override_count(),
-        allowed: total(Outcome::Allowed),
-        denied: total(Outcome::Denied),
-        shadow_denied: total(Outcome::ShadowDenied),
-        peeked: total(Outcome::Peeked),
-        fallback: counters.as_ref().map_or(0, |counters| counters.by_source(Source::Fallback)),
+        allowed: total(MetricOutcome::Allowed),
+        denied: total(MetricOutcome::Denied),
+        shadow_denied: total(MetricOutcome::ShadowDenied),
+        peeked: total(MetricOutcome::Peeked),
+        fallback: counters
+            .as_ref()
+            .map_or(0, |counters| counters.by_source(DecisionSource::Fallback)),
         early_returns: counters.as_ref().map_or(0, |counters| counters.early()),
         overflowed: overflows.of(policy.name()),
     }

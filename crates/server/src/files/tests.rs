@@ -71,7 +71,7 @@ async fn a_file_that_stays_as_it_is_is_not_read_whatever_happens_beside_it() {
         scratch.write("other.yaml", &turn.to_string());
         fs::remove_file(scratch.write("short.yaml", "")).unwrap();
         // Longer than a change needs to settle.
-        sleep(SETTLE * 2).await;
+        sleep(QUIET_TIME * 2).await;
     }
     fs::write(&file, "two").unwrap();
     assert_eq!(followed.until("two").await, ["two"]);

@@ -12,29 +12,29 @@ use tokio::sync::Notify;
 
 /// Watches directories rather than the files themselves: editors replace files, and Kubernetes
 /// swaps a link beside them.
-pub(super) struct Watch {
+pub(super) struct DirectoryWatch {
     watcher: Option<RecommendedWatcher>,
-    covered: Vec<Directory>,
-    signs: Arc<Mutex<Signs>>,
+    covered: Vec<WatchedDirectory>,
+    signs: Arc<Mutex<WatchEvents>>,
 }
 
 /// A directory, and which one it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Directory {
+struct WatchedDirectory {
     path: PathBuf,
     id: (u64, u64),
 }
 
-impl Watch {
+impl DirectoryWatch {
     /// Notifies `changed` when a file that is covered may have changed.
     pub(super) fn new(changed: &Arc<Notify>) -> Self {
-        let signs = Arc::new(Mutex::new(Signs::default()));
+        let signs = Arc::new(Mutex::new(WatchEvents::default()));
         let (changed, seen) = (Arc::clone(changed), Arc::clone(&signs));
         let tell = move |event: notify::Result<Event>| {
             // The file system is asked before anything is locked: it may hang.
             let means_a_change = |event: Event| {
                 let begins = begins_to_be_written(&event);
-                seen.lock().mean_a_change(&event, begins)
+                seen.lock().is_change(&event, begins)
             };
             if event.map_or(true, means_a_change) {
                 changed.notify_one();
@@ -45,7 +45,7 @@ impl Watch {
     }
 
     /// Whether somebody is writing one of the files.
-    pub(super) fn sees_a_writer(&self) -> bool {
+    pub(super) fn has_writer(&self) -> bool {
         !self.signs.lock().written.is_empty()
     }
 
@@ -63,7 +63,7 @@ impl Watch {
         }
     }
 
-    fn watch(&mut self, wanted: Vec<Directory>) {
+    fn watch(&mut self, wanted: Vec<WatchedDirectory>) {
         let Some(watcher) = &mut self.watcher else { return };
         let (kept, left): (Vec<_>, Vec<_>) =
             self.covered.drain(..).partition(|it| wanted.contains(it));
@@ -81,7 +81,7 @@ impl Watch {
 
 /// What was reported about the files.
 #[derive(Debug, Default)]
-struct Signs {
+struct WatchEvents {
     /// By the names under which they are watched.
     files: Vec<PathBuf>,
     /// Those that were written, and not closed yet.
@@ -92,9 +92,9 @@ struct Signs {
     gone: Vec<PathBuf>,
 }
 
-impl Signs {
+impl WatchEvents {
     /// From now on, of these. Returns which directories have gone.
-    fn expect_of(&mut self, files: Vec<PathBuf>, directories: &[Directory]) -> Vec<PathBuf> {
+    fn expect_of(&mut self, files: Vec<PathBuf>, directories: &[WatchedDirectory]) -> Vec<PathBuf> {
         self.files = files;
         self.directories = directories.iter().map(|it| it.path.clone()).collect();
         std::mem::take(&mut self.gone)
@@ -102,7 +102,7 @@ impl Signs {
 
     /// Whether one of the files may be another now. That a file was read means nothing: it was
     /// probably us. `begins` says that one has come to be written.
-    fn mean_a_change(&mut self, event: &Event, begins: bool) -> bool {
+    fn is_change(&mut self, event: &Event, begins: bool) -> bool {
         let is_ours = self.files.iter().any(|file| event.paths.contains(file));
         match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
@@ -158,7 +158,7 @@ fn begins_to_be_written(event: &Event) -> bool {
 }
 
 /// The directories of these paths, those that they lead to, and those of links on the way there.
-fn directories(paths: &[PathBuf]) -> Vec<Directory> {
+fn directories(paths: &[PathBuf]) -> Vec<WatchedDirectory> {
     let led_to = paths.iter().filter_map(|path| path.canonicalize().ok());
     let links = paths.iter().flat_map(|path| path.ancestors()).filter(|path| path.is_symlink());
     let places = paths.iter().cloned().chain(led_to).chain(links.map(Path::to_owned));
@@ -180,7 +180,7 @@ fn names(paths: &[PathBuf]) -> Vec<PathBuf> {
 
 /// The directory of a path, or the nearest one above it that is there. By its canonical name:
 /// watched under two names, a directory is lost with the first that goes.
-fn directory(path: &Path) -> Option<Directory> {
+fn directory(path: &Path) -> Option<WatchedDirectory> {
     let mut above = path.ancestors().skip(1).map(|it| match it.as_os_str().is_empty() {
         true => Path::new("."),
         false => it,
@@ -188,7 +188,7 @@ fn directory(path: &Path) -> Option<Directory> {
     above.find_map(|it| {
         let path = it.canonicalize().ok()?;
         let metadata = path.metadata().ok().filter(Metadata::is_dir)?;
-        Some(Directory { path, id: (metadata.dev(), metadata.ino()) })
+        Some(WatchedDirectory { path, id: (metadata.dev(), metadata.ino()) })
     })
 }
 
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_directory_is_watched_under_one_name_and_stays_so_when_the_file_is_gone() {
-        let mut watch = Watch::new(&Arc::new(Notify::new()));
+        let mut watch = DirectoryWatch::new(&Arc::new(Notify::new()));
         watch.cover(&["Cargo.toml".into(), "./src/../Cargo.lock".into()]);
         let covered = watch.covered.clone();
         assert_eq!(covered.len(), 1, "{covered:?}");

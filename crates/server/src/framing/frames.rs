@@ -1,11 +1,11 @@
 //! The frames of an HTTP/2 connection, followed but not decoded: whether a head has arrived in
 //! part, and whether there is a flood of frames that ask for nothing.
 
-use super::glitches::Glitches;
+use super::glitch_budget::GlitchBudget;
 
 /// Where in its frames a connection is.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(super) struct FrameFollower {
     /// What has arrived of the nine bytes before a payload.
     before: [u8; BEFORE],
     has: usize,
@@ -18,11 +18,11 @@ pub(super) struct Frames {
     number: u32,
     /// The last request that has begun.
     last: u32,
-    glitches: Glitches,
+    glitches: GlitchBudget,
     is_flood: bool,
 }
 
-impl Frames {
+impl FrameFollower {
     /// At the very beginning: the client preface is as good as a frame.
     pub(super) fn new() -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Frames {
             goes_on: false,
             number: 1,
             last: 0,
-            glitches: Glitches::new(),
+            glitches: GlitchBudget::new(),
             is_flood: false,
         }
     }
@@ -87,8 +87,8 @@ impl Frames {
             _ => {
                 self.is_flood |= self.glitches.add();
                 match kind {
-                    PING if flags & ACK == 0 => self.glitches.owe(PING_ACK),
-                    SETTINGS if flags & ACK == 0 => self.glitches.owe(BEFORE),
+                    PING if flags & ACK == 0 => self.glitches.expect_ack(PING_ACK),
+                    SETTINGS if flags & ACK == 0 => self.glitches.expect_ack(BEFORE),
                     _ => {}
                 }
             }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_is_complete_is_told_from_what_is_not() {
-        let mut frames = Frames::new();
+        let mut frames = FrameFollower::new();
         frames.follow(b"PRI * HTTP/2.0");
         assert!(frames.unfinished().is_some());
         frames.follow(b"\r\n\r\nSM\r\n\r\n");
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_body_in_part_is_no_head_in_part() {
-        let mut frames = Frames::new();
+        let mut frames = FrameFollower::new();
         frames.follow(&[0; PREFACE]);
         let data = frame(DATA, 0, 100);
         frames.follow(&data[..5]);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_as_long_as_its_three_bytes_say() {
-        let mut frames = Frames::new();
+        let mut frames = FrameFollower::new();
         frames.follow(&[0; PREFACE]);
         let mut long = vec![1, 2, 3, SETTINGS, 0, 0, 0, 0, 0];
         long.resize(BEFORE + 0x01_02_03, 0);
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_last_stream_is_the_highest_that_a_request_has_begun() {
-        let mut frames = Frames::new();
+        let mut frames = FrameFollower::new();
         frames.follow(&[0; PREFACE]);
         for (kind, stream, last) in [
             (SETTINGS, [0, 0, 0, 9], 0),
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn whatever_begins_next_has_another_number() {
-        let mut frames = Frames::new();
+        let mut frames = FrameFollower::new();
         let first = frames.unfinished();
         frames.follow(&[0; PREFACE]);
         let mut numbers = vec![first];
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_head_keeps_its_number_however_often_it_goes_on() {
-        let mut frames = Frames::new();
+        let mut frames = FrameFollower::new();
         frames.follow(&[0; PREFACE]);
         frames.follow(&frame(HEADERS, 0, 10));
         let number = frames.unfinished();
@@ -238,7 +238,7 @@ mod tests {
     fn attack_22_a_flood_of_frames_that_ask_for_nothing_is_seen() {
         // Empty DATA, PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, and one that nobody knows.
         for kind in [DATA, 2, 3, SETTINGS, PING, 7, 8, 99] {
-            let mut frames = Frames::new();
+            let mut frames = FrameFollower::new();
             frames.follow(&[0; PREFACE]);
             let flood = frame(kind, 0, 0).repeat(5_000);
             frames.follow(&flood[..BEFORE * 4_000]);
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn requests_and_bodies_are_no_flood() {
-        let mut frames = Frames::new();
+        let mut frames = FrameFollower::new();
         frames.follow(&[0; PREFACE]);
         for _ in 0..10_000 {
             frames.follow(&frame(HEADERS, END_HEADERS, 10));

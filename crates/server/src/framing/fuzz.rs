@@ -20,14 +20,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 
-use super::{Framing, State};
+use super::{FramingState, InboundFraming};
 
 /// Whatever the follower lets pass, hyper sees the same requests in it, with the same bodies, or fewer:
 /// hyper may refuse more than we do, and then says so and hangs up. What the follower refuses, hyper
 /// never sees as a request. None of it depends on the portions in which the bytes arrive.
 pub(crate) fn http1(bytes: &[u8]) {
     for is_proxy in [false, true] {
-        let Followed { passed, requests } = follow(bytes, is_proxy);
+        let FollowedConnection { passed, requests } = follow(bytes, is_proxy);
         for portion in [bytes.len().max(1), 1 + bytes.len() % 17] {
             assert_eq!(passed, follow_in_portions(bytes, portion, is_proxy), "in {portion}s");
         }
@@ -41,25 +41,25 @@ pub(crate) fn http1(bytes: &[u8]) {
 
 /// The same for HTTP/2: what is known of the frames does not depend on portions.
 pub(crate) fn http2(bytes: &[u8]) {
-    let (mut whole, mut single) = (Framing::http2(), Framing::http2());
-    assert_eq!(whole.judge(bytes).pass, bytes.len());
+    let (mut whole, mut single) = (InboundFraming::http2(), InboundFraming::http2());
+    assert_eq!(whole.inspect(bytes).pass, bytes.len());
     for byte in bytes {
-        single.judge(&[*byte]);
+        single.inspect(&[*byte]);
     }
-    let state = |framing: &Framing| (framing.unfinished(), framing.last_stream());
+    let state = |framing: &InboundFraming| (framing.unfinished(), framing.last_stream());
     assert_eq!(state(&whole), state(&single));
 }
 
 /// What the follower makes of a connection.
-struct Followed {
+struct FollowedConnection {
     /// What hyper is given.
     passed: Vec<u8>,
-    requests: Vec<Own>,
+    requests: Vec<FollowedRequest>,
 }
 
 /// A request as the follower sees it.
 #[derive(Debug)]
-struct Own {
+struct FollowedRequest {
     method: String,
     target: String,
     /// `None` if it is not complete, or broken.
@@ -68,14 +68,14 @@ struct Own {
 
 /// A request as hyper sees it.
 #[derive(Debug)]
-struct Seen {
+struct HyperRequest {
     method: Method,
     /// `None` for a target that is not a path.
     target: Option<String>,
     body: Option<Vec<u8>>,
 }
 
-impl Own {
+impl FollowedRequest {
     fn read(head: &[u8]) -> Self {
         let head = String::from_utf8_lossy(head);
         let mut words = head.trim_start_matches(['\r', '\n']).split(' ').map(str::to_owned);
@@ -83,7 +83,7 @@ impl Own {
         Self { method: next(), target: next(), body: None }
     }
 
-    fn is(&self, seen: &Seen) -> bool {
+    fn is(&self, seen: &HyperRequest) -> bool {
         // hyper drops what follows a fragment's mark.
         let target = self.target.split('#').next();
         self.method == seen.method.as_str()
@@ -94,29 +94,30 @@ impl Own {
 }
 
 /// Byte by byte, to see where things end.
-fn follow(bytes: &[u8], is_proxy: bool) -> Followed {
-    let mut framing = if is_proxy { Framing::http1_of_a_proxy() } else { Framing::http1() };
-    let (mut passed, mut requests, mut start) = (Vec::new(), Vec::<Own>::new(), 0);
+fn follow(bytes: &[u8], is_proxy: bool) -> FollowedConnection {
+    let mut framing =
+        if is_proxy { InboundFraming::http1_proxy() } else { InboundFraming::http1() };
+    let (mut passed, mut requests, mut start) = (Vec::new(), Vec::<FollowedRequest>::new(), 0);
     let mut is_chunked = false;
     for (at, byte) in bytes.iter().enumerate() {
-        let was_head = matches!(framing.state, State::Head);
-        let verdict = framing.judge(&[*byte]);
+        let was_head = matches!(framing.state, FramingState::Head);
+        let verdict = framing.inspect(&[*byte]);
         if verdict.pass == 0 {
             break;
         }
         let end = at + 1;
-        passed.push(if verdict.is_spoilt { 0 } else { *byte });
+        passed.push(if verdict.is_corrupted { 0 } else { *byte });
         if framing.is_broken() {
             break;
         }
         if was_head && framing.head.is_empty() {
-            requests.push(Own::read(&bytes[start..end]));
+            requests.push(FollowedRequest::read(&bytes[start..end]));
             start = end;
-            is_chunked = matches!(framing.state, State::Chunked(_));
+            is_chunked = matches!(framing.state, FramingState::Chunked(_));
             // As if it was answered without a change of the protocol.
             framing.resume(false);
         }
-        if framing.is_between()
+        if framing.is_between_requests()
             && let Some(request) = requests.last_mut().filter(|it| it.body.is_none())
         {
             let body = &bytes[start..end];
@@ -125,11 +126,12 @@ fn follow(bytes: &[u8], is_proxy: bool) -> Followed {
         }
     }
     add_end(&mut framing, &mut passed);
-    Followed { passed, requests }
+    FollowedConnection { passed, requests }
 }
 
 fn follow_in_portions(bytes: &[u8], portion: usize, is_proxy: bool) -> Vec<u8> {
-    let mut framing = if is_proxy { Framing::http1_of_a_proxy() } else { Framing::http1() };
+    let mut framing =
+        if is_proxy { InboundFraming::http1_proxy() } else { InboundFraming::http1() };
     let mut passed = Vec::new();
     for mut portion in bytes.chunks(portion).map(<[u8]>::to_vec) {
         while !portion.is_empty() && !framing.is_broken() {
@@ -145,7 +147,7 @@ fn follow_in_portions(bytes: &[u8], portion: usize, is_proxy: bool) -> Vec<u8> {
     passed
 }
 
-fn add_end(framing: &mut Framing, passed: &mut Vec<u8>) {
+fn add_end(framing: &mut InboundFraming, passed: &mut Vec<u8>) {
     let mut room = [0; 8];
     let mut buf = tokio::io::ReadBuf::new(&mut room);
     framing.end(&mut buf);
@@ -169,7 +171,7 @@ fn without_chunks(mut body: &[u8]) -> Vec<u8> {
 }
 
 /// What hyper sees, configured as our listeners have it.
-async fn show_hyper(bytes: &[u8]) -> Vec<Seen> {
+async fn show_hyper(bytes: &[u8]) -> Vec<HyperRequest> {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let service = service_fn(|request: Request<Incoming>| {
         let seen = Rc::clone(&seen);
@@ -177,7 +179,7 @@ async fn show_hyper(bytes: &[u8]) -> Vec<Seen> {
             let (head, body) = request.into_parts();
             let target = head.uri.path_and_query().filter(|_| head.uri.authority().is_none());
             let target = target.map(|it| it.as_str().to_owned()).filter(|it| it.starts_with('/'));
-            seen.borrow_mut().push(Seen { method: head.method, target, body: None });
+            seen.borrow_mut().push(HyperRequest { method: head.method, target, body: None });
             let index = seen.borrow().len() - 1;
             if let Ok(body) = body.collect().await {
                 seen.borrow_mut()[index].body = Some(body.to_bytes().to_vec());

@@ -4,35 +4,35 @@ use memchr::memchr;
 
 /// What the relevant headers say. hyper reads the others, and refuses what is not a head at all.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Head<'a> {
+pub(super) struct Http1Head<'a> {
     is_1_1: bool,
-    host: Field<'a>,
-    length: Field<'a>,
-    coding: Field<'a>,
-    upgrade: Field<'a>,
+    host: HeadField<'a>,
+    length: HeadField<'a>,
+    coding: HeadField<'a>,
+    upgrade: HeadField<'a>,
     has_bare_newline: bool,
 }
 
 /// How often a header occurs, and its last value.
 #[derive(Clone, Copy, Debug, Default)]
-struct Field<'a> {
+struct HeadField<'a> {
     count: usize,
     value: &'a [u8],
 }
 
 /// What comes after a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Behind {
+pub(super) enum RequestBodyFraming {
     /// This many bytes, and then another head.
     Sized(u64),
     Chunks,
     /// Perhaps another protocol, once the request is answered.
     Upgrade,
     /// Programs disagree about it.
-    Unclear,
+    Ambiguous,
 }
 
-impl<'a> Head<'a> {
+impl<'a> Http1Head<'a> {
     /// The head that `bytes` begin with, and where it ends, if it does. Empty lines before the
     /// first non-empty line do not count.
     pub(super) fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
@@ -69,27 +69,31 @@ impl<'a> Head<'a> {
             && start.eq_ignore_ascii_case(name)
             && let Some(value) = value.strip_prefix(b":")
         {
-            *field = Field { count: field.count.saturating_add(1), value: value.trim_ascii() };
+            *field = HeadField { count: field.count.saturating_add(1), value: value.trim_ascii() };
         }
     }
 
     /// What comes after it, by the strictest reading.
-    pub(super) fn behind(&self) -> Behind {
+    pub(super) fn body_framing(&self) -> RequestBodyFraming {
         let (lengths, codings) = (self.length.count, self.coding.count);
         let is_unclear = lengths.saturating_add(codings) > 1 || self.host.count > 1;
         // HTTP/1.0 has no chunks.
         if is_unclear || self.has_bare_newline || (codings > 0 && !self.is_1_1) {
-            return Behind::Unclear;
+            return RequestBodyFraming::Ambiguous;
         }
         if codings > 0 {
             let is_chunked = self.coding.value.eq_ignore_ascii_case(b"chunked");
-            return if is_chunked { Behind::Chunks } else { Behind::Unclear };
+            return if is_chunked {
+                RequestBodyFraming::Chunks
+            } else {
+                RequestBodyFraming::Ambiguous
+            };
         }
         match digits(self.length.value).filter(|_| lengths > 0) {
-            None if lengths > 0 => Behind::Unclear,
-            Some(length @ 1..) => Behind::Sized(length),
-            _ if self.is_1_1 && self.upgrade.count > 0 => Behind::Upgrade,
-            _ => Behind::Sized(0),
+            None if lengths > 0 => RequestBodyFraming::Ambiguous,
+            Some(length @ 1..) => RequestBodyFraming::Sized(length),
+            _ if self.is_1_1 && self.upgrade.count > 0 => RequestBodyFraming::Upgrade,
+            _ => RequestBodyFraming::Sized(0),
         }
     }
 

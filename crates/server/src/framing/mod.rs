@@ -13,14 +13,14 @@ mod chunks;
 mod frames;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
-mod glitches;
+mod glitch_budget;
 mod head;
 
 use tokio::io::ReadBuf;
 
-use self::chunks::{Chunks, Step};
-use self::frames::Frames;
-use self::head::{Behind, Head};
+use self::chunks::{ChunkFollower, ChunkStep};
+use self::frames::FrameFollower;
+use self::head::{Http1Head, RequestBodyFraming};
 
 /// Follows the requests on one connection.
 ///
@@ -36,8 +36,8 @@ use self::head::{Behind, Head};
 /// assert!(framing.is_broken());
 /// ```
 #[derive(Debug)]
-pub struct Framing {
-    state: State,
+pub struct InboundFraming {
+    state: FramingState,
     /// What has arrived of a head.
     head: Vec<u8>,
     /// Whether requests are passed on to others.
@@ -45,62 +45,66 @@ pub struct Framing {
 }
 
 #[derive(Debug)]
-enum State {
+enum FramingState {
     Head,
     Sized(u64),
-    Chunked(Chunks),
+    Chunked(ChunkFollower),
     /// A request that may change what the connection is. Nothing more is read until it is answered.
     Upgrade,
     /// For HTTP/2.
-    Frames(Frames),
+    Frames(FrameFollower),
     /// No longer HTTP.
     Open,
     /// A head that was corrupted, and has no end yet.
-    Spoilt,
+    Corrupted,
     Broken,
 }
 
 /// What becomes of bytes that were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Verdict {
+struct FramingVerdict {
     /// This many are handed on. The others are kept, or lost if the connection is broken.
     pass: usize,
     /// Whether the last of them is corrupted.
-    is_spoilt: bool,
+    is_corrupted: bool,
 }
 
-impl Framing {
+impl InboundFraming {
     /// For HTTP/1 that is answered here: a host may be missing, and no other protocol ever follows.
     pub const fn http1() -> Self {
-        Self { state: State::Head, head: Vec::new(), is_proxy: false }
+        Self { state: FramingState::Head, head: Vec::new(), is_proxy: false }
     }
 
     /// For HTTP/1 that is passed on.
-    pub const fn http1_of_a_proxy() -> Self {
-        Self { state: State::Head, head: Vec::new(), is_proxy: true }
+    pub const fn http1_proxy() -> Self {
+        Self { state: FramingState::Head, head: Vec::new(), is_proxy: true }
     }
 
     /// For HTTP/2, from its first byte.
     pub fn http2() -> Self {
-        Self { state: State::Frames(Frames::new()), head: Vec::new(), is_proxy: false }
+        Self {
+            state: FramingState::Frames(FrameFollower::new()),
+            head: Vec::new(),
+            is_proxy: false,
+        }
     }
 
     /// Whether nothing is read until [`resume`](Self::resume).
     pub const fn is_held(&self) -> bool {
-        matches!(self.state, State::Upgrade)
+        matches!(self.state, FramingState::Upgrade)
     }
 
     /// Whether nothing is read any more except [`end`](Self::end).
     pub const fn is_broken(&self) -> bool {
-        matches!(self.state, State::Spoilt | State::Broken)
+        matches!(self.state, FramingState::Corrupted | FramingState::Broken)
     }
 
     /// What hyper reads on a connection that is broken: nothing. After a corrupted head, its end
     /// comes first, since hyper looks at no head that has none.
     pub fn end(&mut self, buf: &mut ReadBuf<'_>) {
-        if matches!(self.state, State::Spoilt) && buf.remaining() >= END.len() {
+        if matches!(self.state, FramingState::Corrupted) && buf.remaining() >= END.len() {
             buf.put_slice(END);
-            self.state = State::Broken;
+            self.state = FramingState::Broken;
         }
     }
 
@@ -110,14 +114,14 @@ impl Framing {
     }
 
     /// Whether HTTP/1 is between two requests: all of the last one has arrived, and nothing of the next.
-    pub const fn is_between(&self) -> bool {
-        matches!(self.state, State::Head) && self.head.is_empty()
+    pub const fn is_between_requests(&self) -> bool {
+        matches!(self.state, FramingState::Head) && self.head.is_empty()
     }
 
     /// For HTTP/2, the last stream that a request has begun; zero for none.
     pub const fn last_stream(&self) -> u32 {
         match &self.state {
-            State::Frames(frames) => frames.last(),
+            FramingState::Frames(frames) => frames.last(),
             _ => 0,
         }
     }
@@ -125,14 +129,14 @@ impl Framing {
     /// For HTTP/2, the number of a head that has arrived in part. Another head has another number.
     pub(crate) fn unfinished(&self) -> Option<u32> {
         match &self.state {
-            State::Frames(frames) => frames.unfinished(),
+            FramingState::Frames(frames) => frames.unfinished(),
             _ => None,
         }
     }
 
     /// So much was sent to the client. Whoever is sent much over HTTP/2 acknowledges much.
     pub fn wrote(&mut self, bytes: usize) {
-        if let State::Frames(frames) = &mut self.state {
+        if let FramingState::Frames(frames) = &mut self.state {
             frames.wrote(bytes);
         }
     }
@@ -140,7 +144,7 @@ impl Framing {
     /// After an upgrade: whether the connection is something else from now on.
     pub fn resume(&mut self, is_switched: bool) {
         if self.is_held() {
-            self.state = if is_switched { State::Open } else { State::Head };
+            self.state = if is_switched { FramingState::Open } else { FramingState::Head };
         }
     }
 
@@ -148,10 +152,10 @@ impl Framing {
     /// on. The result is what is to be read again after [`resume`](Self::resume).
     pub fn follow(&mut self, buf: &mut ReadBuf<'_>, start: usize) -> Vec<u8> {
         let read = buf.filled().get(start..).unwrap_or_default();
-        let verdict = self.judge(read);
+        let verdict = self.inspect(read);
         let kept = read.get(verdict.pass..).filter(|_| self.is_held()).unwrap_or_default().to_vec();
         buf.set_filled(start.saturating_add(verdict.pass));
-        if verdict.is_spoilt
+        if verdict.is_corrupted
             && let Some(last) = buf.filled_mut().last_mut()
         {
             *last = 0;
@@ -159,65 +163,67 @@ impl Framing {
         kept
     }
 
-    fn judge(&mut self, bytes: &[u8]) -> Verdict {
+    fn inspect(&mut self, bytes: &[u8]) -> FramingVerdict {
         let mut at = 0_usize;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             match &mut self.state {
-                State::Frames(frames) => {
+                FramingState::Frames(frames) => {
                     frames.follow(rest);
                     if frames.is_flood() {
-                        self.state = State::Broken;
-                        return Verdict { pass: 0, is_spoilt: false };
+                        self.state = FramingState::Broken;
+                        return FramingVerdict { pass: 0, is_corrupted: false };
                     }
                     at = bytes.len();
                 }
-                State::Open => return Verdict { pass: bytes.len(), is_spoilt: false },
-                State::Upgrade | State::Spoilt | State::Broken => break,
-                State::Sized(left) => {
+                FramingState::Open => {
+                    return FramingVerdict { pass: bytes.len(), is_corrupted: false };
+                }
+                FramingState::Upgrade | FramingState::Corrupted | FramingState::Broken => break,
+                FramingState::Sized(left) => {
                     let count = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
                     *left -= count as u64;
                     at += count;
                     if *left == 0 {
-                        self.state = State::Head;
+                        self.state = FramingState::Head;
                     }
                 }
-                State::Chunked(chunks) => {
+                FramingState::Chunked(chunks) => {
                     let (count, step) = chunks.follow(rest);
                     at += count;
                     match step {
-                        Step::Within => {}
-                        Step::End => self.state = State::Head,
-                        Step::Broken => self.state = State::Broken,
+                        ChunkStep::Within => {}
+                        ChunkStep::End => self.state = FramingState::Head,
+                        ChunkStep::Broken => self.state = FramingState::Broken,
                     }
                 }
-                State::Head => {
+                FramingState::Head => {
                     let Some(count) = self.take_head(rest) else {
                         at = bytes.len();
                         break;
                     };
                     at += count;
                     if self.is_broken() {
-                        return Verdict { pass: at, is_spoilt: true };
+                        return FramingVerdict { pass: at, is_corrupted: true };
                     }
                 }
             }
         }
-        Verdict { pass: at, is_spoilt: false }
+        FramingVerdict { pass: at, is_corrupted: false }
     }
 
     /// How many bytes end the head, if it ends here. What follows it is then clear.
     fn take_head(&mut self, bytes: &[u8]) -> Option<usize> {
         let before = self.head.len();
         if before == 0
-            && let Some((head, end)) = Head::read(bytes)
+            && let Some((head, end)) = Http1Head::read(bytes)
         {
             // Nearly every head arrives in one piece, and is not copied.
-            self.state = self.behind(&head);
+            self.state = self.state_after(&head);
             return Some(end);
         }
         if before > MAX_HEAD {
             // hyper has refused it by now.
-            self.state = State::Broken;
+            self.state = FramingState::Broken;
             return Some(bytes.len());
         }
         if self.head.capacity() - before < bytes.len() {
@@ -227,21 +233,21 @@ impl Framing {
         self.head.extend_from_slice(bytes);
         // Without another line it goes on, however slowly it arrives.
         memchr::memchr(b'\n', bytes)?;
-        let (head, end) = Head::read(&self.head)?;
-        self.state = self.behind(&head);
+        let (head, end) = Http1Head::read(&self.head)?;
+        self.state = self.state_after(&head);
         self.head = Vec::new();
         Some(end.saturating_sub(before))
     }
 
-    fn behind(&self, head: &Head<'_>) -> State {
-        match head.behind() {
-            _ if self.is_proxy && head.lacks_host() => State::Spoilt,
-            Behind::Sized(0) => State::Head,
-            Behind::Sized(length) => State::Sized(length),
-            Behind::Chunks => State::Chunked(Chunks::default()),
-            Behind::Upgrade if self.is_proxy => State::Upgrade,
-            Behind::Upgrade => State::Head,
-            Behind::Unclear => State::Spoilt,
+    fn state_after(&self, head: &Http1Head<'_>) -> FramingState {
+        match head.body_framing() {
+            _ if self.is_proxy && head.lacks_host() => FramingState::Corrupted,
+            RequestBodyFraming::Sized(0) => FramingState::Head,
+            RequestBodyFraming::Sized(length) => FramingState::Sized(length),
+            RequestBodyFraming::Chunks => FramingState::Chunked(ChunkFollower::default()),
+            RequestBodyFraming::Upgrade if self.is_proxy => FramingState::Upgrade,
+            RequestBodyFraming::Upgrade => FramingState::Head,
+            RequestBodyFraming::Ambiguous => FramingState::Corrupted,
         }
     }
 }

@@ -5,12 +5,12 @@ use super::*;
 /// How many of some bytes are handed on, read in portions, and whether the last one is
 /// corrupted.
 fn passed(text: &str, portion: usize) -> (usize, bool) {
-    let (mut framing, mut passed) = (Framing::http1_of_a_proxy(), 0);
+    let (mut framing, mut passed) = (InboundFraming::http1_proxy(), 0);
     for bytes in text.as_bytes().chunks(portion) {
-        let verdict = framing.judge(bytes);
+        let verdict = framing.inspect(bytes);
         passed += verdict.pass;
-        if verdict.is_spoilt || verdict.pass < bytes.len() {
-            return (passed, verdict.is_spoilt);
+        if verdict.is_corrupted || verdict.pass < bytes.len() {
+            return (passed, verdict.is_corrupted);
         }
     }
     (passed, false)
@@ -56,8 +56,8 @@ fn what_could_be_read_in_two_ways_is_spoilt_at_the_end_of_its_head() {
 #[test]
 fn a_server_needs_no_host_and_never_switches() {
     let text = "GET / HTTP/1.1\r\nupgrade: h2c\r\n\r\nGET / HTTP/1.1\r\n\r\n";
-    let verdict = Framing::http1().judge(text.as_bytes());
-    assert_eq!(verdict, Verdict { pass: text.len(), is_spoilt: false });
+    let verdict = InboundFraming::http1().inspect(text.as_bytes());
+    assert_eq!(verdict, FramingVerdict { pass: text.len(), is_corrupted: false });
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn nothing_is_handed_on_behind_a_broken_chunk() {
 }
 
 /// What hyper reads after it has read all that was handed on.
-fn end(framing: &mut Framing, room: usize) -> Vec<u8> {
+fn end(framing: &mut InboundFraming, room: usize) -> Vec<u8> {
     let mut bytes = vec![0; room];
     let mut buf = ReadBuf::new(&mut bytes);
     framing.end(&mut buf);
@@ -80,9 +80,9 @@ fn end(framing: &mut Framing, room: usize) -> Vec<u8> {
 
 #[test]
 fn a_spoilt_head_has_an_end_once_there_is_room_for_it() {
-    let mut framing = Framing::http1_of_a_proxy();
+    let mut framing = InboundFraming::http1_proxy();
     assert_eq!(end(&mut framing, 8), b"");
-    framing.judge(b"GET / HTTP/1.1\r\n\r\n");
+    framing.inspect(b"GET / HTTP/1.1\r\n\r\n");
     assert!(framing.is_broken());
     assert_eq!(end(&mut framing, 3), b"");
     assert_eq!(end(&mut framing, 4), b"\r\n\r\n");
@@ -92,32 +92,32 @@ fn a_spoilt_head_has_an_end_once_there_is_room_for_it() {
 
 #[test]
 fn a_head_in_part_is_known_as_such() {
-    let mut framing = Framing::http1();
-    let is = |framing: &Framing| (framing.is_in_head(), framing.is_between());
+    let mut framing = InboundFraming::http1();
+    let is = |framing: &InboundFraming| (framing.is_in_head(), framing.is_between_requests());
     assert_eq!(is(&framing), (false, true));
-    framing.judge(b"POST / HTTP/1.1\r\ncontent-length: 2\r\n");
+    framing.inspect(b"POST / HTTP/1.1\r\ncontent-length: 2\r\n");
     assert_eq!(is(&framing), (true, false));
-    framing.judge(b"\r\na");
+    framing.inspect(b"\r\na");
     assert_eq!(is(&framing), (false, false), "within a body");
-    framing.judge(b"b");
+    framing.inspect(b"b");
     assert_eq!(is(&framing), (false, true));
     assert_eq!((framing.last_stream(), framing.unfinished()), (0, None));
 }
 
 #[test]
 fn a_head_in_part_of_http2_is_known_as_such() {
-    let mut framing = Framing::http2();
-    assert!(framing.is_in_head() && !framing.is_between());
-    framing.judge(&[0; 24]);
+    let mut framing = InboundFraming::http2();
+    assert!(framing.is_in_head() && !framing.is_between_requests());
+    framing.inspect(&[0; 24]);
     assert_eq!((framing.is_in_head(), framing.last_stream()), (false, 0));
     // Three bytes of the head of a request, which goes on, on the fifth stream.
-    framing.judge(&[0, 0, 3, 1, 0, 0, 0, 0, 5, 0, 0, 0]);
+    framing.inspect(&[0, 0, 3, 1, 0, 0, 0, 0, 5, 0, 0, 0]);
     assert_eq!((framing.is_in_head(), framing.last_stream()), (true, 5));
     let first = framing.unfinished();
     assert!(first.is_some());
-    framing.judge(&[0, 0, 0, 9, 4, 0, 0, 0, 5]);
+    framing.inspect(&[0, 0, 0, 9, 4, 0, 0, 0, 5]);
     assert_eq!((framing.is_in_head(), framing.unfinished()), (false, None));
-    framing.judge(&[0, 0, 3, 1, 0, 0, 0, 0, 3]);
+    framing.inspect(&[0, 0, 3, 1, 0, 0, 0, 0, 3]);
     assert_eq!(framing.last_stream(), 5, "the last is the highest");
     assert!(framing.unfinished().is_some() && framing.unfinished() != first);
 }
@@ -128,16 +128,16 @@ fn what_follows_an_upgrade_is_kept_and_nothing_else_is() {
     let mut bytes = [b"before", &head[..], b"after"].concat();
     let mut buf = ReadBuf::new(&mut bytes);
     buf.set_filled(buf.capacity());
-    let mut framing = Framing::http1_of_a_proxy();
+    let mut framing = InboundFraming::http1_proxy();
     assert_eq!(framing.follow(&mut buf, 6), b"after");
     assert_eq!(buf.filled(), [b"before", &head[..]].concat());
     let mut bytes = b"GET / HTTP/1.1\r\n\r\nmore".to_vec();
     let mut buf = ReadBuf::new(&mut bytes);
     buf.set_filled(buf.capacity());
-    let mut framing = Framing::http1_of_a_proxy();
+    let mut framing = InboundFraming::http1_proxy();
     assert_eq!(framing.follow(&mut buf, 0), b"", "what is lost is not read again");
     assert_eq!(buf.filled(), b"GET / HTTP/1.1\r\n\r\0");
-    assert_eq!(framing.judge(b"more").pass, 0);
+    assert_eq!(framing.inspect(b"more").pass, 0);
 }
 
 #[test]
@@ -145,18 +145,18 @@ fn a_chunk_is_as_long_as_its_digits_say() {
     let head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
     let data = "0".repeat(0x1a);
     let text = format!("{head}01a\r\n{data}\r\n1A\r\n{data}\r\n00\r\n\r\n");
-    let mut framing = Framing::http1();
+    let mut framing = InboundFraming::http1();
     for (at, byte) in text.bytes().enumerate() {
-        assert_eq!(framing.judge(&[byte]).pass, 1, "{at}");
-        assert_eq!(framing.is_between(), at + 1 == text.len(), "{at}");
+        assert_eq!(framing.inspect(&[byte]).pass, 1, "{at}");
+        assert_eq!(framing.is_between_requests(), at + 1 == text.len(), "{at}");
     }
-    let mut framing = Framing::http1();
-    framing.judge(format!("{head}ffffffffffffffff\r\n").as_bytes());
+    let mut framing = InboundFraming::http1();
+    framing.inspect(format!("{head}ffffffffffffffff\r\n").as_bytes());
     assert!(!framing.is_broken());
-    framing.judge(b"x");
-    assert!(!framing.is_between());
-    let mut framing = Framing::http1();
-    framing.judge(format!("{head}10000000000000000\r\n").as_bytes());
+    framing.inspect(b"x");
+    assert!(!framing.is_between_requests());
+    let mut framing = InboundFraming::http1();
+    framing.inspect(format!("{head}10000000000000000\r\n").as_bytes());
     assert!(framing.is_broken());
 }
 
@@ -164,8 +164,8 @@ fn a_chunk_is_as_long_as_its_digits_say() {
 fn an_older_version_has_no_chunks() {
     for (version, is_broken) in [("1.1", false), ("1.0", true)] {
         let head = format!("POST / HTTP/{version}\r\ntransfer-encoding: chunked\r\n\r\n");
-        let mut framing = Framing::http1();
-        framing.judge(head.as_bytes());
+        let mut framing = InboundFraming::http1();
+        framing.inspect(head.as_bytes());
         assert_eq!(framing.is_broken(), is_broken, "{version}");
     }
 }
@@ -178,28 +178,28 @@ fn a_goaway_names_the_last_stream_and_no_error() {
 
 #[test]
 fn a_head_without_end_is_given_up() {
-    let mut framing = Framing::http1();
+    let mut framing = InboundFraming::http1();
     let line = [b'x'; 1 << 16];
     for _ in 0..=16 {
-        framing.judge(&line);
+        framing.inspect(&line);
         assert!(!framing.is_broken());
     }
-    framing.judge(&line);
+    framing.inspect(&line);
     assert!(framing.is_broken());
 }
 
 #[test]
 fn an_upgrade_is_waited_for() {
     let head = "GET /ws HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\n\r\n";
-    let mut framing = Framing::http1_of_a_proxy();
-    let verdict = framing.judge(format!("{head}\x01\x02").as_bytes());
-    assert_eq!(verdict, Verdict { pass: head.len(), is_spoilt: false });
+    let mut framing = InboundFraming::http1_proxy();
+    let verdict = framing.inspect(format!("{head}\x01\x02").as_bytes());
+    assert_eq!(verdict, FramingVerdict { pass: head.len(), is_corrupted: false });
     assert!(framing.is_held());
     framing.resume(true);
-    assert_eq!(framing.judge(b"\n\n\x00\n\n").pass, 5);
-    let mut framing = Framing::http1_of_a_proxy();
-    framing.judge(head.as_bytes());
+    assert_eq!(framing.inspect(b"\n\n\x00\n\n").pass, 5);
+    let mut framing = InboundFraming::http1_proxy();
+    framing.inspect(head.as_bytes());
     framing.resume(false);
-    assert_eq!(framing.judge(head.as_bytes()).pass, head.len());
+    assert_eq!(framing.inspect(head.as_bytes()).pass, head.len());
     assert!(framing.is_held());
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{Address, OpenError};
+use crate::{ListenAddress, ListenError};
 
 /// As many sockets as there are workers, all on one port.
 ///
@@ -13,9 +13,9 @@ use crate::{Address, OpenError};
 /// the beginning, a second server on the same port would go unnoticed and get half of the
 /// connections.
 pub(super) fn bind(
-    address: &Address,
+    address: &ListenAddress,
     workers: usize,
-) -> Result<(Vec<TcpListener>, SocketAddr), OpenError> {
+) -> Result<(Vec<TcpListener>, SocketAddr), ListenError> {
     let mut refused = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for candidate in address.lookup()? {
         match bind_all(candidate, workers) {
@@ -62,11 +62,11 @@ mod tests {
 
     #[test]
     fn workers_share_a_port_that_nobody_else_gets() {
-        let any: Address = "127.0.0.1:0".parse().unwrap();
+        let any: ListenAddress = "127.0.0.1:0".parse().unwrap();
         let (sockets, place) = bind(&any, 3).unwrap();
         assert_eq!(sockets.len(), 3);
         assert!(sockets.iter().all(|socket| socket.local_addr().unwrap() == place));
-        let taken: Address = place.to_string().parse().unwrap();
+        let taken: ListenAddress = place.to_string().parse().unwrap();
         let error = bind(&taken, 3).unwrap_err().to_string();
         assert!(error.contains(&format!("cannot listen on \"{place}\"")), "{error}");
         assert!(error.contains("in use"), "{error}");

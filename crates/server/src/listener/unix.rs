@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// clean up, and is replaced. The owner and their group may connect.
 pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let socket = match UnixListener::bind(path) {
-        Err(error) if error.kind() == ErrorKind::AddrInUse && is_left(path) => {
+        Err(error) if error.kind() == ErrorKind::AddrInUse && is_stale_socket(path) => {
             fs::remove_file(path)?;
             UnixListener::bind(path)
         }
@@ -29,7 +29,7 @@ pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
 
 /// Whether it is a socket on which nobody listens. Never true of anything else: what is not a
 /// socket is not ours to remove.
-fn is_left(path: &Path) -> bool {
+fn is_stale_socket(path: &Path) -> bool {
     let refused = UnixStream::connect(path).err().map(|error| error.kind());
     identity(path).is_ok() && refused == Some(ErrorKind::ConnectionRefused)
 }

@@ -3,8 +3,8 @@
 //! Events are few: starts, reloads, the store lost and regained, operator actions. Requests are
 //! counted, not logged, and no event contains a key in clear.
 
-mod lines;
-mod rare;
+mod line_writer;
+mod throttle;
 
 use std::io::Write as _;
 use std::str::FromStr;
@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value};
 use tidegate::{Clock as _, SystemClock, Timestamp};
 
-pub use self::lines::LineWriter;
-pub use self::rare::RareLines;
+pub use self::line_writer::LineWriter;
+pub use self::throttle::LogThrottle;
 
 /// The format of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum LogFormat {
 
 /// How important it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum LogLevel {
     /// Good to know.
     Info,
     /// Somebody should look.
@@ -48,7 +48,7 @@ impl FromStr for LogFormat {
 }
 
 /// Chooses the format, once and for all. Defaults to text.
-pub fn choose(format: LogFormat) {
+pub fn set_format(format: LogFormat) {
     let _ = FORMAT.set(format);
 }
 
@@ -59,7 +59,7 @@ pub fn choose(format: LogFormat) {
 ///
 /// log::say(Level::Info, "reload", "limits.yaml: in effect", &[("file", "limits.yaml")]);
 /// ```
-pub fn say(level: Level, event: &str, message: &str, fields: &[(&str, &str)]) {
+pub fn emit(level: LogLevel, event: &str, message: &str, fields: &[(&str, &str)]) {
     let format = FORMAT.get().copied().unwrap_or_default();
     let line = match format {
         LogFormat::Text => as_text(message),
@@ -73,7 +73,7 @@ pub fn say(level: Level, event: &str, message: &str, fields: &[(&str, &str)]) {
 /// Waits until everything is written, for a process that is about to end, also by other
 /// [`LineWriter`]s. Not for long: there may be nobody to read it.
 pub fn finish() {
-    lines::finish();
+    line_writer::finish();
 }
 
 /// A pipe that nobody empties must not stop the server. Without the thread nothing is logged, and
@@ -98,12 +98,12 @@ fn as_text(message: &str) -> String {
 
 fn as_json(
     now: Timestamp,
-    level: Level,
+    level: LogLevel,
     event: &str,
     message: &str,
     fields: &[(&str, &str)],
 ) -> String {
-    let level = if level == Level::Info { "info" } else { "warn" };
+    let level = if level == LogLevel::Info { "info" } else { "warn" };
     let mut object = Map::new();
     let time = rfc3339(now);
     let known = [("time", &*time), ("level", level), ("event", event), ("message", message)];
@@ -153,7 +153,7 @@ mod tests {
     fn a_line_is_one_line_and_escaped() {
         let fields = [("policy", "a\"b\n\u{1b}")];
         let now = Timestamp::from_micros(1_500);
-        let line = as_json(now, Level::Warn, "store", "lost\nagain", &fields);
+        let line = as_json(now, LogLevel::Warn, "store", "lost\nagain", &fields);
         assert_eq!(line.matches('\n').count(), 1);
         let object: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(object["time"], "1970-01-01T00:00:00.001Z");

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
-use tidegate::{Charge, Decision, Fingerprint, Owed, Source, Verdict};
+use tidegate::{Charge, Decision, DecisionSource, Fingerprint, RequestCharges, Verdict};
 
 use super::slot::SLOTS;
 
 /// What a policy decided about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum MetricOutcome {
     /// Its limits had room.
     Allowed,
     /// One limit had no room.
@@ -22,7 +22,7 @@ pub(crate) enum Outcome {
     Peeked,
 }
 
-impl Outcome {
+impl MetricOutcome {
     pub(crate) const ALL: [Self; 4] =
         [Self::Allowed, Self::Denied, Self::ShadowDenied, Self::Peeked];
 
@@ -47,7 +47,11 @@ impl Outcome {
     }
 
     /// What the policy of these charges decided, whatever others decided about the same request.
-    pub(crate) fn of(owed: &Owed<'_>, decision: &Decision, charges: Range<usize>) -> Self {
+    pub(crate) fn of(
+        owed: &RequestCharges<'_>,
+        decision: &Decision,
+        charges: Range<usize>,
+    ) -> Self {
         let mut outcome = Self::Allowed;
         for index in charges {
             let Some(charge) = owed.charges().get(index) else { continue };
@@ -73,14 +77,14 @@ pub(crate) struct PolicyCounters {
     pub(crate) name: Arc<str>,
     /// Distinguishes this policy's keys from the same keys of others.
     pub(crate) salt: Fingerprint,
-    cells: [OnceLock<Box<Cells>>; SLOTS],
+    cells: [OnceLock<Box<CounterCells>>; SLOTS],
     early: AtomicU64,
 }
 
-type Cells = CachePadded<[AtomicU64; OUTCOMES * SOURCES]>;
+type CounterCells = CachePadded<[AtomicU64; OUTCOMES * SOURCES]>;
 
-const OUTCOMES: usize = Outcome::ALL.len();
-const SOURCES: usize = Source::ALL.len();
+const OUTCOMES: usize = MetricOutcome::ALL.len();
+const SOURCES: usize = DecisionSource::ALL.len();
 
 impl PolicyCounters {
     pub(crate) fn new(name: &str) -> Self {
@@ -93,7 +97,13 @@ impl PolicyCounters {
     }
 
     /// Adds this many decisions.
-    pub(crate) fn count(&self, slot: usize, outcome: Outcome, source: Source, times: u64) {
+    pub(crate) fn count(
+        &self,
+        slot: usize,
+        outcome: MetricOutcome,
+        source: DecisionSource,
+        times: u64,
+    ) {
         let Some(cells) = self.cells.get(slot) else { return };
         let cells = cells.get_or_init(Box::default);
         if let Some(cell) = cells.get(outcome as usize * SOURCES + source as usize) {
@@ -110,17 +120,17 @@ impl PolicyCounters {
         self.early.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn of(&self, outcome: Outcome, source: Source) -> u64 {
+    pub(crate) fn of(&self, outcome: MetricOutcome, source: DecisionSource) -> u64 {
         let place = outcome as usize * SOURCES + source as usize;
         let cells = self.cells.iter().filter_map(OnceLock::get);
         cells.filter_map(|cells| cells.get(place)).map(|cell| cell.load(Ordering::Relaxed)).sum()
     }
 
-    pub(crate) fn total(&self, outcome: Outcome) -> u64 {
-        Source::ALL.iter().map(|source| self.of(outcome, *source)).sum()
+    pub(crate) fn total(&self, outcome: MetricOutcome) -> u64 {
+        DecisionSource::ALL.iter().map(|source| self.of(outcome, *source)).sum()
     }
 
-    pub(crate) fn by_source(&self, source: Source) -> u64 {
-        Outcome::ALL.iter().map(|outcome| self.of(*outcome, source)).sum()
+    pub(crate) fn by_source(&self, source: DecisionSource) -> u64 {
+        MetricOutcome::ALL.iter().map(|outcome| self.of(*outcome, source)).sum()
     }
 }

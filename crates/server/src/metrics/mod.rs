@@ -2,12 +2,12 @@
 //! request.
 
 mod counters;
-mod early;
-mod guest;
+mod early_returns;
 mod page;
 mod process;
-mod refused;
+mod refusals;
 mod slot;
+mod source;
 mod tally;
 mod text;
 
@@ -21,25 +21,25 @@ use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;
 use tidegate::config::PlannedPolicy;
 use tidegate::{
-    Clock, Cost, Decision, Durations, Fingerprint, Histogram, Owed, Plan, Span, Stopwatch,
-    SystemClock, Timestamp,
+    Clock, Cost, Decision, Fingerprint, Histogram, HistogramSnapshot, Plan, RequestCharges, Span,
+    Stopwatch, SystemClock, Timestamp,
 };
 
-pub(crate) use counters::{Outcome, PolicyCounters};
-pub use guest::{MetricFamily, MetricSource};
+pub(crate) use counters::{MetricOutcome, PolicyCounters};
 pub(crate) use page::page;
-pub(crate) use process::Process;
-pub(crate) use refused::RefusalCounts;
-pub use refused::{ListenerKind, RefusalReason};
+pub(crate) use process::ProcessUsage;
+pub(crate) use refusals::RefusalCounts;
+pub use refusals::{ListenerKind, RefusalReason};
 pub(crate) use slot::{SLOTS, slot};
+pub use source::{MetricFamily, MetricSource};
 
-use crate::top::{KeyMarks, Seen, TopKeys};
-use early::EarlyReturns;
+use crate::top::{KeyMarks, ObservedKey, TopKeys};
+use early_returns::EarlyReturns;
 
 /// Observes decisions. Each is counted; one in sixteen is timed, or those made together with it.
 #[derive(Debug)]
-pub(crate) struct Metrics {
-    policies: ArcSwap<Policies>,
+pub(crate) struct DecisionMetrics {
+    policies: ArcSwap<CountersByPolicy>,
     unmatched: [CachePadded<AtomicU64>; SLOTS],
     refused: RefusalCounts,
     ad_hoc: PolicyCounters,
@@ -52,7 +52,7 @@ pub(crate) struct Metrics {
 
 /// Who asked.
 #[derive(Clone, Copy, Debug)]
-struct Caller<'a> {
+struct ObservedCaller<'a> {
     subject: Fingerprint,
     /// In clear, if it may be shown.
     entity: Option<&'a str>,
@@ -60,14 +60,14 @@ struct Caller<'a> {
 
 /// In vain.
 #[derive(Clone, Copy, Debug)]
-struct Denied {
+struct ObservedDenial {
     wait: Option<Span>,
     at: Timestamp,
 }
 
-type Policies = HashMap<Arc<str>, Arc<PolicyCounters>, RandomState>;
+type CountersByPolicy = HashMap<Arc<str>, Arc<PolicyCounters>, RandomState>;
 
-impl Metrics {
+impl DecisionMetrics {
     pub(crate) fn new(plan: &Plan, marks: KeyMarks) -> Self {
         let clock = SystemClock::new();
         let metrics = Self {
@@ -103,14 +103,19 @@ impl Metrics {
     }
 
     /// Records a decision.
-    pub(crate) fn observe(&self, owed: &Owed<'_>, decision: &Decision, watch: Option<Stopwatch>) {
+    pub(crate) fn observe(
+        &self,
+        owed: &RequestCharges<'_>,
+        decision: &Decision,
+        watch: Option<Stopwatch>,
+    ) {
         if let Some(watch) = watch {
             self.latency.record(watch.nanos());
         }
         let slot = slot();
         if let Some(policy) = owed.unlimited_by() {
             if let Some(counters) = self.policies.load().get(policy.name()) {
-                counters.count(slot, Outcome::Allowed, decision.source(), 1);
+                counters.count(slot, MetricOutcome::Allowed, decision.source(), 1);
             }
             return;
         }
@@ -125,7 +130,7 @@ impl Metrics {
         while first < owed.charges().len() {
             let Some(policy) = owed.policy(first) else {
                 // A limit that came with the request.
-                let outcome = Outcome::of(owed, decision, first..first + 1);
+                let outcome = MetricOutcome::of(owed, decision, first..first + 1);
                 self.ad_hoc.count(slot, outcome, decision.source(), 1);
                 first += 1;
                 continue;
@@ -149,9 +154,9 @@ impl Metrics {
             self.latency.record(watch.nanos());
         }
         let outcome = match decision.is_allowed() {
-            _ if cost.is_peek() => Outcome::Peeked,
-            true => Outcome::Allowed,
-            false => Outcome::Denied,
+            _ if cost.is_peek() => MetricOutcome::Peeked,
+            true => MetricOutcome::Allowed,
+            false => MetricOutcome::Denied,
         };
         self.ad_hoc.count(slot(), outcome, decision.source(), 1);
     }
@@ -160,19 +165,20 @@ impl Metrics {
         &self,
         counters: &PolicyCounters,
         slot: usize,
-        owed: &Owed<'_>,
+        owed: &RequestCharges<'_>,
         decision: &Decision,
         charges: Range<usize>,
     ) {
-        let outcome = Outcome::of(owed, decision, charges.clone());
+        let outcome = MetricOutcome::of(owed, decision, charges.clone());
         counters.count(slot, outcome, decision.source(), 1);
-        let Some(subject) = owed.subject(charges.start).filter(|_| outcome != Outcome::Peeked)
+        let Some(subject) =
+            owed.subject(charges.start).filter(|_| outcome != MetricOutcome::Peeked)
         else {
             return;
         };
-        let caller = Caller { subject, entity: owed.entity(charges.start) };
-        let denied = (outcome == Outcome::Denied)
-            .then(|| Denied { wait: wait(decision, charges), at: self.clock.now() });
+        let caller = ObservedCaller { subject, entity: owed.entity(charges.start) };
+        let denied = (outcome == MetricOutcome::Denied)
+            .then(|| ObservedDenial { wait: wait(decision, charges), at: self.clock.now() });
         self.observe_caller(counters, slot, caller, denied);
     }
 
@@ -181,17 +187,17 @@ impl Metrics {
         &self,
         counters: &PolicyCounters,
         slot: usize,
-        caller: Caller<'_>,
-        denied: Option<Denied>,
+        caller: ObservedCaller<'_>,
+        denied: Option<ObservedDenial>,
     ) {
-        let Caller { subject, entity } = caller;
+        let ObservedCaller { subject, entity } = caller;
         let who = subject ^ counters.salt;
-        if let Some(Denied { wait: Some(wait), at }) = denied
-            && self.early.denied(who, wait, at)
+        if let Some(ObservedDenial { wait: Some(wait), at }) = denied
+            && self.early.record_denial(who, wait, at)
         {
             counters.count_early();
         }
-        let seen = Seen { who, policy: &counters.name, subject, entity };
+        let seen = ObservedKey { who, policy: &counters.name, subject, entity };
         self.top.observe(slot, seen, denied.is_some());
     }
 
@@ -215,7 +221,7 @@ impl Metrics {
         &self.refused
     }
 
-    pub(crate) fn latency(&self) -> Durations {
+    pub(crate) fn latency(&self) -> HistogramSnapshot {
         self.latency.snapshot()
     }
 

@@ -3,19 +3,19 @@
 use std::sync::atomic::Ordering;
 
 use tidegate::config::PlannedPolicy;
-use tidegate::{Plan, Source, Store, Usage};
+use tidegate::{DecisionSource, Plan, Store, StoreUsage};
 
-use super::guest::write;
-use super::text::{Seconds, Text};
-use super::{Outcome, Process};
+use super::source::write;
+use super::text::{ExactSeconds, MetricText};
+use super::{MetricOutcome, ProcessUsage};
 use crate::App;
 use crate::limit_names::limit_names;
-use crate::room::MadeWay;
+use crate::seats::EvictionKind;
 
 /// The page. Its length depends on the number of policies, not on what was asked.
 pub(crate) async fn page<S: Store>(app: &App<S>) -> String {
     let (plan, usage) = (app.limiter().plan(), app.usage().await);
-    let mut text = Text::default();
+    let mut text = MetricText::default();
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     text.family("tidegate_build_info", "gauge", "Which program this is.").sample(&version, 1);
     decisions(app, &plan, &mut text);
@@ -24,12 +24,15 @@ pub(crate) async fn page<S: Store>(app: &App<S>) -> String {
     configuration(app, &mut text);
     connections(app, &mut text);
     traces(app, &mut text);
-    app.guest().into_iter().flat_map(|it| it.families(&plan)).for_each(|it| write(&it, &mut text));
+    app.metric_source()
+        .into_iter()
+        .flat_map(|it| it.families(&plan))
+        .for_each(|it| write(&it, &mut text));
     process(app, &mut text);
     text.into_string()
 }
 
-fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut Text) {
+fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut MetricText) {
     let metrics = app.metrics();
     let counters: Vec<_> =
         plan.policies().iter().filter_map(|policy| metrics.policy(policy.name())).collect();
@@ -41,9 +44,9 @@ fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut Text) {
     for counters in &counters {
         for (outcome, source) in each_kind() {
             // The usual two are there from the beginning, so that a rate has somewhere to start.
-            let is_usual = matches!(outcome, Outcome::Allowed | Outcome::Denied);
+            let is_usual = matches!(outcome, MetricOutcome::Allowed | MetricOutcome::Denied);
             let count = counters.of(outcome, source);
-            if count > 0 || (is_usual && source == Source::Store) {
+            if count > 0 || (is_usual && source == DecisionSource::Store) {
                 let (outcome, source) = (outcome.name(), source.name());
                 family.sample(
                     &[("policy", &counters.name), ("outcome", outcome), ("source", source)],
@@ -68,7 +71,7 @@ fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut Text) {
     );
     for (outcome, source) in each_kind() {
         let count = metrics.ad_hoc().of(outcome, source);
-        if count > 0 || (outcome, source) == (Outcome::Allowed, Source::Store) {
+        if count > 0 || (outcome, source) == (MetricOutcome::Allowed, DecisionSource::Store) {
             family.sample(&[("outcome", outcome.name()), ("source", source.name())], count);
         }
     }
@@ -86,7 +89,7 @@ fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut Text) {
     );
 }
 
-fn refused<S: Store>(app: &App<S>, text: &mut Text) {
+fn refused<S: Store>(app: &App<S>, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_refused_total",
         "counter",
@@ -97,11 +100,13 @@ fn refused<S: Store>(app: &App<S>, text: &mut Text) {
     }
 }
 
-fn each_kind() -> impl Iterator<Item = (Outcome, Source)> {
-    Outcome::ALL.into_iter().flat_map(|it| Source::ALL.iter().map(move |source| (it, *source)))
+fn each_kind() -> impl Iterator<Item = (MetricOutcome, DecisionSource)> {
+    MetricOutcome::ALL
+        .into_iter()
+        .flat_map(|it| DecisionSource::ALL.iter().map(move |source| (it, *source)))
 }
 
-fn policies(plan: &Plan, text: &mut Text) {
+fn policies(plan: &Plan, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_policy_limit",
         "gauge",
@@ -126,7 +131,7 @@ fn policies(plan: &Plan, text: &mut Text) {
     text.single("tidegate_overrides", "gauge", "Keys that have limits of their own.", overrides);
 }
 
-fn store<S: Store>(app: &App<S>, usage: &Usage, text: &mut Text) {
+fn store<S: Store>(app: &App<S>, usage: &StoreUsage, text: &mut MetricText) {
     let report = app.limiter().store_report();
     text.histogram(
         "tidegate_store_seconds",
@@ -174,7 +179,7 @@ fn store<S: Store>(app: &App<S>, usage: &Usage, text: &mut Text) {
 }
 
 /// By policy. What is left came with requests.
-fn overflowed<S: Store>(app: &App<S>, all: u64, text: &mut Text) {
+fn overflowed<S: Store>(app: &App<S>, all: u64, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_overflowed_total",
         "counter",
@@ -188,7 +193,7 @@ fn overflowed<S: Store>(app: &App<S>, all: u64, text: &mut Text) {
     family.sample(&[("policy", "")], overflows.others(all));
 }
 
-fn configuration<S: Store>(app: &App<S>, text: &mut Text) {
+fn configuration<S: Store>(app: &App<S>, text: &mut MetricText) {
     let (done, refused) = app.reload_counts();
     let mut family = text.family(
         "tidegate_config_reloads_total",
@@ -211,8 +216,8 @@ fn configuration<S: Store>(app: &App<S>, text: &mut Text) {
     );
 }
 
-fn connections<S: Store>(app: &App<S>, text: &mut Text) {
-    let rooms = app.rooms();
+fn connections<S: Store>(app: &App<S>, text: &mut MetricText) {
+    let rooms = app.seat_pools();
     if rooms.is_empty() {
         return;
     }
@@ -230,9 +235,9 @@ fn connections<S: Store>(app: &App<S>, text: &mut Text) {
         "Connections that were closed because others found no room, by what they were doing.",
     );
     for (listener, room) in &rooms {
-        for how in MadeWay::ALL {
+        for how in EvictionKind::ALL {
             let labels = [("listener", &**listener), ("state", how.name())];
-            family.sample(&labels, room.made_way(how));
+            family.sample(&labels, room.evictions(how));
         }
     }
     let mut family = text.family(
@@ -245,7 +250,7 @@ fn connections<S: Store>(app: &App<S>, text: &mut Text) {
     }
 }
 
-fn traces<S: Store>(app: &App<S>, text: &mut Text) {
+fn traces<S: Store>(app: &App<S>, text: &mut MetricText) {
     let Some(tracer) = app.tracer() else { return };
     let counts = tracer.counts();
     let mut family = text.family(
@@ -262,8 +267,8 @@ fn traces<S: Store>(app: &App<S>, text: &mut Text) {
 }
 
 /// Under the names that all programs use in Prometheus.
-fn process<S: Store>(app: &App<S>, text: &mut Text) {
-    let process = Process::now();
+fn process<S: Store>(app: &App<S>, text: &mut MetricText) {
+    let process = ProcessUsage::now();
     text.optional(
         "process_resident_memory_bytes",
         "gauge",
@@ -274,7 +279,7 @@ fn process<S: Store>(app: &App<S>, text: &mut Text) {
         "process_cpu_seconds_total",
         "counter",
         "Processor time of this process.",
-        process.cpu_nanos.map(Seconds),
+        process.cpu_nanos.map(ExactSeconds),
     );
     text.optional("process_open_fds", "gauge", "Open file descriptors.", process.open_fds);
     text.optional("process_max_fds", "gauge", "Allowed file descriptors.", process.max_fds);

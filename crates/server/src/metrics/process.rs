@@ -4,14 +4,14 @@ use std::fs;
 
 /// This process, as far as the system says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct ProcessUsage {
     pub(crate) resident_bytes: Option<u64>,
     pub(crate) cpu_nanos: Option<u64>,
     pub(crate) open_fds: Option<u64>,
     pub(crate) max_fds: Option<u64>,
 }
 
-impl Process {
+impl ProcessUsage {
     /// The current values; empty if there is no `/proc`.
     pub(crate) fn now() -> Self {
         let read = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).ok();

@@ -1,49 +1,49 @@
 //! Decisions that are made together, and counted together.
 
-use tidegate::{Charge, Clock, Source, Stopwatch, Timestamp, Verdict};
+use tidegate::{Charge, Clock, DecisionSource, Stopwatch, Timestamp, Verdict};
 
-use super::{Caller, Denied, Metrics, Outcome, PolicyCounters, slot};
+use super::{DecisionMetrics, MetricOutcome, ObservedCaller, ObservedDenial, PolicyCounters, slot};
 
 /// Decisions of one policy, or of limits that came with requests, each about one charge.
-pub(crate) struct Tally<'m> {
-    metrics: &'m Metrics,
+pub(crate) struct DecisionTally<'m> {
+    metrics: &'m DecisionMetrics,
     /// Of the policy; of none if the limits came with requests.
     policy: Option<&'m PolicyCounters>,
     slot: usize,
-    counts: [u64; Outcome::ALL.len()],
+    counts: [u64; MetricOutcome::ALL.len()],
     /// Read once, when the first is denied.
     now: Option<Timestamp>,
     watch: Option<Stopwatch>,
 }
 
-impl Metrics {
+impl DecisionMetrics {
     /// Starts to count decisions that are about to be made.
-    pub(crate) fn tally<'m>(&'m self, policy: Option<&'m PolicyCounters>) -> Tally<'m> {
-        Tally {
+    pub(crate) fn tally<'m>(&'m self, policy: Option<&'m PolicyCounters>) -> DecisionTally<'m> {
+        DecisionTally {
             metrics: self,
             policy,
             slot: slot(),
-            counts: [0; Outcome::ALL.len()],
+            counts: [0; MetricOutcome::ALL.len()],
             now: None,
             watch: self.begin(),
         }
     }
 }
 
-impl Tally<'_> {
+impl DecisionTally<'_> {
     /// One of them.
     #[inline]
     pub(crate) fn add(&mut self, charge: &Charge<'_>, verdict: &Verdict) {
-        let outcome = Outcome::of_one(charge, verdict);
+        let outcome = MetricOutcome::of_one(charge, verdict);
         if let Some(count) = self.counts.get_mut(outcome as usize) {
             *count += 1;
         }
-        let Some(policy) = self.policy.filter(|_| outcome != Outcome::Peeked) else { return };
-        let denied = (outcome == Outcome::Denied).then(|| Denied {
+        let Some(policy) = self.policy.filter(|_| outcome != MetricOutcome::Peeked) else { return };
+        let denied = (outcome == MetricOutcome::Denied).then(|| ObservedDenial {
             wait: verdict.retry_after,
             at: *self.now.get_or_insert_with(|| self.metrics.clock.now()),
         });
-        let caller = Caller { subject: charge.subject(), entity: None };
+        let caller = ObservedCaller { subject: charge.subject(), entity: None };
         self.metrics.observe_caller(policy, self.slot, caller, denied);
     }
 
@@ -54,9 +54,9 @@ impl Tally<'_> {
             self.metrics.latency.record_many(watch.nanos() / decisions, decisions);
         }
         let counters = self.policy.unwrap_or(&self.metrics.ad_hoc);
-        for (outcome, count) in Outcome::ALL.into_iter().zip(self.counts) {
+        for (outcome, count) in MetricOutcome::ALL.into_iter().zip(self.counts) {
             if count > 0 {
-                counters.count(self.slot, outcome, Source::Store, count);
+                counters.count(self.slot, outcome, DecisionSource::Store, count);
             }
         }
     }

@@ -24,7 +24,7 @@ pub struct TlsFiles {
 /// Why certificates cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum TlsError {
+pub enum TlsFileError {
     /// A file cannot be read.
     #[error("cannot read {}: {error}", path.display())]
     Unreadable {
@@ -47,14 +47,14 @@ pub enum TlsError {
 
 /// The files' contents.
 #[derive(PartialEq, Eq)]
-pub(super) struct Contents {
+pub(super) struct TlsContents {
     cert: Vec<u8>,
     key: Vec<u8>,
     client_ca: Option<Vec<u8>>,
 }
 
 /// Shows nothing: it contains a private key.
-impl std::fmt::Debug for Contents {
+impl std::fmt::Debug for TlsContents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Contents(..)")
     }
@@ -65,8 +65,8 @@ impl TlsFiles {
         [&self.cert, &self.key].into_iter().chain(&self.client_ca).cloned().collect()
     }
 
-    pub(super) fn read(&self) -> Result<Contents, TlsError> {
-        Ok(Contents {
+    pub(super) fn read(&self) -> Result<TlsContents, TlsFileError> {
+        Ok(TlsContents {
             cert: read(&self.cert)?,
             key: read(&self.key)?,
             client_ca: self.client_ca.as_deref().map(read).transpose()?,
@@ -74,9 +74,9 @@ impl TlsFiles {
     }
 }
 
-impl Contents {
+impl TlsContents {
     /// Parses them.
-    pub(super) fn parse(&self, files: &TlsFiles) -> Result<ServerConfig, TlsError> {
+    pub(super) fn parse(&self, files: &TlsFiles) -> Result<ServerConfig, TlsFileError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -108,11 +108,11 @@ impl Contents {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|error| TlsError::Unreadable { path: path.to_owned(), error })
+fn read(path: &Path) -> Result<Vec<u8>, TlsFileError> {
+    std::fs::read(path).map_err(|error| TlsFileError::Unreadable { path: path.to_owned(), error })
 }
 
-fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     match found {
         Ok(found) if found.is_empty() => Err(wrong(path, &"no certificate in it", A_CERTIFICATE)),
@@ -121,8 +121,8 @@ fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>
     }
 }
 
-fn wrong(path: &Path, problem: &dyn std::fmt::Display, expected: &'static str) -> TlsError {
-    TlsError::Wrong { path: path.to_owned(), problem: problem.to_string(), expected }
+fn wrong(path: &Path, problem: &dyn std::fmt::Display, expected: &'static str) -> TlsFileError {
+    TlsFileError::Wrong { path: path.to_owned(), problem: problem.to_string(), expected }
 }
 
 const A_CERTIFICATE: &str = "PEM with -----BEGIN CERTIFICATE-----";

@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-use self::files::Contents;
-pub use self::files::{TlsError, TlsFiles};
+use self::files::TlsContents;
+pub use self::files::{TlsFileError, TlsFiles};
 use crate::files::follow;
-use crate::stream::{Plain, Stream};
+use crate::stream::{ClientStream, RawStream};
 
 /// How TLS is served: our certificate, and which ones clients must have.
 ///
@@ -31,28 +31,28 @@ use crate::stream::{Plain, Stream};
 /// # Ok::<(), tidegate_server::TlsError>(())
 /// ```
 #[derive(Debug)]
-pub struct Tls {
+pub struct ListenerTls {
     files: TlsFiles,
     config: ArcSwap<ServerConfig>,
     /// What was tried last, valid or not: the same is not tried again.
-    last: Mutex<Option<Contents>>,
+    last: Mutex<Option<TlsContents>>,
     wake: Arc<Notify>,
 }
 
 /// The result of looking at the files.
 #[derive(Debug)]
-pub enum TlsReloaded {
+pub enum TlsReloadOutcome {
     /// They have not changed.
     Unchanged,
     /// New connections get the new certificate.
     Changed,
     /// They are wrong, and the previous certificate stays.
-    Refused(TlsError),
+    Refused(TlsFileError),
 }
 
-impl Tls {
+impl ListenerTls {
     /// Loads these files.
-    pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
+    pub fn load(files: TlsFiles) -> Result<Self, TlsFileError> {
         let contents = files.read()?;
         let config = ArcSwap::from_pointee(contents.parse(&files)?);
         let wake = Arc::new(Notify::new());
@@ -65,36 +65,37 @@ impl Tls {
     }
 
     /// Looks at the files. New connections get what is new; open ones keep what they have.
-    pub fn reload(&self) -> TlsReloaded {
+    pub fn reload(&self) -> TlsReloadOutcome {
         self.reload_if(&|| true)
     }
 
     /// The same, if what was read is whole.
-    fn reload_if(&self, is_whole: &dyn Fn() -> bool) -> TlsReloaded {
+    fn reload_if(&self, is_whole: &dyn Fn() -> bool) -> TlsReloadOutcome {
         let mut last = self.last.lock();
         let contents = self.files.read();
         if !is_whole() {
-            return TlsReloaded::Unchanged;
+            return TlsReloadOutcome::Unchanged;
         }
         let contents = match contents {
             Ok(contents) => contents,
             // Reported once.
             Err(error) => {
                 let first = last.take();
-                return first.map_or(TlsReloaded::Unchanged, |_| TlsReloaded::Refused(error));
+                return first
+                    .map_or(TlsReloadOutcome::Unchanged, |_| TlsReloadOutcome::Refused(error));
             }
         };
         if last.as_ref() == Some(&contents) {
-            return TlsReloaded::Unchanged;
+            return TlsReloadOutcome::Unchanged;
         }
         let config = contents.parse(&self.files);
         *last = Some(contents);
         match config {
             Ok(config) => {
                 self.config.store(Arc::new(config));
-                TlsReloaded::Changed
+                TlsReloadOutcome::Changed
             }
-            Err(error) => TlsReloaded::Refused(error),
+            Err(error) => TlsReloadOutcome::Refused(error),
         }
     }
 
@@ -104,12 +105,15 @@ impl Tls {
     }
 
     /// Follows the files forever, and tells `report` about every change.
-    pub async fn follow(self: Arc<Self>, report: impl Fn(&TlsReloaded) + Send + Sync + 'static) {
+    pub async fn follow(
+        self: Arc<Self>,
+        report: impl Fn(&TlsReloadOutcome) + Send + Sync + 'static,
+    ) {
         let (paths, wake) = (self.files.paths(), self.wake());
         let report = Arc::new(report);
         let look = move |tls: Arc<Self>, is_whole: &dyn Fn() -> bool| {
             let reloaded = tls.reload_if(is_whole);
-            if !matches!(reloaded, TlsReloaded::Unchanged) {
+            if !matches!(reloaded, TlsReloadOutcome::Unchanged) {
                 report(&reloaded);
             }
             tls
@@ -123,11 +127,11 @@ impl Tls {
     }
 
     /// Performs the handshake with a client, in time or not at all.
-    pub(crate) async fn accept(&self, plain: Plain, within: Duration) -> Option<Stream> {
+    pub(crate) async fn accept(&self, plain: RawStream, within: Duration) -> Option<ClientStream> {
         let acceptor = TlsAcceptor::from(self.config.load_full());
         let stream = timeout(within, acceptor.accept(plain)).await.ok()?.ok()?;
         let certificates = stream.get_ref().1.peer_certificates();
         let subject = certificates.and_then(|chain| subject::common_name(chain.first()?));
-        Some(Stream::secured(stream, subject))
+        Some(ClientStream::over_tls(stream, subject))
     }
 }

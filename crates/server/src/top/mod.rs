@@ -1,6 +1,6 @@
 //! Which keys come most often, and which are denied most often, recently.
 
-mod mark;
+mod key_marks;
 mod sketch;
 
 use std::collections::HashMap;
@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use tidegate::Fingerprint;
-use tidegate_wire::admin::{Top, TopKey};
+use tidegate_wire::admin::{TopKey, TopStatus};
 
 use crate::metrics::SLOTS;
-pub(crate) use mark::KeyMarks;
-use sketch::{COUNTERS, Sketch};
+pub(crate) use key_marks::KeyMarks;
+use sketch::{COUNTERS, TopSketch};
 
 /// Sketches of the busiest keys and of the most denied ones, for this minute and the previous one.
 ///
@@ -24,33 +24,33 @@ use sketch::{COUNTERS, Sketch};
 /// percent, or by 11 where all came after the first million.
 #[derive(Debug)]
 pub(crate) struct TopKeys {
-    shards: [CachePadded<Shard>; SLOTS],
+    shards: [CachePadded<TopShard>; SLOTS],
     marks: KeyMarks,
 }
 
 #[derive(Debug, Default)]
-struct Shard {
-    busiest: Minutes,
-    denied: Minutes,
+struct TopShard {
+    busiest: MinuteSketches,
+    denied: MinuteSketches,
 }
 
 #[derive(Debug, Default)]
-struct Minutes {
+struct MinuteSketches {
     /// Decisions of this minute that stand for themselves or for others.
     counted: AtomicU32,
-    sketches: Mutex<Sketches>,
+    sketches: Mutex<SketchPair>,
 }
 
 #[derive(Debug, Default)]
-struct Sketches {
-    current: Sketch<Label>,
-    previous: Sketch<Label>,
+struct SketchPair {
+    current: TopSketch<KeyLabel>,
+    previous: TopSketch<KeyLabel>,
 }
 
 /// What to show for a key. It is put into words only when somebody looks: among many keys, most
 /// labels are soon replaced by others.
 #[derive(Clone, Debug)]
-struct Label {
+struct KeyLabel {
     policy: Arc<str>,
     subject: Fingerprint,
     /// In clear, if it may be shown.
@@ -59,7 +59,7 @@ struct Label {
 
 /// A caller that has asked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct ObservedKey<'a> {
     /// The subject, as a key of this policy.
     pub(crate) who: Fingerprint,
     pub(crate) policy: &'a Arc<str>,
@@ -79,7 +79,7 @@ impl TopKeys {
     }
 
     /// Records a decision.
-    pub(crate) fn observe(&self, slot: usize, seen: Seen<'_>, is_denied: bool) {
+    pub(crate) fn observe(&self, slot: usize, seen: ObservedKey<'_>, is_denied: bool) {
         let Some(shard) = self.shards.get(slot) else { return };
         shard.busiest.observe(seen);
         if is_denied {
@@ -90,14 +90,14 @@ impl TopKeys {
     /// A minute is over.
     pub(crate) fn turn(&self) {
         let minutes = self.shards.iter().flat_map(|shard| [&shard.busiest, &shard.denied]);
-        minutes.for_each(Minutes::turn);
+        minutes.for_each(MinuteSketches::turn);
     }
 
     /// The most frequent keys of this minute and the previous one.
-    pub(crate) fn list(&self, most: usize) -> Top {
+    pub(crate) fn list(&self, most: usize) -> TopStatus {
         let busiest: Vec<_> = self.shards.iter().map(|shard| &shard.busiest).collect();
         let denied: Vec<_> = self.shards.iter().map(|shard| &shard.denied).collect();
-        Top {
+        TopStatus {
             counters: COUNTERS as u64,
             busiest_total: total(&busiest),
             denied_total: total(&denied),
@@ -107,8 +107,8 @@ impl TopKeys {
     }
 }
 
-impl Minutes {
-    fn observe(&self, seen: Seen<'_>) {
+impl MinuteSketches {
+    fn observe(&self, seen: ObservedKey<'_>) {
         let weight = match self.counted.load(Ordering::Relaxed) {
             0..COUNTED_ALL => 1,
             COUNTED_ALL..COUNTED_OFTEN => OFTEN,
@@ -118,7 +118,7 @@ impl Minutes {
             return;
         }
         self.counted.fetch_add(1, Ordering::Relaxed);
-        let label = || Label {
+        let label = || KeyLabel {
             policy: Arc::clone(seen.policy),
             subject: seen.subject,
             key: seen.entity.map(presentable),
@@ -137,8 +137,8 @@ fn presentable(key: &str) -> Box<str> {
     key.chars().filter(|c| !c.is_control()).take(LONGEST).collect()
 }
 
-fn total(minutes: &[&Minutes]) -> u64 {
-    let of = |minutes: &&Minutes| {
+fn total(minutes: &[&MinuteSketches]) -> u64 {
+    let of = |minutes: &&MinuteSketches| {
         let sketches = minutes.sketches.lock();
         sketches.current.total().saturating_add(sketches.previous.total())
     };
@@ -147,7 +147,7 @@ fn total(minutes: &[&Minutes]) -> u64 {
 
 /// Sketches of different traffic add up, and so do their errors: a missing key may have come as
 /// often as the smallest that is present.
-fn merge(minutes: &[&Minutes], most: usize, marks: &KeyMarks) -> Vec<TopKey> {
+fn merge(minutes: &[&MinuteSketches], most: usize, marks: &KeyMarks) -> Vec<TopKey> {
     let mut merged: HashMap<Fingerprint, (TopKey, u64)> = HashMap::new();
     let mut unseen_in_all = 0_u64;
     for minute in minutes {
@@ -157,7 +157,7 @@ fn merge(minutes: &[&Minutes], most: usize, marks: &KeyMarks) -> Vec<TopKey> {
             unseen_in_all = unseen_in_all.saturating_add(unseen);
             for entry in sketch.entries() {
                 let blank = || {
-                    let Label { policy, subject, key } = &entry.label;
+                    let KeyLabel { policy, subject, key } = &entry.label;
                     let policy = policy.as_ref().to_owned();
                     let key = key.as_deref().map_or_else(|| marks.of(*subject), str::to_owned);
                     (TopKey { policy, key, count: 0, error: 0 }, 0)

@@ -11,8 +11,8 @@ use tidegate::Fingerprint;
 /// count: so a count is never too low, and too high by at most the total divided by the number of
 /// counters. Every key that comes more often than that is included.
 #[derive(Debug)]
-pub(super) struct Sketch<L> {
-    entries: Vec<Entry<L>>,
+pub(super) struct TopSketch<L> {
+    entries: Vec<SketchEntry<L>>,
     /// Where each key's entry is.
     places: HashMap<Fingerprint, usize, RandomState>,
     /// Places of entries, as a heap with the smallest count on top.
@@ -22,7 +22,7 @@ pub(super) struct Sketch<L> {
 
 /// A key with its count.
 #[derive(Clone, Debug)]
-pub(super) struct Entry<L> {
+pub(super) struct SketchEntry<L> {
     pub(super) who: Fingerprint,
     pub(super) label: L,
     pub(super) count: u64,
@@ -34,13 +34,13 @@ pub(super) struct Entry<L> {
 /// Counters of a sketch.
 pub(super) const COUNTERS: usize = 256;
 
-impl<L> Default for Sketch<L> {
+impl<L> Default for TopSketch<L> {
     fn default() -> Self {
         Self { entries: Vec::new(), places: HashMap::default(), heap: Vec::new(), total: 0 }
     }
 }
 
-impl<L> Sketch<L> {
+impl<L> TopSketch<L> {
     /// Adds `weight` to a key's count. Its label is asked for only if it is new here.
     pub(super) fn add(&mut self, who: Fingerprint, weight: u64, label: impl FnOnce() -> L) {
         self.total = self.total.saturating_add(weight);
@@ -48,7 +48,7 @@ impl<L> Sketch<L> {
             self.increase(place, weight);
         } else if self.entries.len() < COUNTERS {
             let (place, at) = (self.entries.len(), self.heap.len());
-            self.entries.push(Entry { who, label: label(), count: weight, error: 0, at });
+            self.entries.push(SketchEntry { who, label: label(), count: weight, error: 0, at });
             self.places.insert(who, place);
             self.heap.push(place);
             self.sift_up(at);
@@ -73,7 +73,7 @@ impl<L> Sketch<L> {
     }
 
     /// The keys that are here, in no particular order.
-    pub(super) fn entries(&self) -> &[Entry<L>] {
+    pub(super) fn entries(&self) -> &[SketchEntry<L>] {
         &self.entries
     }
 
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn counts_are_exact_until_there_are_more_keys_than_counters() {
-        let mut sketch = Sketch::default();
+        let mut sketch = TopSketch::default();
         for number in 0..COUNTERS as u64 {
             for _ in 0..=number % 7 {
                 sketch.add(key(number), 2, || number);
@@ -146,7 +146,7 @@ mod tests {
     fn no_count_is_too_small_or_too_large_by_more_than_the_bound() {
         for seed in 0..20 {
             let mut random = fastrand::Rng::with_seed(seed);
-            let (mut sketch, mut exact) = (Sketch::default(), HashMap::<u64, u64>::new());
+            let (mut sketch, mut exact) = (TopSketch::default(), HashMap::<u64, u64>::new());
             for _ in 0..20_000 {
                 // Few keys come often, many seldom.
                 let most = random.u64(1..=3_000);

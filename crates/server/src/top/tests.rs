@@ -7,7 +7,7 @@ fn subject(number: u64) -> Fingerprint {
 fn ask(top: &TopKeys, slot: usize, number: u64, is_denied: bool) {
     let policy: Arc<str> = "api".into();
     let (who, name) = (subject(number), number.to_string());
-    let seen = Seen { who, policy: &policy, subject: who, entity: Some(&name) };
+    let seen = ObservedKey { who, policy: &policy, subject: who, entity: Some(&name) };
     top.observe(slot, seen, is_denied);
 }
 
@@ -115,11 +115,11 @@ fn keys_are_hashed_unless_they_may_be_shown() {
     let top = TopKeys::new(KeyMarks::under(None));
     let policy: Arc<str> = "api".into();
     let who = subject(7);
-    let seen = Seen { who, policy: &policy, subject: who, entity: None };
+    let seen = ObservedKey { who, policy: &policy, subject: who, entity: None };
     top.observe(0, seen, false);
     assert_eq!(top.list(1).busiest[0].key, top.marks().of(who));
     let long = format!("\u{1b}[2J{}", "x".repeat(500));
-    let seen = Seen { who: subject(8), entity: Some(&long), ..seen };
+    let seen = ObservedKey { who: subject(8), entity: Some(&long), ..seen };
     top.observe(0, seen, false);
     top.observe(0, seen, false);
     assert_eq!(top.list(1).busiest[0].key, format!("[2J{}", "x".repeat(61)));

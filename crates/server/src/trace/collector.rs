@@ -32,7 +32,7 @@ use crate::transport::grpc::message;
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Collector {
+pub struct TraceCollector {
     authority: Authority,
     is_secure: bool,
     tls: Option<Arc<ClientConfig>>,
@@ -53,7 +53,7 @@ pub enum CollectorError {
     Refused(String),
 }
 
-impl Collector {
+impl TraceCollector {
     /// Whether it is reached over TLS.
     pub const fn is_secure(&self) -> bool {
         self.is_secure
@@ -67,7 +67,7 @@ impl Collector {
     }
 }
 
-impl FromStr for Collector {
+impl FromStr for TraceCollector {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -91,7 +91,7 @@ impl FromStr for Collector {
     }
 }
 
-impl fmt::Display for Collector {
+impl fmt::Display for TraceCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_secure { "https" } else { "http" };
         write!(f, "{scheme}://{}", self.authority)
@@ -100,13 +100,13 @@ impl fmt::Display for Collector {
 
 /// A collector, and the connection to it while there is one.
 #[derive(Debug)]
-pub(super) struct Link {
-    collector: Collector,
+pub(super) struct CollectorLink {
+    collector: TraceCollector,
     open: Option<SendRequest<Full<Bytes>>>,
 }
 
-impl Link {
-    pub(super) const fn to(collector: Collector) -> Self {
+impl CollectorLink {
+    pub(super) const fn to(collector: TraceCollector) -> Self {
         Self { collector, open: None }
     }
 
@@ -130,7 +130,7 @@ impl Link {
         let body = body.map_err(|error| CollectorError::Refused(error.to_string()))?;
         let trailers =
             body.trailers().filter(|it| it.contains_key(STATUS)).unwrap_or(&head.headers);
-        went_well(trailers)?;
+        check_grpc_status(trailers)?;
         // The connection is good, whatever was said on it.
         self.open = Some(open);
         let answer = message::decode::<ExportTraceServiceResponse>(body.to_bytes(), MAX_ANSWER);
@@ -140,13 +140,13 @@ impl Link {
     }
 }
 
-impl fmt::Display for Link {
+impl fmt::Display for CollectorLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.collector.fmt(f)
     }
 }
 
-impl Collector {
+impl TraceCollector {
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, CollectorError> {
         let host = self.authority.host().trim_start_matches('[').trim_end_matches(']');
         let default = if self.is_secure { 443 } else { 4_317 };
@@ -158,10 +158,10 @@ impl Collector {
                 let name = ServerName::try_from(host.to_owned());
                 let name = name.map_err(|error| unreachable(&error))?;
                 let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
-                shake_hands(stream.map_err(|error| unreachable(&error))?).await
+                handshake(stream.map_err(|error| unreachable(&error))?).await
             }
             None if self.is_secure => Err(unreachable(&"nothing says which certificates are good")),
-            _ => shake_hands(stream).await,
+            _ => handshake(stream).await,
         }
     }
 
@@ -175,7 +175,7 @@ impl Collector {
     }
 }
 
-async fn shake_hands<IO>(stream: IO) -> Result<SendRequest<Full<Bytes>>, CollectorError>
+async fn handshake<IO>(stream: IO) -> Result<SendRequest<Full<Bytes>>, CollectorError>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -186,7 +186,7 @@ where
     Ok(open)
 }
 
-fn went_well(trailers: &HeaderMap) -> Result<(), CollectorError> {
+fn check_grpc_status(trailers: &HeaderMap) -> Result<(), CollectorError> {
     let said = |name| trailers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
     match (said(STATUS), said("grpc-message")) {
         (Some("0"), _) => Ok(()),
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn collectors_are_read_and_shown() {
         for text in ["http://localhost", "http://[::1]:4317", "https://otel.example.com:4317"] {
-            assert_eq!(text.parse::<Collector>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<TraceCollector>().unwrap().to_string(), text);
         }
         for (text, why) in [
             ("", "no URL"),
@@ -222,7 +222,7 @@ mod tests {
             ("http://localhost:4317/?a=b", "a path"),
             ("http://me:secret@localhost", "a user"),
         ] {
-            let error = text.parse::<Collector>().unwrap_err();
+            let error = text.parse::<TraceCollector>().unwrap_err();
             assert!(error.contains(why) && error.contains("expected http://host:4317"), "{error}");
             assert!(!error.contains("secret"), "{error}");
         }

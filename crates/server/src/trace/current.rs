@@ -4,29 +4,29 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 
-use tidegate::{Decision, Reason, Stopwatch};
+use tidegate::{Decision, DecisionReason, Stopwatch};
 
-use super::Span;
+use super::TraceSpan;
 
 thread_local! {
-    static CURRENT: Cell<Option<Box<Span>>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<Box<TraceSpan>>> = const { Cell::new(None) };
 }
 
 /// Answers a request within its span, if it has one. Requests take turns on a thread: the span is
 /// set whenever this one has its turn, and put back in between.
 pub async fn within<F: Future>(
-    span: &mut Option<Box<Span>>,
+    span: &mut Option<Box<TraceSpan>>,
     mut answering: Pin<&mut F>,
 ) -> F::Output {
     poll_fn(|cx| {
-        let _turn = span.is_some().then(|| Turn::begin(span));
+        let _turn = span.is_some().then(|| SpanGuard::begin(span));
         answering.as_mut().poll(cx)
     })
     .await
 }
 
 /// Adds something to the span of the current request, if it has one.
-pub fn note<T>(say: impl FnOnce(&mut Span) -> T) -> Option<T> {
+pub fn note<T>(say: impl FnOnce(&mut TraceSpan) -> T) -> Option<T> {
     let mut span = CURRENT.try_with(Cell::take).ok().flatten()?;
     let said = say(&mut span);
     let _ = CURRENT.try_with(|current| current.set(Some(span)));
@@ -34,35 +34,35 @@ pub fn note<T>(say: impl FnOnce(&mut Span) -> T) -> Option<T> {
 }
 
 /// Starts timing a decision, if it is for a request with a span.
-pub(crate) fn asked() -> Option<Asked> {
-    note(|_| Asked(Stopwatch::start()))
+pub(crate) fn decision_timer() -> Option<DecisionTimer> {
+    note(|_| DecisionTimer(Stopwatch::start()))
 }
 
 /// A decision that is being waited for.
 #[derive(Debug)]
-pub(crate) struct Asked(Stopwatch);
+pub(crate) struct DecisionTimer(Stopwatch);
 
-impl Asked {
-    pub(crate) fn decided(self, policy: Option<&str>, reason: Reason, decision: &Decision) {
+impl DecisionTimer {
+    pub(crate) fn finish(self, policy: Option<&str>, reason: DecisionReason, decision: &Decision) {
         let nanos = self.0.nanos();
-        note(|span| span.decided(policy, reason, decision, nanos));
+        note(|span| span.record_decision(policy, reason, decision, nanos));
     }
 }
 
 /// A request has its turn on this thread. Over when dropped, even by a panic.
-struct Turn<'s> {
-    place: &'s mut Option<Box<Span>>,
-    before: Option<Box<Span>>,
+struct SpanGuard<'s> {
+    place: &'s mut Option<Box<TraceSpan>>,
+    before: Option<Box<TraceSpan>>,
 }
 
-impl<'s> Turn<'s> {
-    fn begin(place: &'s mut Option<Box<Span>>) -> Self {
+impl<'s> SpanGuard<'s> {
+    fn begin(place: &'s mut Option<Box<TraceSpan>>) -> Self {
         let before = CURRENT.replace(place.take());
         Self { place, before }
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for SpanGuard<'_> {
     fn drop(&mut self) {
         *self.place =
             CURRENT.try_with(|current| current.replace(self.before.take())).ok().flatten();
@@ -78,8 +78,8 @@ mod tests {
 
     use super::*;
 
-    async fn said(name: &'static str, number: u64) -> Box<Span> {
-        let mut span = Some(Span::begin(name, 1, None));
+    async fn said(name: &'static str, number: u64) -> Box<TraceSpan> {
+        let mut span = Some(TraceSpan::begin(name, 1, None));
         let saying = pin!(async {
             for _ in 0..3 {
                 assert!(note(|span| span.number(name, number)).is_some());
@@ -105,7 +105,7 @@ mod tests {
     async fn a_request_without_a_span_says_nothing_and_one_that_panics_leaves_none_behind() {
         within(&mut None, pin!(async { assert!(note(|_| ()).is_none()) })).await;
         let panicking = tokio::spawn(async {
-            let mut span = Some(Span::begin("a", 1, None));
+            let mut span = Some(TraceSpan::begin("a", 1, None));
             within(&mut span, pin!(async { panic!("as it should") })).await;
         });
         assert!(panicking.await.is_err());

@@ -5,7 +5,7 @@ use tidegate_wire::otlp::{
     Span as Message, SpanKind, Status, StatusCode, Value,
 };
 
-use super::Span;
+use super::TraceSpan;
 
 /// Who reports: this process, under the name of its service.
 pub(super) fn resource(service: &str) -> Resource {
@@ -19,7 +19,7 @@ pub(super) fn resource(service: &str) -> Resource {
     Resource { attributes }
 }
 
-pub(super) fn request(resource: &Resource, spans: Vec<Span>) -> ExportTraceServiceRequest {
+pub(super) fn request(resource: &Resource, spans: Vec<TraceSpan>) -> ExportTraceServiceRequest {
     let (name, version) = ("tidegate".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     let scope = Some(InstrumentationScope { name, version });
     let spans = spans.into_iter().map(message).collect();
@@ -28,7 +28,7 @@ pub(super) fn request(resource: &Resource, spans: Vec<Span>) -> ExportTraceServi
     ExportTraceServiceRequest { resource_spans: vec![ResourceSpans { resource, scope_spans }] }
 }
 
-fn message(span: Span) -> Message {
+fn message(span: TraceSpan) -> Message {
     let started = span.started.as_micros().saturating_mul(1_000);
     let parent = (span.parent != 0).then(|| span.parent.to_be_bytes().to_vec());
     let attribute = |(name, value): (&str, Value)| KeyValue::new(name, value);

@@ -10,24 +10,24 @@
 //! says who asked: it contains no key, attribute, path or header of a request.
 
 mod collector;
-mod context;
 mod current;
 mod encode;
-mod export;
+mod exporter;
 mod queue;
-mod ratio;
+mod sampling_ratio;
 mod span;
+mod trace_parent;
 
 use std::sync::Arc;
 
-pub use collector::{Collector, CollectorError};
-pub use context::TraceParent;
-pub(crate) use current::{Asked, asked};
+pub use collector::{CollectorError, TraceCollector};
+pub(crate) use current::{DecisionTimer, decision_timer};
 pub use current::{note, within};
-pub use export::Exporter;
-pub(crate) use queue::{Counts, Queue};
-pub use ratio::Ratio;
-pub use span::Span;
+pub use exporter::SpanExporter;
+pub(crate) use queue::{SpanCounters, SpanQueue};
+pub use sampling_ratio::SamplingRatio;
+pub use span::TraceSpan;
+pub use trace_parent::TraceParent;
 
 /// Samples the requests to trace, and takes their spans.
 ///
@@ -45,55 +45,55 @@ pub use span::Span;
 /// ```
 #[derive(Debug)]
 pub struct Tracer {
-    ratio: Ratio,
-    queue: Arc<Queue>,
+    ratio: SamplingRatio,
+    queue: Arc<SpanQueue>,
 }
 
 impl Tracer {
     /// A tracer, and the exporter that delivers its spans to a collector, under the name of this
     /// service.
-    pub fn new(ratio: Ratio, service: &str) -> (Self, Exporter) {
-        let queue = Arc::new(Queue::new());
-        let exporter = Exporter::new(Arc::clone(&queue), service);
+    pub fn new(ratio: SamplingRatio, service: &str) -> (Self, SpanExporter) {
+        let queue = Arc::new(SpanQueue::new());
+        let exporter = SpanExporter::new(Arc::clone(&queue), service);
         (Self { ratio, queue }, exporter)
     }
 
     /// A span, if the caller's is recorded; for a caller without one, if the request is sampled.
-    pub fn begin(&self, name: &'static str, caller: Option<TraceParent>) -> Option<Box<Span>> {
+    pub fn begin(&self, name: &'static str, caller: Option<TraceParent>) -> Option<Box<TraceSpan>> {
         let trace = match caller {
             Some(caller) if !caller.is_sampled() => return None,
             Some(caller) => caller.trace(),
-            None => self.draw()?,
+            None => self.sample_trace()?,
         };
-        Some(Span::begin(name, trace, caller))
+        Some(TraceSpan::begin(name, trace, caller))
     }
 
     /// The same for an untrusted caller: it may say what its request is part of, but cannot cause
     /// more to be recorded than was meant to be.
-    pub fn begin_for_stranger(
+    pub fn begin_untrusted(
         &self,
         name: &'static str,
         caller: Option<TraceParent>,
-    ) -> Option<Box<Span>> {
+    ) -> Option<Box<TraceSpan>> {
         match caller {
-            Some(caller) if !self.ratio.draws(caller.trace()) => None,
+            Some(caller) if !self.ratio.samples(caller.trace()) => None,
             caller => self.begin(name, caller),
         }
     }
 
     /// A new trace, if it is sampled.
-    fn draw(&self) -> Option<u128> {
+    fn sample_trace(&self) -> Option<u128> {
         let trace = fastrand::u128(1..);
-        self.ratio.draws(trace).then_some(trace)
+        self.ratio.samples(trace).then_some(trace)
     }
 
     /// Takes a finished span. If there is no room for it, it is counted and dropped.
-    pub fn end(&self, span: Box<Span>) {
-        self.queue.push(*span.over());
+    pub fn end(&self, span: Box<TraceSpan>) {
+        self.queue.push(*span.finish());
     }
 
     /// What became of all spans.
-    pub(crate) fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &SpanCounters {
         self.queue.counts()
     }
 }
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn a_caller_decides_and_chance_for_whoever_has_none() {
-        let (all, _) = Tracer::new(Ratio::ALL, "test");
-        let (none, _) = Tracer::new(Ratio::NONE, "test");
+        let (all, _) = Tracer::new(SamplingRatio::ALL, "test");
+        let (none, _) = Tracer::new(SamplingRatio::NONE, "test");
         assert!(all.begin("a", None).is_some() && none.begin("a", None).is_none());
         assert!(all.begin("a", caller("01")).is_some() && none.begin("a", caller("01")).is_some());
         assert!(all.begin("a", caller("00")).is_none());
@@ -120,9 +120,9 @@ mod tests {
     fn a_stranger_makes_nobody_record_more_than_was_meant() {
         let (half, _) = Tracer::new("0.5".parse().unwrap(), "test");
         assert!(half.begin("a", caller("01")).is_some());
-        assert!(half.begin_for_stranger("a", caller("01")).is_none(), "not drawn");
-        let (all, _) = Tracer::new(Ratio::ALL, "test");
-        assert!(all.begin_for_stranger("a", caller("01")).is_some());
-        assert!(all.begin_for_stranger("a", caller("00")).is_none());
+        assert!(half.begin_untrusted("a", caller("01")).is_none(), "not drawn");
+        let (all, _) = Tracer::new(SamplingRatio::ALL, "test");
+        assert!(all.begin_untrusted("a", caller("01")).is_some());
+        assert!(all.begin_untrusted("a", caller("00")).is_none());
     }
 }

@@ -6,21 +6,21 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::Span;
+use super::TraceSpan;
 use crate::metrics::{SLOTS, slot};
 
 /// A queue of fixed size. Adding a span never waits: each worker has a part of its own, and the
 /// exporter is woken up once for many spans.
 #[derive(Debug)]
-pub(crate) struct Queue {
-    parts: [CachePadded<Mutex<Vec<Span>>>; SLOTS],
+pub(crate) struct SpanQueue {
+    parts: [CachePadded<Mutex<Vec<TraceSpan>>>; SLOTS],
     many: Notify,
-    counts: Counts,
+    counts: SpanCounters,
 }
 
 /// What became of spans.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct SpanCounters {
     /// A collector has them.
     pub(crate) exported: AtomicU64,
     /// There was no room for them.
@@ -29,12 +29,12 @@ pub(crate) struct Counts {
     pub(crate) lost: AtomicU64,
 }
 
-impl Queue {
+impl SpanQueue {
     pub(crate) fn new() -> Self {
-        Self { parts: Default::default(), many: Notify::new(), counts: Counts::default() }
+        Self { parts: Default::default(), many: Notify::new(), counts: SpanCounters::default() }
     }
 
-    pub(crate) fn push(&self, span: Span) {
+    pub(crate) fn push(&self, span: TraceSpan) {
         let Some(part) = self.parts.get(slot()) else { return };
         let mut part = part.lock();
         if part.len() >= MAX_WAITING {
@@ -55,16 +55,16 @@ impl Queue {
     }
 
     /// Everything that is waiting.
-    pub(crate) fn take(&self) -> Vec<Span> {
+    pub(crate) fn take(&self) -> Vec<TraceSpan> {
         self.parts.iter().flat_map(|part| std::mem::take(&mut *part.lock())).collect()
     }
 
-    pub(crate) const fn counts(&self) -> &Counts {
+    pub(crate) const fn counts(&self) -> &SpanCounters {
         &self.counts
     }
 }
 
-impl Counts {
+impl SpanCounters {
     pub(crate) fn add(counter: &AtomicU64, spans: usize) {
         counter.fetch_add(spans as u64, Ordering::Relaxed);
     }
@@ -80,15 +80,15 @@ mod tests {
 
     #[tokio::test]
     async fn what_there_is_no_room_for_is_counted() {
-        let queue = Queue::new();
+        let queue = SpanQueue::new();
         for _ in 0..MAX_WAITING + 3 {
-            queue.push(*Span::begin("a", 1, None));
+            queue.push(*TraceSpan::begin("a", 1, None));
         }
         queue.many().await;
         assert_eq!(queue.counts().dropped.load(Ordering::Relaxed), 3);
         assert_eq!(queue.take().len(), MAX_WAITING);
         assert!(queue.take().is_empty());
-        queue.push(*Span::begin("a", 1, None));
+        queue.push(*TraceSpan::begin("a", 1, None));
         assert_eq!(queue.take().len(), 1);
     }
 }

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
-use tidegate::{Clock as _, Decision, Reason, Stopwatch, SystemClock, Timestamp};
+use tidegate::{Clock as _, Decision, DecisionReason, Stopwatch, SystemClock, Timestamp};
 use tidegate_wire::otlp::Value;
 
 use super::TraceParent;
 
 /// A request that is in progress, or over.
 #[derive(Debug)]
-pub struct Span {
+pub struct TraceSpan {
     pub(super) name: Cow<'static, str>,
     pub(super) trace: u128,
     pub(super) id: u64,
@@ -21,27 +21,27 @@ pub struct Span {
     pub(super) nanos: u64,
     pub(super) is_failed: bool,
     pub(super) attributes: SmallVec<[(&'static str, Value); 8]>,
-    decided: Decided,
+    decided: SpanDecisions,
 }
 
 /// What was decided about it. One decision speaks for all: a denial, if there is one, or the first.
 #[derive(Debug, Default)]
-struct Decided {
+struct SpanDecisions {
     decisions: u32,
     denied: u32,
     nanos: u64,
-    spoke: Option<Spoke>,
+    outcome: Option<SpanOutcome>,
 }
 
 #[derive(Debug)]
-struct Spoke {
+struct SpanOutcome {
     policy: Option<String>,
     is_allowed: bool,
     reason: &'static str,
     source: &'static str,
 }
 
-impl Span {
+impl TraceSpan {
     pub(super) fn begin(name: &'static str, trace: u128, caller: Option<TraceParent>) -> Box<Self> {
         Box::new(Self {
             name: name.into(),
@@ -54,7 +54,7 @@ impl Span {
             nanos: 0,
             is_failed: false,
             attributes: SmallVec::new(),
-            decided: Decided::default(),
+            decided: SpanDecisions::default(),
         })
     }
 
@@ -80,21 +80,21 @@ impl Span {
     }
 
     /// It was answered over HTTP. The client's fault is not a failure of ours.
-    pub fn answered(&mut self, status: http::StatusCode) {
+    pub fn set_http_status(&mut self, status: http::StatusCode) {
         self.number("http.response.status_code", status.as_u16().into());
         self.is_failed |= status.is_server_error();
     }
 
     /// It did not go as it should have.
-    pub(crate) const fn failed(&mut self) {
+    pub(crate) const fn mark_failed(&mut self) {
         self.is_failed = true;
     }
 
     /// Records a decision, and how long it took.
-    pub(super) fn decided(
+    pub(super) fn record_decision(
         &mut self,
         policy: Option<&str>,
-        reason: Reason,
+        reason: DecisionReason,
         decision: &Decision,
         nanos: u64,
     ) {
@@ -102,17 +102,18 @@ impl Span {
         decided.decisions = decided.decisions.saturating_add(1);
         decided.denied = decided.denied.saturating_add(u32::from(!is_allowed));
         decided.nanos = decided.nanos.saturating_add(nanos);
-        if decided.spoke.as_ref().is_none_or(|spoke| spoke.is_allowed && !is_allowed) {
+        if decided.outcome.as_ref().is_none_or(|spoke| spoke.is_allowed && !is_allowed) {
             let (reason, source) = (reason.name(), decision.source().name());
             let policy = policy.map(str::to_owned);
-            decided.spoke = Some(Spoke { policy, is_allowed, reason, source });
+            decided.outcome = Some(SpanOutcome { policy, is_allowed, reason, source });
         }
     }
 
     /// Nothing more will happen.
-    pub(super) fn over(mut self: Box<Self>) -> Box<Self> {
+    pub(super) fn finish(mut self: Box<Self>) -> Box<Self> {
         self.nanos = self.watch.nanos();
-        let Decided { decisions, denied, nanos, spoke } = std::mem::take(&mut self.decided);
+        let SpanDecisions { decisions, denied, nanos, outcome: spoke } =
+            std::mem::take(&mut self.decided);
         let Some(spoke) = spoke else { return self };
         if let Some(policy) = spoke.policy {
             self.attributes.push(("tidegate.policy", Value::StringValue(policy)));
@@ -132,19 +133,19 @@ impl Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate::Source;
+    use tidegate::DecisionSource;
 
     #[test]
     fn a_denial_speaks_for_all() {
-        let mut span = Span::begin("batch", 1, None);
-        let allowed = Decision::unsettled(true, Source::Fallback);
-        let denied = Decision::unsettled(false, Source::Fallback);
+        let mut span = TraceSpan::begin("batch", 1, None);
+        let allowed = Decision::without_verdicts(true, DecisionSource::Fallback);
+        let denied = Decision::without_verdicts(false, DecisionSource::Fallback);
         for (policy, decision) in
             [("one", &allowed), ("two", &denied), ("three", &denied), ("four", &allowed)]
         {
-            span.decided(Some(policy), decision.reason(), decision, 10);
+            span.record_decision(Some(policy), decision.reason(), decision, 10);
         }
-        let span = span.over();
+        let span = span.finish();
         let found = |name| span.attributes.iter().find(|(it, _)| *it == name).map(|it| &it.1);
         assert_eq!(found("tidegate.policy"), Some(&Value::StringValue("two".to_owned())));
         assert_eq!(found("tidegate.allowed"), Some(&Value::BoolValue(false)));
@@ -155,6 +156,6 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_decisions_where_there_was_none() {
-        assert!(Span::begin("a", 1, None).over().attributes.is_empty());
+        assert!(TraceSpan::begin("a", 1, None).finish().attributes.is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! Who gets in, and what nobody gets to see.
 
 use serde_json::Value;
-use tidegate_server::admin::{ROUTES, Scope};
+use tidegate_server::admin::{AdminScope, ROUTES};
 
 use crate::desk::{Desk, TOKENS, token};
 
@@ -19,7 +19,7 @@ async fn every_route_is_closed_to_who_has_no_token_a_wrong_one_or_too_small_a_sc
             let reply = ask(&format!("host: x\r\nauthorization: {wrong}\r\n")).await;
             assert_eq!(reply.status, 401, "{route:?} {wrong}");
         }
-        for scope in Scope::ALL {
+        for scope in AdminScope::ALL {
             let fields = format!(
                 "host: x\r\ncontent-type: application/json\r\nauthorization: Bearer {}\r\n",
                 token(scope)
@@ -63,14 +63,14 @@ async fn no_answer_has_a_secret() {
     let desk = Desk::open(TOKENS).await;
     let fields = format!(
         "host: x\r\ncontent-type: application/json\r\nauthorization: Bearer {}\r\n",
-        token(Scope::Admin)
+        token(AdminScope::Admin)
     );
     for route in ROUTES {
         let path = route.path.replace("{name}", "api");
         let reply = desk.send(route.method, &path, &fields, "{}").await;
         let whole = format!("{reply:?}");
         assert!(!whole.contains("hunter2"), "{route:?} {whole}");
-        for scope in Scope::ALL {
+        for scope in AdminScope::ALL {
             assert!(!whole.contains(&token(scope)), "{route:?} {whole}");
         }
     }
@@ -86,7 +86,7 @@ async fn attack_09_a_page_in_a_browser_changes_nothing_whoever_it_comes_with() {
     let with_certificates = Desk::known().await;
     let with_tokens = Desk::open(TOKENS).await;
     let json = "host: tide.example:9090\r\ncontent-type: application/json\r\n";
-    let bearer = format!("authorization: Bearer {}\r\n", token(Scope::Admin));
+    let bearer = format!("authorization: Bearer {}\r\n", token(AdminScope::Admin));
     for (desk, known) in [(&with_certificates, ""), (&with_tokens, &*bearer)] {
         for (fields, status) in [
             (
@@ -141,7 +141,7 @@ async fn attack_09_tokens_can_be_guessed_only_so_often_and_failures_are_counted(
 #[tokio::test]
 async fn attack_15_values_of_headers_are_not_shown_to_who_may_only_look() {
     let desk = Desk::open(TOKENS).await;
-    let fields = format!("host: x\r\nauthorization: Bearer {}\r\n", token(Scope::Read));
+    let fields = format!("host: x\r\nauthorization: Bearer {}\r\n", token(AdminScope::Read));
     let config = desk.send("GET", "/admin/v1/config", &fields, "").await.json();
     let text = config["text"].as_str().unwrap();
     assert!(text.contains("set: { x-internal-key: *** }, add: { x-other: *** }"), "{text}");

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{Cost, MemoryStore};
-use tidegate_server::admin::{self, AdminConfig, Scope, Tokens};
-use tidegate_server::{App, Config};
+use tidegate_server::admin::{self, AdminConfig, AdminScope, AdminTokens};
+use tidegate_server::{App, ListenerConfig};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{Client, Reply};
@@ -49,15 +49,20 @@ impl Desk {
         knows_clients: bool,
         with: impl FnOnce(App<MemoryStore>) -> App<MemoryStore>,
     ) -> Self {
-        let source = Source::new("limits.yaml", FILE).unwrap();
+        let source = PolicySource::new("limits.yaml", FILE).unwrap();
         let app = Arc::new(with(App::load(&source, MemoryStore::new()).unwrap()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let tokens = Tokens::parse(tokens).unwrap();
+        let tokens = AdminTokens::parse(tokens).unwrap();
         let config = AdminConfig::new(address, tokens, knows_clients).unwrap();
         let config = config.setting("store", "redis://limiter:hunter2@127.0.0.1/0");
-        let serving =
-            admin::serve(listener, app.clone(), config, Config::default(), std::future::pending());
+        let serving = admin::serve(
+            listener,
+            app.clone(),
+            config,
+            ListenerConfig::default(),
+            std::future::pending(),
+        );
         tokio::spawn(serving);
         Self { address, app }
     }
@@ -95,7 +100,7 @@ impl Desk {
     /// Whether a request by this user passes.
     pub(crate) async fn passes(&self, user: &str) -> bool {
         let plan = self.app.limiter().plan();
-        self.app.settle(&plan.charges(&[("user", user)], Cost::ONE)).await.is_allowed()
+        self.app.decide(&plan.charges(&[("user", user)], Cost::ONE)).await.is_allowed()
     }
 }
 
@@ -105,6 +110,6 @@ write wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww
 admin aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 ";
 
-pub(crate) fn token(scope: Scope) -> String {
+pub(crate) fn token(scope: AdminScope) -> String {
     scope.name()[..1].repeat(32)
 }

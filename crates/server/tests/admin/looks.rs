@@ -43,7 +43,7 @@ async fn peeks_take_nothing_resets_and_refunds_give_back() {
 
 #[tokio::test]
 async fn policies_status_and_top_are_what_happened() {
-    let desk = Desk::of("", App::showing_keys).await;
+    let desk = Desk::of("", App::with_shown_keys).await;
     for _ in 0..3 {
         desk.passes("alice").await;
     }
@@ -52,7 +52,7 @@ async fn policies_status_and_top_are_what_happened() {
     assert_eq!(policies["policies"][0]["name"], "api", "the busiest first");
     assert_eq!(policies["policies"][0]["allowed"], 3);
     assert_eq!(policies["policies"][0]["denied"], 1);
-    let status: tidegate_wire::admin::Status =
+    let status: tidegate_wire::admin::ServerStatus =
         serde_json::from_value(desk.get("/status").await).unwrap();
     assert_eq!(status.policies.len(), 2);
     assert_eq!(status.policies[0].limits, ["2/1h"]);

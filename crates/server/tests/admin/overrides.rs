@@ -1,7 +1,7 @@
 //! Limits and modes that are changed for a while.
 
 use serde_json::{Value, json};
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 
 use crate::desk::{Desk, FILE};
 
@@ -24,7 +24,7 @@ async fn an_override_is_obeyed_at_once_seen_and_removed() {
     assert!(listed["overrides"][0]["expires_in_secs"].as_u64().unwrap() <= 3_600);
     // It survives a new text.
     let text = FILE.replace("2/hour", "3/hour");
-    desk.app.reload(&Source::new("limits.yaml", text).unwrap()).unwrap();
+    desk.app.reload(&PolicySource::new("limits.yaml", text).unwrap()).unwrap();
     assert!(!desk.passes("42").await);
     assert_eq!(desk.get("/policies/api").await["overrides"], 1);
 

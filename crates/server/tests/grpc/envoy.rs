@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tidegate_testkit::{Daemon, free_port, peer};
 
 use super::support::Server;
@@ -50,7 +50,7 @@ pub(super) fn get(port: u16, user: &str) -> (u16, String) {
 async fn envoy_lets_through_and_refuses_and_shows_our_fields() {
     let Some(envoy) = peer("envoy") else { return };
     let limits = std::fs::read_to_string(format!("{EXAMPLE}/limits.yaml")).unwrap();
-    let server = Server::with(&limits, Config::default()).await;
+    let server = Server::with(&limits, ListenerConfig::default()).await;
     let limiter = server.address.port();
     let asked = tokio::task::spawn_blocking(move || {
         let (_envoy, port) = start(&envoy, limiter, |text| text);
@@ -128,7 +128,7 @@ policies:
 #[tokio::test(flavor = "multi_thread")]
 async fn attack_01_no_field_of_a_client_opens_envoy() {
     let Some(envoy) = peer("envoy") else { return };
-    let server = Server::with(FIVE, Config::default()).await;
+    let server = Server::with(FIVE, ListenerConfig::default()).await;
     let limiter = server.address.port();
     let asked = tokio::task::spawn_blocking(move || {
         let (_envoy, port) = start(&envoy, limiter, |text| {

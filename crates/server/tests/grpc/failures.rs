@@ -4,7 +4,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use tidegate::{Charge, Store, StoreError, StoreErrorKind, Verdicts};
-use tidegate_server::{Config, Rights};
+use tidegate_server::{ClientRights, ListenerConfig};
 use tidegate_wire::envoy::RateLimitOverride;
 
 use super::support::{METHOD, Server, brief, entry, framed, header, post, refund, request};
@@ -46,7 +46,7 @@ impl Store for Broken {
 
 #[tokio::test]
 async fn each_policy_says_what_happens() {
-    let config = Config { rights: Rights::ALL, ..Config::default() };
+    let config = ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() };
     let server = Server::on(Broken { hangs: false }, MODES, config).await;
     let closed = server.ask(&request([entry("a", "x")])).await;
     assert_eq!(brief(&closed), (false, vec![(false, 0)]));
@@ -73,7 +73,8 @@ async fn each_policy_says_what_happens() {
 
 #[tokio::test]
 async fn a_client_waits_no_longer_than_it_wants_to() {
-    let config = Config { body_timeout: Duration::from_millis(200), ..Config::default() };
+    let config =
+        ListenerConfig { body_timeout: Duration::from_millis(200), ..ListenerConfig::default() };
     let server = Server::on(Broken { hangs: true }, MODES, config).await;
     let client = server.connect().await;
     let mut head = post(METHOD);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::Reason;
 use http::Request;
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tidegate_wire::envoy::RateLimitRequest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -118,7 +118,7 @@ async fn attack_01_clients_that_hang_up_do_not_end_envoys_connection() {
 
 #[tokio::test]
 async fn attack_16_nothing_is_given_back_without_the_right_to() {
-    let server = Server::with(LIMITS, Config::default()).await;
+    let server = Server::with(LIMITS, ListenerConfig::default()).await;
     let client = server.connect().await;
     let (reason, detail) = client.refused(&request([refund(entry("a", "x"), 1)])).await;
     assert_eq!(reason, "forbidden");
@@ -128,7 +128,9 @@ async fn attack_16_nothing_is_given_back_without_the_right_to() {
 
 #[tokio::test]
 async fn a_client_without_a_call_makes_way_and_is_told_so() {
-    let server = Server::with(LIMITS, Config { max_connections: 2, ..Config::default() }).await;
+    let server =
+        Server::with(LIMITS, ListenerConfig { max_connections: 2, ..ListenerConfig::default() })
+            .await;
     let busy = server.connect().await;
     busy.ask(&good()).await;
     // A call whose message is still to come.
@@ -276,11 +278,11 @@ async fn no_more_streams_than_allowed_are_open_at_once() {
 
 #[tokio::test]
 async fn who_does_not_speak_or_not_finish_is_let_go() {
-    let config = Config {
+    let config = ListenerConfig {
         header_timeout: SHORT,
         body_timeout: SHORT,
         idle_timeout: SHORT * 3,
-        ..Config::default()
+        ..ListenerConfig::default()
     };
     let server = Server::with(LIMITS, config).await;
     // Says nothing at all, or no more than that it speaks HTTP/2.
@@ -314,7 +316,7 @@ async fn who_does_not_speak_or_not_finish_is_let_go() {
 
 #[tokio::test]
 async fn a_head_that_does_not_end_is_cut_off() {
-    let config = Config { header_timeout: SHORT, ..Config::default() };
+    let config = ListenerConfig { header_timeout: SHORT, ..ListenerConfig::default() };
     let server = Server::with(LIMITS, config).await;
     let hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     // Part of a frame; a whole one that says that the head goes on.
@@ -353,7 +355,7 @@ async fn a_stopping_server_finishes_what_it_has_begun() {
 
 #[tokio::test]
 async fn a_drain_does_not_wait_for_ever() {
-    let config = Config { drain_timeout: SHORT, ..Config::default() };
+    let config = ListenerConfig { drain_timeout: SHORT, ..ListenerConfig::default() };
     let mut server = Server::with(LIMITS, config).await;
     let client: Client = server.connect().await;
     client.ask(&good()).await;

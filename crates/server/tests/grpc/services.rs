@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prost::Message;
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tidegate_wire::envoy::SERVICE;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
@@ -26,7 +26,8 @@ async fn health(client: &Client, service: &str) -> Result<ServingStatus, u32> {
 
 #[tokio::test]
 async fn it_is_healthy_until_it_stops() {
-    let config = Config { drain_delay: Duration::from_millis(300), ..Config::default() };
+    let config =
+        ListenerConfig { drain_delay: Duration::from_millis(300), ..ListenerConfig::default() };
     let mut server = Server::with(LIMITS, config).await;
     let client = server.connect().await;
     for service in ["", SERVICE] {

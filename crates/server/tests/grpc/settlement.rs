@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tidegate_server::{Config, Rights};
+use tidegate_server::{ClientRights, ListenerConfig};
 use tidegate_wire::envoy::{Code, RateLimitDescriptor};
 
 use super::support::{Server, brief, entry, header, hits, refund, request, soon};
@@ -23,7 +23,15 @@ fn path() -> RateLimitDescriptor {
 }
 
 async fn each() -> Server {
-    Server::with(FILE, Config { charge_each: true, rights: Rights::ALL, ..Config::default() }).await
+    Server::with(
+        FILE,
+        ListenerConfig {
+            charge_each: true,
+            rights: ClientRights::ALL,
+            ..ListenerConfig::default()
+        },
+    )
+    .await
 }
 
 #[tokio::test]
@@ -70,7 +78,7 @@ async fn descriptors_under_different_tiers_share_a_counter_and_keep_their_limits
     let redis = tidegate_testkit::Redis::start();
     let config: tidegate::RedisConfig = redis.url().parse().unwrap();
     let store = tidegate::RedisStore::builder(config).build();
-    both_tiers(&Server::on(store, TIERS, Config::default()).await, "alice").await;
+    both_tiers(&Server::on(store, TIERS, ListenerConfig::default()).await, "alice").await;
 }
 
 #[tokio::test]

@@ -10,9 +10,9 @@ use h2::client::SendRequest;
 use http::{HeaderMap, Method, Request};
 use prost::Message;
 use prost_types::value::Kind;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
-use tidegate_server::{App, Config, Rights, grpc};
+use tidegate_server::{App, ClientRights, ListenerConfig, grpc};
 use tidegate_wire::envoy::{
     Code, DescriptorStatus, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
 };
@@ -34,17 +34,25 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(limits: &str) -> Self {
-        Self::with(limits, Config { rights: Rights::ALL, ..Config::default() }).await
+        Self::with(
+            limits,
+            ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() },
+        )
+        .await
     }
 
-    pub(crate) async fn with(limits: &str, config: Config) -> Self {
+    pub(crate) async fn with(limits: &str, config: ListenerConfig) -> Self {
         let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
         let store = MemoryStore::builder().clock(clock.clone()).build();
         Self { clock, ..Self::on(store, limits, config).await }
     }
 
-    pub(crate) async fn on<S: Store + 'static>(store: S, limits: &str, config: Config) -> Self {
-        let source = Source::new("test.yaml", limits).unwrap();
+    pub(crate) async fn on<S: Store + 'static>(
+        store: S,
+        limits: &str,
+        config: ListenerConfig,
+    ) -> Self {
+        let source = PolicySource::new("test.yaml", limits).unwrap();
         let app = App::load(&source, store).unwrap_or_else(|problems| panic!("{problems}"));
         let app = Arc::new(app);
         let shown = Arc::clone(&app);

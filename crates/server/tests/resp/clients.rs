@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tidegate_server::resp::Password;
 use tidegate_testkit::{peer, peers, skipped};
 
@@ -56,7 +56,7 @@ fn redis_cli() {
 fn redis_cli_with_a_password() {
     let Some(program) = peer("redis-cli") else { return };
     let resp_password = Some(Password::new("sesame"));
-    let server = Server::with(Config { resp_password, ..Config::default() });
+    let server = Server::with(ListenerConfig { resp_password, ..ListenerConfig::default() });
     let port = server.address.port().to_string();
     let cli = |password: &str, arguments: &[&str]| {
         let prepare = |command: &mut Command| {

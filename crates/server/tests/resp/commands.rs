@@ -1,7 +1,7 @@
 //! What each command answers.
 
 use tidegate::Span;
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tidegate_server::resp::Password;
 use tidegate_testkit::Reply;
 
@@ -192,7 +192,7 @@ fn people_may_type_lines() {
 #[test]
 fn without_the_password_nothing_is_told_or_decided() {
     let resp_password = Some(Password::new("sesame"));
-    let server = Server::with(Config { resp_password, ..Config::default() });
+    let server = Server::with(ListenerConfig { resp_password, ..ListenerConfig::default() });
     let mut client = server.connect();
     let mut ask = |command: &str| call(&mut client, command).text();
     for command in ["PING", "CL.THROTTLE k 0 1 9", "RL.PEEK demo x", "INFO", "COMMAND", "ECHO x"] {

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 
 use crate::support::{Server, call};
 
@@ -12,7 +12,8 @@ const SHORT: Duration = Duration::from_secs(1);
 
 #[test]
 fn half_a_command_is_not_waited_for_as_long_as_silence() {
-    let server = Server::with(Config { header_timeout: SHORT, ..Config::default() });
+    let server =
+        Server::with(ListenerConfig { header_timeout: SHORT, ..ListenerConfig::default() });
     let (mut silent, mut good) = (server.raw(), server.connect());
     let begun = ["*", "*1\r\n", "*1\r\n$4\r\nPI", "PIN", "PING\r\nPIN", "\0\0\0"];
     let mut slow: Vec<_> = begun.iter().map(|bytes| (server.raw(), *bytes)).collect();
@@ -30,7 +31,8 @@ fn half_a_command_is_not_waited_for_as_long_as_silence() {
 
 #[test]
 fn a_command_that_drips_is_cut_off_in_time() {
-    let server = Server::with(Config { header_timeout: SHORT, ..Config::default() });
+    let server =
+        Server::with(ListenerConfig { header_timeout: SHORT, ..ListenerConfig::default() });
     let mut client = server.raw();
     client.0.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     // A byte every 20 ms: it is never silent for long, and never comes to an end.
@@ -41,7 +43,7 @@ fn a_command_that_drips_is_cut_off_in_time() {
 
 #[test]
 fn an_idle_client_is_let_go() {
-    let server = Server::with(Config { idle_timeout: SHORT, ..Config::default() });
+    let server = Server::with(ListenerConfig { idle_timeout: SHORT, ..ListenerConfig::default() });
     let mut client = server.raw();
     client.send("PING\r\n");
     assert_eq!(client.rest(), "+PONG\r\n");
@@ -49,7 +51,7 @@ fn an_idle_client_is_let_go() {
 
 #[test]
 fn a_client_that_does_not_read_is_let_go_and_hurts_nobody() {
-    let server = Server::with(Config { body_timeout: SHORT, ..Config::default() });
+    let server = Server::with(ListenerConfig { body_timeout: SHORT, ..ListenerConfig::default() });
     let mut greedy = server.raw();
     let echo = [b"*2\r\n$4\r\nECHO\r\n$10000\r\n", &[b'x'; 10_000][..], b"\r\n"].concat();
     let mut good = server.connect();
@@ -75,7 +77,7 @@ fn a_client_that_breaks_off_hurts_nobody() {
 
 #[test]
 fn connections_past_the_cap_wait_for_their_turn() {
-    let server = Server::with(Config { max_connections: 1, ..Config::default() });
+    let server = Server::with(ListenerConfig { max_connections: 1, ..ListenerConfig::default() });
     let mut first = server.raw();
     // Half a command.
     first.send("*1\r\n$4");
@@ -90,7 +92,7 @@ fn connections_past_the_cap_wait_for_their_turn() {
 
 #[test]
 fn whoever_has_been_silent_for_longest_makes_way() {
-    let server = Server::with(Config { max_connections: 3, ..Config::default() });
+    let server = Server::with(ListenerConfig { max_connections: 3, ..ListenerConfig::default() });
     let mut clients = vec![server.raw(), server.raw(), server.raw()];
     for client in &mut clients {
         client.send("HELLO 3\r\n");
@@ -131,7 +133,8 @@ fn a_stopping_server_finishes_what_it_has_begun() {
 
 #[test]
 fn a_drain_does_not_wait_for_ever() {
-    let mut server = Server::with(Config { drain_timeout: SHORT, ..Config::default() });
+    let mut server =
+        Server::with(ListenerConfig { drain_timeout: SHORT, ..ListenerConfig::default() });
     let mut stuck = server.raw();
     stuck.send("*1\r\n$4\r\n");
     assert_eq!(server.call("PING").text(), "PONG");

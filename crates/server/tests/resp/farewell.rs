@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use socket2::SockRef;
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 
 use crate::support::Server;
 
@@ -80,7 +80,7 @@ fn a_slow_reader_gets_all_answers_before_the_end() {
 #[test]
 fn halves_of_commands_do_not_keep_a_server_open() {
     let drain_timeout = Duration::from_secs(3_600);
-    let mut server = Server::with(Config { drain_timeout, ..Config::default() });
+    let mut server = Server::with(ListenerConfig { drain_timeout, ..ListenerConfig::default() });
     let mut client = server.raw();
     client.send(&PING[..5]);
     server.stop();

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::thread;
 
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 
 use crate::support::Server;
 
@@ -74,7 +74,7 @@ fn nothing_that_a_client_says_forges_an_answer() {
 
 #[test]
 fn a_large_command_is_taken_and_a_larger_one_is_not() {
-    let server = Server::with(Config { max_body: 100_000, ..Config::default() });
+    let server = Server::with(ListenerConfig { max_body: 100_000, ..ListenerConfig::default() });
     let mut client = server.connect();
     let large = vec![b'x'; 100_000 - 4];
     assert_eq!(client.call(&[b"ECHO", &large[..]]).unwrap().text().len(), large.len());

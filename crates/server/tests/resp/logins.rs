@@ -1,13 +1,13 @@
 //! Passwords that are guessed, and what a client may not do.
 
-use tidegate_server::Config;
+use tidegate_server::ListenerConfig;
 use tidegate_server::resp::Password;
 
 use crate::support::{Server, call};
 
 fn guarded() -> Server {
     let resp_password = Some(Password::new("open sesame, please"));
-    Server::with(Config { resp_password, ..Config::default() })
+    Server::with(ListenerConfig { resp_password, ..ListenerConfig::default() })
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn the_right_password_is_heard_after_some_wrong_ones() {
 
 #[test]
 fn attack_16_nobody_gives_back_or_resets_without_the_right_to() {
-    let server = Server::with(Config::default());
+    let server = Server::with(ListenerConfig::default());
     for (command, expected) in [
         ("RL.REFUND demo alice 1", "NOPERM refunds are off: expected serve --allow resp:refund"),
         ("RL.RESET demo alice", "NOPERM resets are off: expected serve --allow resp:reset"),
@@ -61,7 +61,7 @@ fn attack_16_nobody_gives_back_or_resets_without_the_right_to() {
         assert_eq!(server.call(command).text(), expected);
     }
     let rights = "reset".parse().unwrap();
-    let server = Server::with(Config { rights, ..Config::default() });
+    let server = Server::with(ListenerConfig { rights, ..ListenerConfig::default() });
     assert_eq!(server.call("RL.RESET demo alice").text(), "OK");
     assert!(server.call("RL.REFUND demo alice 1").text().starts_with("NOPERM "));
     assert_eq!(server.refused("forbidden"), 1);

@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
-use tidegate_server::{App, Config, Rights, resp};
+use tidegate_server::{App, ClientRights, ListenerConfig, resp};
 use tidegate_testkit::{Connection, Reply};
 use tokio::sync::oneshot;
 
@@ -32,10 +32,10 @@ pub(crate) struct Server {
 impl Server {
     /// On a clock that stands still, at the beginning of a minute.
     pub(crate) fn start() -> Self {
-        Self::with(Config { rights: Rights::ALL, ..Config::default() })
+        Self::with(ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() })
     }
 
-    pub(crate) fn with(config: Config) -> Self {
+    pub(crate) fn with(config: ListenerConfig) -> Self {
         let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
         let store = MemoryStore::builder().clock(clock.clone()).build();
         Self::of(|| store, config, clock)
@@ -45,14 +45,14 @@ impl Server {
     pub(crate) fn on<S: Store + 'static>(store: impl FnOnce() -> S + Send + 'static) -> Self {
         Self::of(
             store,
-            Config { rights: Rights::ALL, ..Config::default() },
+            ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() },
             ManualClock::at(Timestamp::ZERO),
         )
     }
 
     fn of<S: Store + 'static>(
         store: impl FnOnce() -> S + Send + 'static,
-        config: Config,
+        config: ListenerConfig,
         clock: ManualClock,
     ) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -65,7 +65,8 @@ impl Server {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let app = App::load(&Source::new("test", POLICIES).unwrap(), store()).unwrap();
+                let app =
+                    App::load(&PolicySource::new("test", POLICIES).unwrap(), store()).unwrap();
                 let (listener, app) =
                     (tokio::net::TcpListener::from_std(listener).unwrap(), Arc::new(app));
                 let page = Arc::clone(&app);

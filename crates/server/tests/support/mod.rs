@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
-use tidegate_server::{App, Config, Rights, serve};
+use tidegate_server::{App, ClientRights, ListenerConfig, serve};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -28,10 +28,10 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        Self::with(Config { rights: Rights::ALL, ..Config::default() }).await
+        Self::with(ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() }).await
     }
 
-    pub(crate) async fn with(config: Config) -> Self {
+    pub(crate) async fn with(config: ListenerConfig) -> Self {
         let (clock, store) = standing_still();
         Self::run(config, App::demo(store).unwrap(), clock).await
     }
@@ -39,14 +39,19 @@ impl Server {
     /// With these policies instead of the demo.
     pub(crate) async fn of(policies: &str) -> Self {
         let (clock, store) = standing_still();
-        let source = Source::new("limits.yaml", policies).unwrap();
+        let source = PolicySource::new("limits.yaml", policies).unwrap();
         let app = App::load(&source, store).unwrap();
-        Self::run(Config { rights: Rights::ALL, ..Config::default() }, app, clock).await
+        Self::run(
+            ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() },
+            app,
+            clock,
+        )
+        .await
     }
 
     /// With any store.
     pub(crate) async fn run<S: Store + 'static>(
-        config: Config,
+        config: ListenerConfig,
         app: App<S>,
         clock: ManualClock,
     ) -> Self {

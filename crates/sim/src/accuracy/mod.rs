@@ -8,21 +8,21 @@
 //! The *estimate* is the sliding-window counter as Cloudflare measured it: every request is
 //! counted, whether it passes or not, and the estimated rate is compared with the real one.
 
+mod meter;
 mod population;
 mod report;
-mod source;
 mod tally;
 
-pub use population::{Arrivals, Population};
-pub use tally::{AlgorithmTally, EstimateTally, Tally};
+pub use population::{ArrivalProcess, Population};
+pub use tally::{AccuracyTally, AlgorithmTally, EstimateTally};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use tidegate::{Quota, QuotaError};
 
-use self::source::Bench;
-use crate::Progress;
+use self::meter::AccuracyMeter;
+use crate::WorkProgress;
 
 /// What is measured.
 ///
@@ -36,7 +36,7 @@ use crate::Progress;
 /// # Ok::<(), tidegate::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Accuracy {
+pub struct AccuracyStudy {
     /// The limit.
     pub quota: Quota,
     /// Sources in each population.
@@ -44,20 +44,20 @@ pub struct Accuracy {
     /// The approximate number of requests of all of them together.
     pub requests: u64,
     /// How the requests of a source arrive.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalProcess,
     /// The seed for everything random. The same seed gives the same figures, on any number of
     /// cores.
     pub seed: u64,
 }
 
-impl Accuracy {
+impl AccuracyStudy {
     /// As many sources as Cloudflare had, and a quarter of the requests.
     pub const fn new(quota: Quota) -> Self {
         Self {
             quota,
             sources: 270_000,
             requests: 100_000_000,
-            arrivals: Arrivals::Poisson,
+            arrivals: ArrivalProcess::Poisson,
             seed: 1,
         }
     }
@@ -65,65 +65,70 @@ impl Accuracy {
 
 /// What was measured.
 #[derive(Clone, Debug)]
-pub struct Findings {
+pub struct AccuracyFindings {
     /// What was asked.
-    pub asked: Accuracy,
+    pub study: AccuracyStudy,
     /// By population, and within one by how fast sources are.
-    pub groups: Vec<Group>,
+    pub groups: Vec<AccuracyGroup>,
 }
 
 /// Sources of one kind.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct AccuracyGroup {
     /// The population they belong to.
     pub population: Population,
     /// How fast they are, as a multiple of the limit; `None` if each has its own rate.
     pub rate: Option<f64>,
     /// The results.
-    pub tally: Tally,
+    pub tally: AccuracyTally,
 }
 
-impl Findings {
+impl AccuracyFindings {
     /// The sum over a population.
-    pub fn total(&self, population: Population) -> Tally {
+    pub fn total(&self, population: Population) -> AccuracyTally {
         let groups = self.groups.iter().filter(|group| group.population == population);
-        groups.fold(Tally::default(), |sum, group| sum.merged(&group.tally))
+        groups.fold(AccuracyTally::default(), |sum, group| sum.merged(&group.tally))
     }
 }
 
-impl Accuracy {
+impl AccuracyStudy {
     /// Measures, on all cores.
     ///
     /// # Errors
     ///
     /// If an algorithm does not accept the quota.
-    pub fn run(&self, progress: &Progress) -> Result<Findings, QuotaError> {
+    pub fn run(&self, progress: &WorkProgress) -> Result<AccuracyFindings, QuotaError> {
         let populations = [Population::Zipf, Population::Near];
-        progress.expect(self.sources.saturating_mul(populations.len() as u64));
-        let bench = Bench::new(self.quota)?;
+        progress.add_expected(self.sources.saturating_mul(populations.len() as u64));
+        let bench = AccuracyMeter::new(self.quota)?;
         let mut groups = Vec::new();
         for population in populations {
             let tallies = self.measure(population, &bench, progress);
             let rates = population.rates();
             let rate = |index: usize| rates.get(index).copied();
-            groups.extend(tallies.into_iter().enumerate().map(|(index, tally)| Group {
+            groups.extend(tallies.into_iter().enumerate().map(|(index, tally)| AccuracyGroup {
                 population,
                 rate: rate(index),
                 tally,
             }));
         }
-        Ok(Findings { asked: *self, groups })
+        Ok(AccuracyFindings { study: *self, groups })
     }
 
     /// A tally for each group. Sources are independent of each other, and sums do not depend on
     /// their order, so it does not matter which thread measures which.
-    fn measure(&self, population: Population, bench: &Bench, progress: &Progress) -> Vec<Tally> {
+    fn measure(
+        &self,
+        population: Population,
+        bench: &AccuracyMeter,
+        progress: &WorkProgress,
+    ) -> Vec<AccuracyTally> {
         let groups = population.rates().len().max(1);
-        let people = population.people(self);
+        let people = population.traffic(self);
         let next = AtomicU64::new(0);
         let work = || {
             let mut bench = bench.clone();
-            let mut tallies = vec![Tally::default(); groups];
+            let mut tallies = vec![AccuracyTally::default(); groups];
             loop {
                 let first = next.fetch_add(BATCH, Ordering::Relaxed);
                 if first >= self.sources {
@@ -145,7 +150,7 @@ impl Accuracy {
             let parts = workers.into_iter().map(|worker| {
                 worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             });
-            parts.fold(vec![Tally::default(); groups], |sums, part| {
+            parts.fold(vec![AccuracyTally::default(); groups], |sums, part| {
                 sums.iter().zip(&part).map(|(sum, part)| sum.merged(part)).collect()
             })
         })
@@ -160,20 +165,24 @@ mod tests {
     use super::*;
     use tidegate::AlgorithmKind;
 
-    fn findings(arrivals: Arrivals) -> Findings {
+    fn findings(arrivals: ArrivalProcess) -> AccuracyFindings {
         let quota = "100/minute".parse().unwrap();
-        let accuracy =
-            Accuracy { sources: 900, requests: 400_000, arrivals, ..Accuracy::new(quota) };
-        accuracy.run(&Progress::default()).unwrap()
+        let accuracy = AccuracyStudy {
+            sources: 900,
+            requests: 400_000,
+            arrivals,
+            ..AccuracyStudy::new(quota)
+        };
+        accuracy.run(&WorkProgress::default()).unwrap()
     }
 
-    fn of(tally: &Tally, kind: AlgorithmKind) -> AlgorithmTally {
+    fn of(tally: &AccuracyTally, kind: AlgorithmKind) -> AlgorithmTally {
         tally.algorithms[kind as usize]
     }
 
     #[test]
     fn the_exact_log_is_never_wrong_and_the_others_stay_within_their_bounds() {
-        for arrivals in [Arrivals::Poisson, Arrivals::OnOff] {
+        for arrivals in [ArrivalProcess::Poisson, ArrivalProcess::OnOff] {
             for group in findings(arrivals).groups {
                 let log = of(&group.tally, AlgorithmKind::SlidingLog);
                 assert_eq!((log.too_many, log.too_strict), (0, 0));
@@ -188,7 +197,7 @@ mod tests {
 
     #[test]
     fn far_below_the_limit_nobody_is_ever_wrong() {
-        let findings = findings(Arrivals::Poisson);
+        let findings = findings(ArrivalProcess::Poisson);
         let slow = findings.groups.iter().find(|group| group.rate == Some(0.25)).unwrap();
         for tally in &slow.tally.algorithms {
             assert_eq!((tally.too_many, tally.too_strict), (0, 0));
@@ -198,7 +207,7 @@ mod tests {
 
     #[test]
     fn as_many_requests_come_as_were_asked_for() {
-        let findings = findings(Arrivals::Poisson);
+        let findings = findings(ArrivalProcess::Poisson);
         for population in [Population::Zipf, Population::Near] {
             let total = findings.total(population);
             assert!((380_000..500_000).contains(&total.requests), "{}", total.requests);
@@ -208,13 +217,16 @@ mod tests {
 
     #[test]
     fn figures_are_the_same_in_every_run() {
-        let strip = |findings: Findings| {
+        let strip = |findings: AccuracyFindings| {
             let totals = [Population::Zipf, Population::Near].map(|one| findings.total(one));
             totals.map(|mut tally| {
                 tally.algorithms.iter_mut().for_each(|one| one.nanos = 0);
                 tally
             })
         };
-        assert_eq!(strip(findings(Arrivals::Poisson)), strip(findings(Arrivals::Poisson)));
+        assert_eq!(
+            strip(findings(ArrivalProcess::Poisson)),
+            strip(findings(ArrivalProcess::Poisson))
+        );
     }
 }

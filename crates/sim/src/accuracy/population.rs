@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use tidegate::{QuotaError, Span, Timestamp};
 
-use super::Accuracy;
-use crate::random::{Random, Zipf};
-use crate::traffic::{Shape, Stream, Traffic as _, seconds};
+use super::AccuracyStudy;
+use crate::random::{SeededRandom, Zipf};
+use crate::traffic::{PoissonTraffic, RateShape, TrafficStream as _, seconds};
 
 /// How fast sources are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +56,13 @@ impl Population {
         }
     }
 
-    pub(super) fn people(self, asked: &Accuracy) -> People {
+    pub(super) fn traffic(self, asked: &AccuracyStudy) -> PopulationTraffic {
         let limit = asked.quota.limit().max(1) as f64;
         let each = asked.requests as f64 / asked.sources.max(1) as f64;
         // A little more than was asked for, so that chance does not fall short of it.
         let windows = (each / (self.mean_rate(asked.sources) * limit) * 1.01).max(LEAST_WINDOWS);
         let window = asked.quota.window();
-        People {
+        PopulationTraffic {
             population: self,
             window,
             span: Span::from_micros((window.as_micros() as f64 * windows) as u64),
@@ -75,14 +75,14 @@ impl Population {
 
 /// How the requests of one source arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrivals {
+pub enum ArrivalProcess {
     /// Independently.
     Poisson,
     /// In bursts at five times the rate, with silence between them.
     OnOff,
 }
 
-impl FromStr for Arrivals {
+impl FromStr for ArrivalProcess {
     type Err = QuotaError;
 
     fn from_str(text: &str) -> Result<Self, QuotaError> {
@@ -94,7 +94,7 @@ impl FromStr for Arrivals {
     }
 }
 
-impl fmt::Display for Arrivals {
+impl fmt::Display for ArrivalProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Poisson => "poisson",
@@ -104,28 +104,29 @@ impl fmt::Display for Arrivals {
 }
 
 /// All of a population, ready to come.
-pub(super) struct People {
+pub(super) struct PopulationTraffic {
     population: Population,
     window: Span,
     span: Span,
     /// Requests per second at the limit.
     per_second: f64,
-    arrivals: Arrivals,
+    arrivals: ArrivalProcess,
     seed: u64,
 }
 
-impl People {
+impl PopulationTraffic {
     /// When the `number`th source comes, starting at some moment within a window.
     pub(super) fn draw(&self, number: u64, times: &mut Vec<Timestamp>) {
-        let mut random = Random::nth(self.seed, number);
+        let mut random = SeededRandom::nth(self.seed, number);
         let offset = Span::from_micros(random.below(self.window.as_micros()));
         let shape = match self.arrivals {
-            Arrivals::Poisson => Shape::Even,
-            Arrivals::OnOff => Shape::on_off(self.window),
+            ArrivalProcess::Poisson => RateShape::Even,
+            ArrivalProcess::OnOff => RateShape::on_off(self.window),
         };
         let rate = self.population.rate(number) * self.per_second;
         let start = SOME_DAY.window_start(self.window) + offset;
-        let mut stream = Stream::of(start, self.span, rate, shape, Zipf::new(1, 1.0), random);
+        let mut stream =
+            PoissonTraffic::with_rate(start, self.span, rate, shape, Zipf::new(1, 1.0), random);
         times.clear();
         times.extend(std::iter::from_fn(|| stream.next()).map(|arrival| arrival.at));
     }

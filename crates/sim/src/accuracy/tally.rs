@@ -4,7 +4,7 @@ use tidegate::AlgorithmKind;
 
 /// The results for some sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct AccuracyTally {
     /// How many sources there were.
     pub sources: u64,
     /// Requests of all of them.
@@ -54,7 +54,7 @@ pub struct EstimateTally {
     /// By how much, at most: their highest rate in millionths of the limit.
     pub missed_at: u64,
     /// Sources that were found to be above the limit, and never were.
-    pub accused: u64,
+    pub false_alarms: u64,
 }
 
 impl EstimateTally {
@@ -64,7 +64,7 @@ impl EstimateTally {
     }
 }
 
-impl Tally {
+impl AccuracyTally {
     /// The mean difference between estimated and real rate.
     pub fn mean_difference(&self) -> f64 {
         self.estimate.difference as f64 / 1e6 / self.requests.max(1) as f64
@@ -93,7 +93,7 @@ impl Tally {
                 difference: one.difference + two.difference,
                 missed: one.missed + two.missed,
                 missed_at: one.missed_at.max(two.missed_at),
-                accused: one.accused + two.accused,
+                false_alarms: one.false_alarms + two.false_alarms,
             },
         }
     }

@@ -2,69 +2,69 @@
 
 use tidegate::{Attributes, Timestamp};
 
-use super::names::Names;
+use super::field_names::LogFieldNames;
 use super::time::read_time;
 
 /// A piece of a log, parsed.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct LogBlock {
     /// Which of several files it belongs to.
     pub(super) file: usize,
     text: Vec<u8>,
     /// Values that could not be used as they stand in the text.
     extra: Vec<u8>,
     /// For each row, one for each wanted attribute.
-    fields: Vec<Field>,
+    fields: Vec<ValueRange>,
     width: usize,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<LogRow>,
     /// Lines that are not requests.
     pub(super) malformed: u64,
     /// The first of those.
-    pub(super) examples: Vec<Malformed>,
+    pub(super) examples: Vec<LogLineFault>,
     /// How many rows have each wanted attribute.
     pub(super) present: Vec<u64>,
 }
 
 /// A line that is a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct LogRow {
     pub(super) at: Timestamp,
     pub(super) line: u64,
 }
 
 /// A line that is not a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Malformed {
+pub(super) struct LogLineFault {
     pub(super) line: u64,
     pub(super) why: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Field {
+struct ValueRange {
     start: u32,
     length: u32,
 }
 
-impl Field {
+impl ValueRange {
     const ABSENT: Self = Self { start: u32::MAX, length: 0 };
     /// Marks what is in `extra`.
-    const ELSEWHERE: u32 = 1 << 31;
+    const IN_EXTRA: u32 = 1 << 31;
 }
 
-impl Block {
+impl LogBlock {
     /// Parses lines with `parse`, which fills a row, or says why it cannot.
     pub(super) fn parse(
-        names: &Names,
+        names: &LogFieldNames,
         file: usize,
         first_line: u64,
         text: Vec<u8>,
-        mut parse: impl FnMut(&[u8], &mut Fill<'_>) -> Result<(), &'static str>,
+        mut parse: impl FnMut(&[u8], &mut LogRowBuilder<'_>) -> Result<(), &'static str>,
     ) -> Self {
-        let width = names.wanted().len();
+        let width = names.attributes().len();
         let (mut extra, mut fields, mut rows) = (Vec::new(), Vec::new(), Vec::new());
         let (mut malformed, mut examples, mut present) = (0, Vec::new(), vec![0; width]);
         let mut ranks = vec![u8::MAX; width];
-        let mut row = vec![Field::ABSENT; width];
+        let mut row = vec![ValueRange::ABSENT; width];
         let mut begin = 0;
         for line in first_line.. {
             let Some(rest) = text.get(begin..).filter(|rest| !rest.is_empty()) else { break };
@@ -75,9 +75,9 @@ impl Block {
             if whole.trim_ascii().is_empty() {
                 continue;
             }
-            row.fill(Field::ABSENT);
+            row.fill(ValueRange::ABSENT);
             ranks.fill(u8::MAX);
-            let mut fill = Fill {
+            let mut fill = LogRowBuilder {
                 names,
                 base: text.as_ptr() as usize,
                 fields: &mut row,
@@ -92,16 +92,16 @@ impl Block {
             let time = parsed.and_then(|()| fill.time.ok_or("it has no time"));
             match time {
                 Ok((_, at)) => {
-                    rows.push(Row { at, line });
+                    rows.push(LogRow { at, line });
                     for (count, field) in present.iter_mut().zip(&row) {
-                        *count += u64::from(*field != Field::ABSENT);
+                        *count += u64::from(*field != ValueRange::ABSENT);
                     }
                     fields.extend_from_slice(&row);
                 }
                 Err(why) => {
                     malformed += 1;
                     if examples.len() < MOST_EXAMPLES {
-                        examples.push(Malformed { line, why });
+                        examples.push(LogLineFault { line, why });
                     }
                 }
             }
@@ -111,45 +111,45 @@ impl Block {
 
     fn value(&self, row: usize, column: usize) -> Option<&[u8]> {
         let field = self.fields.get(row * self.width + column)?;
-        if *field == Field::ABSENT {
+        if *field == ValueRange::ABSENT {
             return None;
         }
-        let (bytes, start) = match field.start & Field::ELSEWHERE {
+        let (bytes, start) = match field.start & ValueRange::IN_EXTRA {
             0 => (&self.text, field.start),
-            _ => (&self.extra, field.start & !Field::ELSEWHERE),
+            _ => (&self.extra, field.start & !ValueRange::IN_EXTRA),
         };
         bytes.get(start as usize..(start + field.length) as usize)
     }
 }
 
 /// A row that is being filled.
-pub(super) struct Fill<'b> {
-    pub(super) names: &'b Names,
+pub(super) struct LogRowBuilder<'b> {
+    pub(super) names: &'b LogFieldNames,
     base: usize,
-    fields: &'b mut [Field],
+    fields: &'b mut [ValueRange],
     ranks: &'b mut [u8],
     extra: &'b mut Vec<u8>,
     time: Option<(u8, Timestamp)>,
 }
 
-impl Fill<'_> {
+impl LogRowBuilder<'_> {
     /// A value. Nothing and `-` are how logs say that there is none.
-    pub(super) fn put(&mut self, columns: &[u16], rank: u8, value: &[u8], found: Found) {
+    pub(super) fn put(&mut self, columns: &[u16], rank: u8, value: &[u8], found: LogValueOrigin) {
         if columns.is_empty() || value.is_empty() || value == b"-" {
             return;
         }
         let start = match found {
-            Found::InLine => (value.as_ptr() as usize).wrapping_sub(self.base) as u32,
-            Found::Elsewhere => {
-                let start = self.extra.len() as u32 | Field::ELSEWHERE;
+            LogValueOrigin::InLine => (value.as_ptr() as usize).wrapping_sub(self.base) as u32,
+            LogValueOrigin::Derived => {
+                let start = self.extra.len() as u32 | ValueRange::IN_EXTRA;
                 self.extra.extend_from_slice(value);
                 start
             }
         };
-        self.set(columns, rank, Field { start, length: value.len() as u32 });
+        self.set(columns, rank, ValueRange { start, length: value.len() as u32 });
     }
 
-    fn set(&mut self, columns: &[u16], rank: u8, field: Field) {
+    fn set(&mut self, columns: &[u16], rank: u8, field: ValueRange) {
         for column in columns.iter().map(|column| usize::from(*column)) {
             if let (Some(place), Some(best)) =
                 (self.fields.get_mut(column), self.ranks.get_mut(column))
@@ -174,7 +174,7 @@ impl Fill<'_> {
     }
 
     /// A path, perhaps with a query.
-    pub(super) fn put_target(&mut self, rank: u8, target: &[u8], found: Found) {
+    pub(super) fn put_target(&mut self, rank: u8, target: &[u8], found: LogValueOrigin) {
         let (path, query) = match memchr::memchr(b'?', target) {
             Some(at) => (target.get(..at), target.get(at + 1..)),
             None => (Some(target), None),
@@ -186,21 +186,21 @@ impl Fill<'_> {
     }
 
     /// `GET /x?y HTTP/1.1`.
-    pub(super) fn put_request(&mut self, request: &[u8], found: Found) {
+    pub(super) fn put_request(&mut self, request: &[u8], found: LogValueOrigin) {
         let mut words = request.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         let (Some(method), Some(target)) = (words.next(), words.next()) else { return };
-        self.put(self.names.columns("method"), WORSE, method, found);
-        self.put_target(WORSE, target, found);
+        self.put(self.names.columns("method"), REQUEST_LINE_RANK, method, found);
+        self.put_target(REQUEST_LINE_RANK, target, found);
     }
 }
 
 /// Where a value is.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Found {
+pub(super) enum LogValueOrigin {
     /// It is part of the line.
     InLine,
     /// It had to be derived from the line, and must be kept.
-    Elsewhere,
+    Derived,
 }
 
 /// A request of a log, as policies see it.
@@ -208,17 +208,17 @@ pub(super) enum Found {
 /// Attributes are those of the log under the names that policies use: `ip`, `method`, `path`,
 /// `query`, `host`, `status`, `user_agent`, `user`, and any other name the log has.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct LogRequest<'a> {
     /// When it was.
     pub at: Timestamp,
     /// Its line, from one.
     pub line: u64,
-    pub(super) names: &'a Names,
-    pub(super) block: &'a Block,
+    pub(super) names: &'a LogFieldNames,
+    pub(super) block: &'a LogBlock,
     pub(super) row: usize,
 }
 
-impl Attributes for Request<'_> {
+impl Attributes for LogRequest<'_> {
     #[inline]
     fn attribute(&self, name: &str) -> Option<&[u8]> {
         self.block.value(self.row, self.names.column(name)?)
@@ -230,4 +230,4 @@ pub(super) const MOST_EXAMPLES: usize = 5;
 /// The longest line that can be a request.
 const MOST_LINE: usize = 64 << 10;
 /// What is taken from a whole request line is used only if nothing says it better.
-const WORSE: u8 = 50;
+const REQUEST_LINE_RANK: u8 = 50;

@@ -1,11 +1,11 @@
 //! The common and the combined log format.
 
-use super::block::{Fill, Found};
+use super::block::{LogRowBuilder, LogValueOrigin};
 use super::time;
 
 /// `host ident user [time] "request" status bytes "referer" "user agent"`; the last two, or four,
 /// may be missing, and more may follow.
-pub(super) fn parse(line: &[u8], fill: &mut Fill<'_>) -> Result<(), &'static str> {
+pub(super) fn parse(line: &[u8], fill: &mut LogRowBuilder<'_>) -> Result<(), &'static str> {
     let names = fill.names;
     let (ip, rest) = word(line);
     let (_, rest) = word(rest);
@@ -17,17 +17,17 @@ pub(super) fn parse(line: &[u8], fill: &mut Fill<'_>) -> Result<(), &'static str
     let rest = rest.get(close + 1..).unwrap_or_default();
     let (request, rest) = quoted(rest).ok_or("it has no \"request\" behind the time")?;
     fill.set_time(0, at);
-    fill.put(names.columns("ip"), 0, ip, Found::InLine);
-    fill.put(names.columns("user"), 0, user.trim_ascii(), Found::InLine);
-    fill.put_request(request, Found::InLine);
+    fill.put(names.columns("ip"), 0, ip, LogValueOrigin::InLine);
+    fill.put(names.columns("user"), 0, user.trim_ascii(), LogValueOrigin::InLine);
+    fill.put_request(request, LogValueOrigin::InLine);
     let (status, rest) = word(rest);
-    fill.put(names.columns("status"), 0, status, Found::InLine);
+    fill.put(names.columns("status"), 0, status, LogValueOrigin::InLine);
     let (bytes, rest) = word(rest);
-    fill.put(names.columns("bytes"), 0, bytes, Found::InLine);
+    fill.put(names.columns("bytes"), 0, bytes, LogValueOrigin::InLine);
     if let Some((referer, rest)) = quoted(rest) {
-        fill.put(names.columns("referer"), 0, referer, Found::InLine);
+        fill.put(names.columns("referer"), 0, referer, LogValueOrigin::InLine);
         if let Some((agent, _)) = quoted(rest) {
-            fill.put(names.columns("user_agent"), 0, agent, Found::InLine);
+            fill.put(names.columns("user_agent"), 0, agent, LogValueOrigin::InLine);
         }
     }
     Ok(())

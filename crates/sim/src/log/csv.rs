@@ -1,18 +1,18 @@
 //! Comma-separated values under a header line; also with semicolons or tabs.
 
-use super::block::{Fill, Found};
-use super::names::{Meaning, Names};
+use super::block::{LogRowBuilder, LogValueOrigin};
+use super::field_names::{LogField, LogFieldNames};
 
 /// What the header line says.
 #[derive(Debug)]
-pub(super) struct Header {
+pub(super) struct CsvHeader {
     delimiter: u8,
-    columns: Vec<Option<Meaning>>,
+    columns: Vec<Option<LogField>>,
 }
 
-impl Header {
+impl CsvHeader {
     /// `None` if the line names no time: then it is not a header.
-    pub(super) fn read(line: &[u8], names: &Names) -> Option<Self> {
+    pub(super) fn read(line: &[u8], names: &LogFieldNames) -> Option<Self> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let delimiter = [b',', b'\t', b';']
             .into_iter()
@@ -21,10 +21,10 @@ impl Header {
         let mut scratch = Vec::new();
         each_field(line, delimiter, &mut scratch, |field, _| {
             let name = std::str::from_utf8(field).unwrap_or_default().trim();
-            let meaning = names.meaning(name).or_else(|| names.meaning(&name.to_ascii_lowercase()));
+            let meaning = names.field(name).or_else(|| names.field(&name.to_ascii_lowercase()));
             columns.push(meaning.cloned());
         })?;
-        let has_time = columns.iter().any(|meaning| matches!(meaning, Some(Meaning::Time(_))));
+        let has_time = columns.iter().any(|meaning| matches!(meaning, Some(LogField::Time(_))));
         (has_time && columns.len() > 1).then_some(Self { delimiter, columns })
     }
 
@@ -32,19 +32,19 @@ impl Header {
         &self,
         line: &[u8],
         scratch: &mut Vec<u8>,
-        fill: &mut Fill<'_>,
+        fill: &mut LogRowBuilder<'_>,
     ) -> Result<(), &'static str> {
         let mut columns = self.columns.iter();
         let mut count = 0;
         let read = each_field(line, self.delimiter, scratch, |field, is_copy| {
             count += 1;
-            let found = if is_copy { Found::Elsewhere } else { Found::InLine };
+            let found = if is_copy { LogValueOrigin::Derived } else { LogValueOrigin::InLine };
             match columns.next().and_then(Option::as_ref) {
-                Some(Meaning::Time(rank)) => fill.put_time(*rank, field),
-                Some(Meaning::Request) => fill.put_request(field, found),
-                Some(Meaning::Target(rank)) => fill.put_target(*rank, field, found),
-                Some(Meaning::Value(columns, rank)) => fill.put(columns, *rank, field, found),
-                Some(Meaning::Attributes) | None => {}
+                Some(LogField::Time(rank)) => fill.put_time(*rank, field),
+                Some(LogField::Request) => fill.put_request(field, found),
+                Some(LogField::Target(rank)) => fill.put_target(*rank, field, found),
+                Some(LogField::Value(columns, rank)) => fill.put(columns, *rank, field, found),
+                Some(LogField::Attributes) | None => {}
             }
         });
         match read {

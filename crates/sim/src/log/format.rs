@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use tidegate::QuotaError;
 
-use super::block::Fill;
-use super::csv::Header;
-use super::names::Names;
+use super::block::LogRowBuilder;
+use super::csv::CsvHeader;
+use super::field_names::LogFieldNames;
 use super::{common, json};
 
 /// How lines are written.
@@ -19,7 +19,7 @@ use super::{common, json};
 /// assert!("xml".parse::<Format>().unwrap_err().to_string().contains("common, json or csv"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum LogLineFormat {
     /// Common or combined, as written by nginx, Apache, Traefik and others.
     Common,
     /// A JSON object in each line.
@@ -28,7 +28,7 @@ pub enum Format {
     Csv,
 }
 
-impl Format {
+impl LogLineFormat {
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Format {
     }
 }
 
-impl FromStr for Format {
+impl FromStr for LogLineFormat {
     type Err = QuotaError;
 
     fn from_str(text: &str) -> Result<Self, QuotaError> {
@@ -57,7 +57,7 @@ impl FromStr for Format {
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for LogLineFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -65,15 +65,19 @@ impl fmt::Display for Format {
 
 /// Everything that is needed to read lines.
 #[derive(Debug)]
-pub(super) enum Layout {
+pub(super) enum LogLayout {
     Common,
     Json,
-    Csv(Header),
+    Csv(CsvHeader),
 }
 
-impl Layout {
+impl LogLayout {
     /// Detected from the first lines, unless it is given.
-    pub(super) fn of(format: Option<Format>, start: &[u8], names: &Names) -> Option<Self> {
+    pub(super) fn detect(
+        format: Option<LogLineFormat>,
+        start: &[u8],
+        names: &LogFieldNames,
+    ) -> Option<Self> {
         let lines = || start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         let first = lines().find(|line| !line.is_empty()).unwrap_or_default();
         let is_json = |line: &[u8]| line.starts_with(b"{");
@@ -81,13 +85,13 @@ impl Layout {
             memchr::memmem::find(line, b" [").is_some()
                 && memchr::memmem::find(line, b"] \"").is_some()
         };
-        let csv = || Header::read(first, names).map(Self::Csv);
+        let csv = || CsvHeader::read(first, names).map(Self::Csv);
         match format {
-            Some(Format::Common) => Some(Self::Common),
-            Some(Format::Json) => Some(Self::Json),
-            Some(Format::Csv) => csv(),
+            Some(LogLineFormat::Common) => Some(Self::Common),
+            Some(LogLineFormat::Json) => Some(Self::Json),
+            Some(LogLineFormat::Csv) => csv(),
             None => {
-                let some = lines().take(LOOKED_AT).find_map(|line| match line {
+                let some = lines().take(DETECTION_LINES).find_map(|line| match line {
                     line if is_json(line) => Some(Self::Json),
                     line if is_common(line) => Some(Self::Common),
                     _ => None,
@@ -102,11 +106,11 @@ impl Layout {
         matches!(self, Self::Csv(_))
     }
 
-    pub(super) const fn format(&self) -> Format {
+    pub(super) const fn format(&self) -> LogLineFormat {
         match self {
-            Self::Common => Format::Common,
-            Self::Json => Format::Json,
-            Self::Csv(_) => Format::Csv,
+            Self::Common => LogLineFormat::Common,
+            Self::Json => LogLineFormat::Json,
+            Self::Csv(_) => LogLineFormat::Csv,
         }
     }
 
@@ -114,7 +118,7 @@ impl Layout {
         &self,
         line: &[u8],
         scratch: &mut Vec<u8>,
-        fill: &mut Fill<'_>,
+        fill: &mut LogRowBuilder<'_>,
     ) -> Result<(), &'static str> {
         match self {
             Self::Common => common::parse(line, fill),
@@ -125,4 +129,4 @@ impl Layout {
 }
 
 /// Lines at the start of a log that may be nonsense.
-const LOOKED_AT: usize = 20;
+const DETECTION_LINES: usize = 20;

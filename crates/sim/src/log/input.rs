@@ -6,23 +6,23 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use super::LogError;
-use crate::Progress;
+use super::LogReadError;
+use crate::WorkProgress;
 
 /// A log that can be read once.
-pub struct Input {
+pub struct LogInput {
     name: String,
     reader: Box<dyn Read + Send>,
     length: Option<u64>,
 }
 
-impl Input {
+impl LogInput {
     /// A file.
     ///
     /// # Errors
     ///
     /// If it cannot be opened.
-    pub fn open(path: &Path) -> Result<Self, LogError> {
+    pub fn open(path: &Path) -> Result<Self, LogReadError> {
         let name = path.display().to_string();
         let open = |name: &str| {
             let file = File::open(path)?;
@@ -33,7 +33,7 @@ impl Input {
             let length = about.is_file().then_some(about.len());
             Ok(Self { name: name.to_owned(), reader: Box::new(file), length })
         };
-        open(&name).map_err(|error| LogError::Open { name, error })
+        open(&name).map_err(|error| LogReadError::Open { name, error })
     }
 
     /// Standard input.
@@ -59,14 +59,14 @@ impl Input {
     }
 
     /// How it begins, unpacked. What was looked at is still there to be read.
-    pub(super) fn look(&mut self) -> Vec<u8> {
+    pub(super) fn preview(&mut self) -> Vec<u8> {
         let mut packed = Vec::new();
         // If this fails, so will reading it, which says so.
-        let _ = self.reader.by_ref().take(LOOKED_AT).read_to_end(&mut packed);
+        let _ = self.reader.by_ref().take(PREVIEW_BYTES).read_to_end(&mut packed);
         let mut start = Vec::new();
         match packed.starts_with(&GZIP) {
             // It ends in the middle, which is no mistake here.
-            true => drop(MultiGzDecoder::new(&*packed).take(LOOKED_AT).read_to_end(&mut start)),
+            true => drop(MultiGzDecoder::new(&*packed).take(PREVIEW_BYTES).read_to_end(&mut start)),
             false => start.clone_from(&packed),
         }
         let rest = std::mem::replace(&mut self.reader, Box::new(io::empty()));
@@ -77,9 +77,9 @@ impl Input {
     /// Unpacked, where it is packed; `progress` is told what was read.
     pub(super) fn into_reader<'p>(
         self,
-        progress: &'p Progress,
+        progress: &'p WorkProgress,
     ) -> io::Result<Box<dyn Read + Send + 'p>> {
-        let mut reader = Counted { reader: self.reader, progress };
+        let mut reader = ProgressReader { reader: self.reader, progress };
         let mut start = Vec::new();
         reader.by_ref().take(2).read_to_end(&mut start)?;
         let is_gzip = start == GZIP;
@@ -91,7 +91,7 @@ impl Input {
     }
 }
 
-impl std::fmt::Debug for Input {
+impl std::fmt::Debug for LogInput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Input").field("name", &self.name).finish_non_exhaustive()
     }
@@ -100,15 +100,15 @@ impl std::fmt::Debug for Input {
 /// How gzip begins.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Enough for many lines.
-const LOOKED_AT: u64 = 64 << 10;
+const PREVIEW_BYTES: u64 = 64 << 10;
 
 /// Reports how much was read.
-struct Counted<'p, R> {
+struct ProgressReader<'p, R> {
     reader: R,
-    progress: &'p Progress,
+    progress: &'p WorkProgress,
 }
 
-impl<R: Read> Read for Counted<'_, R> {
+impl<R: Read> Read for ProgressReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.reader.read(buffer)?;
         self.progress.add(count as u64);

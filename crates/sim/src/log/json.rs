@@ -5,23 +5,23 @@ use std::fmt::{self, Write as _};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tidegate::Timestamp;
 
-use super::block::{Fill, Found};
-use super::names::{Meaning, Names};
+use super::block::{LogRowBuilder, LogValueOrigin};
+use super::field_names::{LogField, LogFieldNames};
 
-pub(super) fn parse(line: &[u8], fill: &mut Fill<'_>) -> Result<(), &'static str> {
+pub(super) fn parse(line: &[u8], fill: &mut LogRowBuilder<'_>) -> Result<(), &'static str> {
     let mut deserializer = serde_json::Deserializer::from_slice(line);
-    let object = Object { fill, in_attributes: false };
+    let object = LogJsonObject { fill, in_attributes: false };
     object.deserialize(&mut deserializer).map_err(|_| "it is not a JSON object")?;
     deserializer.end().map_err(|_| "something follows its JSON object")
 }
 
 /// An object whose members are recorded as they are read.
-struct Object<'f, 'b> {
-    fill: &'f mut Fill<'b>,
+struct LogJsonObject<'f, 'b> {
+    fill: &'f mut LogRowBuilder<'b>,
     in_attributes: bool,
 }
 
-impl<'de> DeserializeSeed<'de> for Object<'_, '_> {
+impl<'de> DeserializeSeed<'de> for LogJsonObject<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -29,7 +29,7 @@ impl<'de> DeserializeSeed<'de> for Object<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Object<'_, '_> {
+impl<'de> Visitor<'de> for LogJsonObject<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,11 +39,11 @@ impl<'de> Visitor<'de> for Object<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let names = self.fill.names;
         while let Some(meaning) =
-            map.next_key_seed(Name { names, in_attributes: self.in_attributes })?
+            map.next_key_seed(LogJsonName { names, in_attributes: self.in_attributes })?
         {
             match meaning {
                 None => drop(map.next_value::<IgnoredAny>()?),
-                Some(meaning) => map.next_value_seed(Member { fill: self.fill, meaning })?,
+                Some(meaning) => map.next_value_seed(LogJsonMember { fill: self.fill, meaning })?,
             }
         }
         Ok(())
@@ -51,57 +51,61 @@ impl<'de> Visitor<'de> for Object<'_, '_> {
 }
 
 /// A member's name.
-struct Name<'n> {
-    names: &'n Names,
+struct LogJsonName<'n> {
+    names: &'n LogFieldNames,
     in_attributes: bool,
 }
 
-impl<'de, 'n> DeserializeSeed<'de> for Name<'n> {
-    type Value = Option<&'n Meaning>;
+impl<'de, 'n> DeserializeSeed<'de> for LogJsonName<'n> {
+    type Value = Option<&'n LogField>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl<'n> Visitor<'_> for Name<'n> {
-    type Value = Option<&'n Meaning>;
+impl<'n> Visitor<'_> for LogJsonName<'n> {
+    type Value = Option<&'n LogField>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(if self.in_attributes { self.names.own(name) } else { self.names.meaning(name) })
+        Ok(if self.in_attributes {
+            self.names.attribute_field(name)
+        } else {
+            self.names.field(name)
+        })
     }
 }
 
 /// A member whose name means something.
-struct Member<'f, 'b> {
-    fill: &'f mut Fill<'b>,
-    meaning: &'b Meaning,
+struct LogJsonMember<'f, 'b> {
+    fill: &'f mut LogRowBuilder<'b>,
+    meaning: &'b LogField,
 }
 
-impl Member<'_, '_> {
-    fn text(self, value: &[u8], found: Found) {
+impl LogJsonMember<'_, '_> {
+    fn text(self, value: &[u8], found: LogValueOrigin) {
         let fill = self.fill;
         match self.meaning {
-            Meaning::Time(rank) => fill.put_time(*rank, value),
-            Meaning::Request => fill.put_request(value, found),
-            Meaning::Target(rank) => fill.put_target(*rank, value, found),
-            Meaning::Value(columns, rank) => fill.put(columns, *rank, value, found),
-            Meaning::Attributes => {}
+            LogField::Time(rank) => fill.put_time(*rank, value),
+            LogField::Request => fill.put_request(value, found),
+            LogField::Target(rank) => fill.put_target(*rank, value, found),
+            LogField::Value(columns, rank) => fill.put(columns, *rank, value, found),
+            LogField::Attributes => {}
         }
     }
 
     fn number(self, number: impl fmt::Display) {
-        let mut text = Digits::default();
+        let mut text = LogNumberText::default();
         let _ = write!(text, "{number}");
-        self.text(text.bytes.get(..text.length).unwrap_or_default(), Found::Elsewhere);
+        self.text(text.bytes.get(..text.length).unwrap_or_default(), LogValueOrigin::Derived);
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Member<'_, '_> {
+impl<'de> DeserializeSeed<'de> for LogJsonMember<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -109,7 +113,7 @@ impl<'de> DeserializeSeed<'de> for Member<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Member<'_, '_> {
+impl<'de> Visitor<'de> for LogJsonMember<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -117,13 +121,13 @@ impl<'de> Visitor<'de> for Member<'_, '_> {
     }
 
     fn visit_borrowed_str<E>(self, value: &'de str) -> Result<(), E> {
-        self.text(value.as_bytes(), Found::InLine);
+        self.text(value.as_bytes(), LogValueOrigin::InLine);
         Ok(())
     }
 
     /// Text that had to be unescaped.
     fn visit_str<E>(self, value: &str) -> Result<(), E> {
-        self.text(value.as_bytes(), Found::Elsewhere);
+        self.text(value.as_bytes(), LogValueOrigin::Derived);
         Ok(())
     }
 
@@ -140,7 +144,7 @@ impl<'de> Visitor<'de> for Member<'_, '_> {
     /// A fraction is a time in seconds, or nothing that a policy compares.
     fn visit_f64<E>(self, value: f64) -> Result<(), E> {
         match self.meaning {
-            Meaning::Time(rank) if (0.0..1e11).contains(&value) => {
+            LogField::Time(rank) if (0.0..1e11).contains(&value) => {
                 self.fill.set_time(*rank, Timestamp::from_micros((value * 1e6).round() as u64));
             }
             _ => self.number(value),
@@ -159,14 +163,14 @@ impl<'de> Visitor<'de> for Member<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let in_attributes = match self.meaning {
-            Meaning::Request => false,
-            Meaning::Attributes => true,
+            LogField::Request => false,
+            LogField::Attributes => true,
             _ => {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
                 return Ok(());
             }
         };
-        Object { fill: self.fill, in_attributes }.visit_map(map)
+        LogJsonObject { fill: self.fill, in_attributes }.visit_map(map)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
@@ -177,12 +181,12 @@ impl<'de> Visitor<'de> for Member<'_, '_> {
 
 /// A number as text, on the stack.
 #[derive(Default)]
-struct Digits {
+struct LogNumberText {
     bytes: [u8; 32],
     length: usize,
 }
 
-impl fmt::Write for Digits {
+impl fmt::Write for LogNumberText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = self.length + text.len();
         let free = self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?;

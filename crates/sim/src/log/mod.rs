@@ -4,26 +4,26 @@
 //! line allocates.
 
 mod block;
-mod chunks;
+mod chunk_reader;
 mod common;
 mod csv;
+mod field_names;
 mod format;
-mod generate;
+mod generator;
 mod input;
 mod json;
-mod merge;
-mod names;
+mod merger;
 mod reader;
-mod reading;
-mod reorder;
+mod reorder_buffer;
+mod summary;
 mod time;
 
-pub use block::Request;
-pub use format::Format;
-pub use generate::Generator;
-pub use input::Input;
+pub use block::LogRequest;
+pub use format::LogLineFormat;
+pub use generator::LogGenerator;
+pub use input::LogInput;
 pub use reader::LogReader;
-pub use reading::{Example, Reading};
+pub use summary::{LogSummary, MalformedLine};
 pub(crate) use time::civil_from_days;
 
 use std::io;
@@ -31,7 +31,7 @@ use std::io;
 /// Why a log cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum LogError {
+pub enum LogReadError {
     /// It cannot be opened.
     #[error("cannot open {name}: {error}")]
     Open {
@@ -55,7 +55,7 @@ pub enum LogError {
         "{name}: cannot tell the format from \"{start}\"; expected common or combined log lines, JSON \
          objects, or CSV with a line of names of which one is a time (see --format)"
     )]
-    Unknown {
+    UnknownFormat {
         /// The file's name.
         name: String,
         /// How it begins, in a form that can be shown.

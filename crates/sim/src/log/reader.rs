@@ -6,13 +6,13 @@ use std::thread;
 
 use tidegate::{Span, Timestamp};
 
-use super::block::{Block, Request};
-use super::format::Format;
-use super::merge::{How, Merge, Piece, first_time};
-use super::names::Names;
-use super::reorder::Reorder;
-use super::{Input, LogError, Reading};
-use crate::Progress;
+use super::block::{LogBlock, LogRequest};
+use super::field_names::LogFieldNames;
+use super::format::LogLineFormat;
+use super::merger::{LogFileChunk, LogMerger, MergeSettings, first_time};
+use super::reorder_buffer::ReorderBuffer;
+use super::{LogInput, LogReadError, LogSummary};
+use crate::WorkProgress;
 
 /// How a log is read.
 ///
@@ -32,13 +32,13 @@ use crate::Progress;
 /// ```
 #[derive(Debug)]
 pub struct LogReader {
-    names: Names,
-    format: Option<Format>,
+    names: LogFieldNames,
+    format: Option<LogLineFormat>,
     slack: Span,
 }
 
 /// The formats of files, and whether they were merged.
-type Split = (Vec<Format>, bool);
+type MergeSummary = (Vec<LogLineFormat>, bool);
 
 impl LogReader {
     /// How long a request may take by default.
@@ -46,12 +46,12 @@ impl LogReader {
 
     /// Reads these attributes. Others are not even looked at.
     pub fn new<'a>(wanted: impl IntoIterator<Item = &'a str>) -> Self {
-        Self { names: Names::new(wanted), format: None, slack: Self::DEFAULT_SLACK }
+        Self { names: LogFieldNames::new(wanted), format: None, slack: Self::DEFAULT_SLACK }
     }
 
     /// Reads this format, whatever it looks like.
     #[must_use]
-    pub fn format(self, format: Option<Format>) -> Self {
+    pub fn format(self, format: Option<LogLineFormat>) -> Self {
         Self { format, ..self }
     }
 
@@ -72,28 +72,28 @@ impl LogReader {
     /// handed on.
     pub fn read(
         &self,
-        inputs: Vec<Input>,
-        progress: &Progress,
-        each: impl FnMut(&Request<'_>),
-    ) -> Result<Reading, LogError> {
-        let (inputs, is_other_order) = self.in_order(inputs);
+        inputs: Vec<LogInput>,
+        progress: &WorkProgress,
+        each: impl FnMut(&LogRequest<'_>),
+    ) -> Result<LogSummary, LogReadError> {
+        let (inputs, is_other_order) = self.sort_by_first_request(inputs);
         let files: Vec<String> = inputs.iter().map(|(_, it)| it.name().to_owned()).collect();
         if let Some(total) = inputs.iter().map(|(_, it)| it.length()).sum::<Option<u64>>() {
-            progress.expect(total);
+            progress.add_expected(total);
         }
         let ahead = Span::from_micros(self.slack.as_micros() / 2);
         let (names, format) = (&self.names, self.format);
-        let merge = Merge::new(inputs, How { names, format, ahead, progress });
+        let merge = LogMerger::new(inputs, MergeSettings { names, format, ahead, progress });
         thread::scope(|scope| {
             let (mut to, mut from) = (Vec::new(), Vec::new());
-            for _ in 0..parsers() {
-                let (work, blocks, parser) = self.parser();
+            for _ in 0..parser_count() {
+                let (work, blocks, parser) = self.new_parser();
                 scope.spawn(parser);
                 to.push(work);
                 from.push(blocks);
             }
-            let reader = scope.spawn(move || Self::split(merge, &to));
-            let mut reading = self.hand_on(&from, &files, each);
+            let reader = scope.spawn(move || Self::distribute(merge, &to));
+            let mut reading = self.emit_in_order(&from, &files, each);
             // Threads that still read find nobody to hand it to.
             drop(from);
             let split = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -107,11 +107,14 @@ impl LogReader {
 
     /// Sorted by their first requests, and whether that is another order. Files without any come
     /// last.
-    fn in_order(&self, mut inputs: Vec<Input>) -> (Vec<(Option<Timestamp>, Input)>, bool) {
+    fn sort_by_first_request(
+        &self,
+        mut inputs: Vec<LogInput>,
+    ) -> (Vec<(Option<Timestamp>, LogInput)>, bool) {
         let is_one = inputs.len() == 1;
-        let begin = |(place, mut input): (usize, Input)| {
+        let begin = |(place, mut input): (usize, LogInput)| {
             // A single one has nobody to be compared with.
-            let start = if is_one { Vec::new() } else { input.look() };
+            let start = if is_one { Vec::new() } else { input.preview() };
             let first = first_time(&self.names, self.format, &start);
             (place, (first, input))
         };
@@ -122,16 +125,16 @@ impl LogReader {
     }
 
     /// A parser, and both ends of its queues. They are short: what is in progress is bounded.
-    fn parser(&self) -> (SyncSender<Piece>, Receiver<Block>, impl FnOnce() + Send) {
-        let (work_in, work) = sync_channel::<Piece>(BELT);
-        let (blocks, blocks_out) = sync_channel(BELT);
+    fn new_parser(&self) -> (SyncSender<LogFileChunk>, Receiver<LogBlock>, impl FnOnce() + Send) {
+        let (work_in, work) = sync_channel::<LogFileChunk>(PARSER_QUEUE);
+        let (blocks, blocks_out) = sync_channel(PARSER_QUEUE);
         let run = move || {
             let mut scratch = Vec::new();
-            for Piece { file, layout, chunk } in work {
-                let parse = |line: &[u8], fill: &mut super::block::Fill<'_>| {
+            for LogFileChunk { file, layout, chunk } in work {
+                let parse = |line: &[u8], fill: &mut super::block::LogRowBuilder<'_>| {
                     layout.parse(line, &mut scratch, fill)
                 };
-                let block = Block::parse(&self.names, file, chunk.line, chunk.text, parse);
+                let block = LogBlock::parse(&self.names, file, chunk.line, chunk.text, parse);
                 if blocks.send(block).is_err() {
                     return;
                 }
@@ -141,7 +144,10 @@ impl LogReader {
     }
 
     /// Deals pieces out in turn, so that they can be collected in turn.
-    fn split(mut merge: Merge<'_>, parsers: &[SyncSender<Piece>]) -> Result<Split, LogError> {
+    fn distribute(
+        mut merge: LogMerger<'_>,
+        parsers: &[SyncSender<LogFileChunk>],
+    ) -> Result<MergeSummary, LogReadError> {
         let mut turns = parsers.iter().cycle();
         while let Some(piece) = merge.next()? {
             // Nobody takes it any more if the caller has gone.
@@ -152,49 +158,50 @@ impl LogReader {
         Ok((merge.formats, merge.has_merged))
     }
 
-    fn hand_on(
+    fn emit_in_order(
         &self,
-        parsers: &[Receiver<Block>],
+        parsers: &[Receiver<LogBlock>],
         files: &[String],
-        mut each: impl FnMut(&Request<'_>),
-    ) -> Reading {
+        mut each: impl FnMut(&LogRequest<'_>),
+    ) -> LogSummary {
         let names = &self.names;
-        let mut reading = Reading::default();
-        let mut present = vec![0_u64; names.wanted().len()];
-        let mut reorder = Reorder::new(self.slack);
-        let mut decide = |(at, (block, row)): (Timestamp, (Arc<Block>, usize))| {
+        let mut reading = LogSummary::default();
+        let mut present = vec![0_u64; names.attributes().len()];
+        let mut reorder = ReorderBuffer::new(self.slack);
+        let mut decide = |(at, (block, row)): (Timestamp, (Arc<LogBlock>, usize))| {
             let line = block.rows.get(row).map_or(0, |row| row.line);
-            each(&Request { at, line, names, block: &block, row });
+            each(&LogRequest { at, line, names, block: &block, row });
         };
         for (number, parser) in parsers.iter().cycle().enumerate() {
             let Ok(block) = parser.recv() else { break };
             if number % HELD_BLOCKS == HELD_BLOCKS - 1 {
-                reorder.stale().into_iter().for_each(&mut decide);
+                reorder.take_stale().into_iter().for_each(&mut decide);
             }
-            reading.note(&block, files);
+            reading.add_block(&block, files);
             present.iter_mut().zip(&block.present).for_each(|(sum, count)| *sum += count);
             let block = Arc::new(block);
             for (index, row) in block.rows.iter().enumerate() {
                 reorder.push(row.at, (block.clone(), index));
-                while let Some(next) = reorder.ready() {
+                while let Some(next) = reorder.pop_ready() {
                     decide(next);
                 }
             }
         }
-        while let Some(next) = reorder.rest() {
+        while let Some(next) = reorder.pop() {
             decide(next);
         }
         (reading.late, reading.ahead) = (reorder.late, reorder.ahead);
-        reading.attributes = names.wanted().iter().map(ToString::to_string).zip(present).collect();
+        reading.attributes =
+            names.attributes().iter().map(ToString::to_string).zip(present).collect();
         reading
     }
 }
 
 /// As many as there are cores besides the one that decides.
-fn parsers() -> usize {
+fn parser_count() -> usize {
     thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).clamp(1, 4)
 }
 
-const BELT: usize = 2;
+const PARSER_QUEUE: usize = 2;
 /// After this many blocks of about a megabyte, nothing of a block is held any more.
 const HELD_BLOCKS: usize = 48;

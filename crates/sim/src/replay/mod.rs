@@ -3,22 +3,22 @@
 //! Time is the log's, and everything else is what ships: plans, limits, blocks and the embedded
 //! store.
 
-mod compare;
-mod court;
+mod changes;
+mod limiter;
 mod report;
-mod side;
+mod run;
 
-pub use compare::Changes;
-pub use court::{Court, MemoryCourt};
-pub(crate) use report::notes_on;
-pub use side::{PolicyTally, Side};
+pub use changes::ReplayChanges;
+pub use limiter::{MemoryReplayLimiter, ReplayLimiter};
+pub(crate) use report::log_notes;
+pub use run::{PolicyTally, ReplayRun};
 
 use tidegate::Plan;
-use tidegate::config::{Problems, Source};
+use tidegate::config::{FileProblems, PolicySource};
 use tidegate_policy::KeyHasher;
 
-use crate::Progress;
-use crate::log::{Input, LogError, LogReader, Reading};
+use crate::WorkProgress;
+use crate::log::{LogInput, LogReadError, LogReader, LogSummary};
 
 /// A configuration, and optionally the current one to compare it with.
 ///
@@ -36,20 +36,20 @@ use crate::log::{Input, LogError, LogReader, Reading};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Replay {
-    new: Side<MemoryCourt>,
-    old: Option<Side<MemoryCourt>>,
+pub struct LogReplay {
+    new: ReplayRun<MemoryReplayLimiter>,
+    old: Option<ReplayRun<MemoryReplayLimiter>>,
 }
 
 /// What would have happened.
 #[derive(Debug)]
-pub struct Replayed {
+pub struct ReplayFindings {
     /// About the log itself.
-    pub reading: Reading,
+    pub log_summary: LogSummary,
     /// Under the configuration.
-    pub new: Side<MemoryCourt>,
+    pub new: ReplayRun<MemoryReplayLimiter>,
     /// Under the one it is compared with, and what differs.
-    pub old: Option<(Side<MemoryCourt>, Changes)>,
+    pub old: Option<(ReplayRun<MemoryReplayLimiter>, ReplayChanges)>,
 }
 
 /// Why a configuration cannot be replayed.
@@ -58,7 +58,7 @@ pub struct Replayed {
 pub enum ReplayError {
     /// It is wrong.
     #[error(transparent)]
-    Wrong(#[from] Problems),
+    InvalidConfig(#[from] FileProblems),
     /// Its limits are not on attributes of requests.
     #[error(
         "{0}: its limits are on Envoy's descriptors, which no access log has; \
@@ -67,14 +67,14 @@ pub enum ReplayError {
     Descriptors(String),
 }
 
-impl Replay {
+impl LogReplay {
     /// Loads what users wrote.
     ///
     /// # Errors
     ///
     /// Everything that is wrong with it.
-    pub fn load(new: &Source, old: Option<&Source>) -> Result<Self, ReplayError> {
-        Ok(Self { new: side(new)?, old: old.map(side).transpose()? })
+    pub fn load(new: &PolicySource, old: Option<&PolicySource>) -> Result<Self, ReplayError> {
+        Ok(Self { new: load_run(new)?, old: old.map(load_run).transpose()? })
     }
 
     /// Reads the log. `set_up` may choose how.
@@ -84,36 +84,40 @@ impl Replay {
     /// If the log cannot be read, or has no request.
     pub fn run(
         mut self,
-        inputs: Vec<Input>,
+        inputs: Vec<LogInput>,
         set_up: impl FnOnce(LogReader) -> LogReader,
-        progress: &Progress,
-    ) -> Result<Replayed, LogError> {
+        progress: &WorkProgress,
+    ) -> Result<ReplayFindings, LogReadError> {
         let old = self.old.iter().flat_map(|old| old.plan().attributes());
         let wanted: Vec<String> =
             self.new.plan().attributes().chain(old).map(str::to_owned).collect();
         let reader = set_up(LogReader::new(wanted.iter().map(String::as_str)));
-        let mut changes = Changes::default();
+        let mut changes = ReplayChanges::default();
         let reading = reader.read(inputs, progress, |request| {
             let new = self.new.decide(request);
             if let Some(old) = &mut self.old {
                 let was = old.decide(request);
-                changes.note(&self.new, &new, old, &was, request);
+                changes.record(&self.new, &new, old, &was, request);
             }
         })?;
-        let reading = reading.of_some()?;
-        Ok(Replayed { reading, new: self.new, old: self.old.map(|old| (old, changes)) })
+        let reading = reading.require_requests()?;
+        Ok(ReplayFindings {
+            log_summary: reading,
+            new: self.new,
+            old: self.old.map(|old| (old, changes)),
+        })
     }
 }
 
 /// Under a fixed secret: the findings must not depend on the process that makes them.
-pub(crate) fn compile(source: &Source) -> Result<Plan, Problems> {
+pub(crate) fn compile(source: &PolicySource) -> Result<Plan, FileProblems> {
     Plan::compile_with(KeyHasher::shared(*b"tidegate replays"), source)
 }
 
-fn side(source: &Source) -> Result<Side<MemoryCourt>, ReplayError> {
+fn load_run(source: &PolicySource) -> Result<ReplayRun<MemoryReplayLimiter>, ReplayError> {
     let plan = compile(source)?;
     if !plan.domains().is_empty() {
         return Err(ReplayError::Descriptors(source.name().to_owned()));
     }
-    Ok(Side::new(source.name(), MemoryCourt::new(plan)))
+    Ok(ReplayRun::new(source.name(), MemoryReplayLimiter::new(plan)))
 }

@@ -10,22 +10,22 @@ pub struct Chart {
     /// What to see in it.
     pub caption: String,
     /// How to read the horizontal axis.
-    pub x: Scale,
+    pub x: AxisScale,
     /// How to read the vertical axis.
-    pub y: Scale,
+    pub y: AxisScale,
     /// Where the horizontal axis begins and ends; in seconds since the epoch for [`Scale::Moment`].
     pub range: (f64, f64),
     /// Drawn on top of each other.
-    pub series: Vec<Series>,
+    pub series: Vec<ChartSeries>,
     /// Heights to compare with.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<ChartMark>,
     /// The series that a terminal draws largest; it draws no chart without one.
     pub main: Option<usize>,
 }
 
 /// What the numbers along an axis are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
+pub enum AxisScale {
     /// Numbers.
     Number,
     /// Shares, shown in percent.
@@ -40,20 +40,20 @@ pub enum Scale {
 
 /// Points, from left to right.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub struct ChartSeries {
     /// Its name in the legend.
     pub name: String,
     /// Which colour it has.
-    pub role: Role,
+    pub role: SeriesRole,
     /// How it is drawn.
-    pub look: Look,
+    pub style: SeriesStyle,
     /// Where and how high. A bar begins where its point is.
     pub points: Vec<(f64, f64)>,
 }
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Look {
+pub enum SeriesStyle {
     /// A bar of this width at each point.
     Bars(f64),
     /// Steps of this width, with the area below lightly filled.
@@ -64,7 +64,7 @@ pub enum Look {
 
 /// What a series stands for: it has the same colour everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum SeriesRole {
     /// What came.
     Offered,
     /// What passed.
@@ -79,7 +79,7 @@ pub enum Role {
 
 /// A height to compare with.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct ChartMark {
     /// How high.
     pub at: f64,
     /// What it is.
@@ -102,7 +102,7 @@ impl Chart {
 
     /// Heights to label, for charts that reach up to `top`.
     pub(super) fn y_ticks(&self, top: f64) -> Vec<f64> {
-        let wanted = if top <= 4.0 && self.y == Scale::Number { top.max(1.0) } else { 4.0 };
+        let wanted = if top <= 4.0 && self.y == AxisScale::Number { top.max(1.0) } else { 4.0 };
         ticks(top, wanted, &[])
     }
 
@@ -110,9 +110,9 @@ impl Chart {
     pub(super) fn x_ticks(&self, wanted: f64) -> Vec<f64> {
         let (start, end) = self.range;
         let steps = match self.x {
-            Scale::Span => TIME_STEPS,
+            AxisScale::Span => TIME_STEPS,
             // Labels cannot distinguish anything shorter than a second.
-            Scale::Moment => TIME_STEPS.strip_prefix(&SPLIT_SECONDS).unwrap_or(TIME_STEPS),
+            AxisScale::Moment => TIME_STEPS.strip_prefix(&SPLIT_SECONDS).unwrap_or(TIME_STEPS),
             _ => &[],
         };
         let offsets = ticks(end - start, wanted, steps);
@@ -134,14 +134,14 @@ impl Chart {
     }
 }
 
-fn label(scale: Scale, value: f64, range: f64) -> String {
+fn label(scale: AxisScale, value: f64, range: f64) -> String {
     match scale {
-        Scale::Number if value.fract() == 0.0 => format::count(value as u64),
-        Scale::Number => format!("{value:.1}"),
-        Scale::Share => format::share(value),
-        Scale::Times => format!("{value:.2}x"),
-        Scale::Span => format::short_span(value),
-        Scale::Moment => {
+        AxisScale::Number if value.fract() == 0.0 => format::count(value as u64),
+        AxisScale::Number => format!("{value:.1}"),
+        AxisScale::Share => format::share(value),
+        AxisScale::Times => format!("{value:.2}x"),
+        AxisScale::Span => format::short_span(value),
+        AxisScale::Moment => {
             let at = tidegate::Timestamp::from_secs(value.max(0.0) as u64);
             let text = format::moment(at);
             // The part that distinguishes the ticks.
@@ -163,12 +163,12 @@ fn label(scale: Scale, value: f64, range: f64) -> String {
 mod tests {
     use super::*;
 
-    fn labels(x: Scale, range: (f64, f64)) -> Vec<String> {
+    fn labels(x: AxisScale, range: (f64, f64)) -> Vec<String> {
         let chart = Chart {
             title: String::new(),
             caption: String::new(),
             x,
-            y: Scale::Number,
+            y: AxisScale::Number,
             range,
             series: Vec::new(),
             marks: Vec::new(),
@@ -180,12 +180,12 @@ mod tests {
     #[test]
     fn labels_of_an_axis_are_round_and_tell_its_places_apart() {
         let hour = 3_600.0;
-        let moments = |start: f64, length: f64| labels(Scale::Moment, (start, start + length));
+        let moments = |start: f64, length: f64| labels(AxisScale::Moment, (start, start + length));
         assert_eq!(moments(50.0, 1.0), ["00:00:50", "00:00:51"]);
         assert_eq!(moments(50.0, 2.0 * hour), ["00:30", "01:00", "01:30", "02:00"]);
         assert_eq!(moments(0.0, 5.0 * 24.0 * hour)[..2], ["01-01", "01-02"]);
         assert_eq!(moments(0.0, 9e8)[..2], ["1970-01", "1976-05"]);
-        assert_eq!(labels(Scale::Number, (12.0, 56.0)), ["20", "30", "40", "50"]);
-        assert_eq!(labels(Scale::Span, (0.0, 180.0))[..3], ["0s", "30s", "60s"]);
+        assert_eq!(labels(AxisScale::Number, (12.0, 56.0)), ["20", "30", "40", "50"]);
+        assert_eq!(labels(AxisScale::Span, (0.0, 180.0))[..3], ["0s", "30s", "60s"]);
     }
 }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Chart, Look};
+use super::chart::{Chart, SeriesStyle};
 use super::svg::{NARROW, SMALL, STYLE, WIDE, class, common_top, escape, inline};
-use super::table::Table;
-use super::{Fact, Item, Report, Section};
+use super::table::ReportTable;
+use super::{FindingsReport, ReportFact, ReportItem, ReportSection};
 
 const PAGE: &str = include_str!("page.css");
 
-impl Report {
+impl FindingsReport {
     /// For a browser, on a screen of any width, in light and in dark.
     pub fn html(&self) -> String {
         let (title, about) = (escape(&self.title), prose(&self.about));
@@ -34,7 +34,7 @@ impl Report {
     }
 }
 
-fn write_fact(fact: &Fact, out: &mut String) {
+fn write_fact(fact: &ReportFact, out: &mut String) {
     let (label, value) = (escape(&fact.label), escape(fact.value.shown()));
     let _ = write!(out, "<div class=\"fact\"><dt>{label}</dt><dd>{value}</dd>");
     if !fact.note.is_empty() {
@@ -43,19 +43,19 @@ fn write_fact(fact: &Fact, out: &mut String) {
     out.push_str("</div>\n");
 }
 
-fn write_section(section: &Section, out: &mut String) {
+fn write_section(section: &ReportSection, out: &mut String) {
     let _ = writeln!(out, "<section>\n<h2>{}</h2>", escape(&section.heading));
     if !section.text.is_empty() {
         let _ = writeln!(out, "<p>{}</p>", prose(&section.text));
     }
     for item in &section.items {
         match item {
-            Item::Table(table) => write_table(table, out),
-            Item::Charts(charts) => write_charts(charts, out),
-            Item::Code(code) => {
+            ReportItem::Table(table) => write_table(table, out),
+            ReportItem::Charts(charts) => write_charts(charts, out),
+            ReportItem::Code(code) => {
                 let _ = writeln!(out, "<pre>{}</pre>", escape(code));
             }
-            Item::Note(note) => {
+            ReportItem::Note(note) => {
                 let _ = writeln!(out, "<p class=\"note\">{}</p>", prose(note));
             }
         }
@@ -63,7 +63,7 @@ fn write_section(section: &Section, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-fn write_table(table: &Table, out: &mut String) {
+fn write_table(table: &ReportTable, out: &mut String) {
     let class = |column| if table.is_numeric(column) { " class=\"n\"" } else { "" };
     out.push_str("<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr>");
     for (column, name) in table.columns.iter().enumerate() {
@@ -110,8 +110,8 @@ fn write_legend(chart: &Chart, out: &mut String) {
     out.push_str("<ul class=\"legend\">");
     for series in &chart.series {
         let class = class(series.role);
-        let sample = match series.look {
-            Look::Bars(_) => {
+        let sample = match series.style {
+            SeriesStyle::Bars(_) => {
                 format!("<rect class=\"bar {class}\" x=\"4\" width=\"16\" height=\"12\" rx=\"2\"/>")
             }
             _ => format!("<line class=\"stroke {class}\" x1=\"1\" y1=\"6\" x2=\"23\" y2=\"6\"/>"),
@@ -128,39 +128,39 @@ fn write_legend(chart: &Chart, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Cell, Mark, Role, Scale, Series};
+    use crate::report::{AxisScale, ChartMark, ChartSeries, ReportCell, SeriesRole};
 
     const NASTY: &str = "<script>alert(1)</script>\"'&\u{1b}[31m";
 
-    fn report() -> Report {
-        let mut table = Table::new(["key", NASTY]);
-        table.row([Cell::text(NASTY), Cell::count(5)]);
-        let series = Series {
+    fn report() -> FindingsReport {
+        let mut table = ReportTable::new(["key", NASTY]);
+        table.row([ReportCell::text(NASTY), ReportCell::count(5)]);
+        let series = ChartSeries {
             name: NASTY.to_owned(),
-            role: Role::Denied,
-            look: Look::Bars(1.0),
+            role: SeriesRole::Denied,
+            style: SeriesStyle::Bars(1.0),
             points: vec![(0.0, 1.0), (1.0, 5.0)],
         };
         let chart = Chart {
             title: NASTY.to_owned(),
             caption: NASTY.to_owned(),
-            x: Scale::Span,
-            y: Scale::Number,
+            x: AxisScale::Span,
+            y: AxisScale::Number,
             range: (0.0, 2.0),
             series: vec![series],
-            marks: vec![Mark { at: 3.0, label: NASTY.to_owned() }],
+            marks: vec![ChartMark { at: 3.0, label: NASTY.to_owned() }],
             main: Some(0),
         };
-        let section = Section::new(NASTY)
+        let section = ReportSection::new(NASTY)
             .about(NASTY)
-            .with(Item::Charts(vec![chart]))
-            .with(Item::Table(table))
-            .with(Item::Code(NASTY.to_owned()))
-            .with(Item::Note(NASTY.to_owned()));
-        Report {
+            .with(ReportItem::Charts(vec![chart]))
+            .with(ReportItem::Table(table))
+            .with(ReportItem::Code(NASTY.to_owned()))
+            .with(ReportItem::Note(NASTY.to_owned()));
+        FindingsReport {
             title: NASTY.to_owned(),
             about: NASTY.to_owned(),
-            facts: vec![Fact::new(NASTY, Cell::text(NASTY), NASTY)],
+            facts: vec![ReportFact::new(NASTY, ReportCell::text(NASTY), NASTY)],
             sections: vec![section],
             command: NASTY.to_owned(),
         }

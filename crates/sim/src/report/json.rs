@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::table::{Cell, Number, Table};
-use super::{Chart, Item, Report, Section};
+use super::table::{CellNumber, ReportCell, ReportTable};
+use super::{Chart, FindingsReport, ReportItem, ReportSection};
 
-impl Report {
+impl FindingsReport {
     /// The same findings with their numbers as numbers: shares from 0 to 1, times in seconds.
     pub fn json(&self) -> Value {
         let facts: Map<String, Value> =
@@ -21,19 +21,21 @@ impl Report {
     }
 }
 
-fn section(section: &Section) -> Value {
+fn section(section: &ReportSection) -> Value {
     let (mut tables, mut charts, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     for item in &section.items {
         match item {
-            Item::Table(found) => tables.push(table(found)),
-            Item::Charts(found) => charts.extend(found.iter().map(chart)),
-            Item::Code(text) | Item::Note(text) => texts.push(Value::from(text.as_str())),
+            ReportItem::Table(found) => tables.push(table(found)),
+            ReportItem::Charts(found) => charts.extend(found.iter().map(chart)),
+            ReportItem::Code(text) | ReportItem::Note(text) => {
+                texts.push(Value::from(text.as_str()))
+            }
         }
     }
     json!({"heading": section.heading, "tables": tables, "charts": charts, "texts": texts})
 }
 
-fn table(table: &Table) -> Value {
+fn table(table: &ReportTable) -> Value {
     let rows = table.rows.iter().map(|row| {
         let cells = table.columns.iter().zip(row);
         Value::Object(cells.map(|(name, cell)| (name.clone(), value(cell))).collect())
@@ -50,10 +52,10 @@ fn chart(chart: &Chart) -> Value {
     json!({"title": chart.title, "series": series})
 }
 
-fn value(cell: &Cell) -> Value {
+fn value(cell: &ReportCell) -> Value {
     match cell.value {
         None => Value::from(cell.shown()),
-        Some(Number::Whole(count)) => Value::from(count),
-        Some(Number::Fraction(number)) => Value::from(number),
+        Some(CellNumber::Whole(count)) => Value::from(count),
+        Some(CellNumber::Fraction(number)) => Value::from(number),
     }
 }

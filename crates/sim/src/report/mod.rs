@@ -11,9 +11,9 @@ mod svg;
 mod table;
 mod text;
 
-pub use chart::{Chart, Look, Mark, Role, Scale, Series};
+pub use chart::{AxisScale, Chart, ChartMark, ChartSeries, SeriesRole, SeriesStyle};
 pub use format::{clip, count, counted, moment, share, short_span, times};
-pub use table::{Cell, Table};
+pub use table::{ReportCell, ReportTable};
 
 /// Findings.
 ///
@@ -32,49 +32,49 @@ pub use table::{Cell, Table};
 /// assert_eq!(report.json()["sections"][0]["tables"][0][0]["admitted"], 1_000);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct FindingsReport {
     /// What it is about.
     pub title: String,
     /// The same in a sentence or two.
     pub about: String,
     /// The figures that matter most.
-    pub facts: Vec<Fact>,
+    pub facts: Vec<ReportFact>,
     /// The rest.
-    pub sections: Vec<Section>,
+    pub sections: Vec<ReportSection>,
     /// The command that reproduces it.
     pub command: String,
 }
 
 /// A figure that matters.
 #[derive(Clone, Debug)]
-pub struct Fact {
+pub struct ReportFact {
     /// What it is.
     pub label: String,
     /// The figure.
-    pub value: Cell,
+    pub value: ReportCell,
     /// What else to know about it.
     pub note: String,
 }
 
-impl Fact {
+impl ReportFact {
     /// A figure and what it is.
-    pub fn new(label: impl Into<String>, value: Cell, note: impl Into<String>) -> Self {
+    pub fn new(label: impl Into<String>, value: ReportCell, note: impl Into<String>) -> Self {
         Self { label: label.into(), value, note: note.into() }
     }
 }
 
 /// A part of a report.
 #[derive(Clone, Debug, Default)]
-pub struct Section {
+pub struct ReportSection {
     /// Its heading.
     pub heading: String,
     /// What to see in it.
     pub text: String,
     /// What is in it.
-    pub items: Vec<Item>,
+    pub items: Vec<ReportItem>,
 }
 
-impl Section {
+impl ReportSection {
     /// An empty one.
     pub fn new(heading: impl Into<String>) -> Self {
         Self { heading: heading.into(), ..Self::default() }
@@ -88,7 +88,7 @@ impl Section {
 
     /// Adds one more item.
     #[must_use]
-    pub fn with(mut self, item: Item) -> Self {
+    pub fn with(mut self, item: ReportItem) -> Self {
         self.items.push(item);
         self
     }
@@ -96,9 +96,9 @@ impl Section {
 
 /// Something to look at.
 #[derive(Clone, Debug)]
-pub enum Item {
+pub enum ReportItem {
     /// Rows and columns.
-    Table(Table),
+    Table(ReportTable),
     /// Charts that belong together, drawn to one scale.
     Charts(Vec<Chart>),
     /// Text to copy as it is.

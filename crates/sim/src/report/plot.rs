@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Chart, Series};
+use super::chart::{Chart, ChartSeries};
 use super::format::clip;
 
 /// The chart, no wider than 80 columns: the main series large, the others as one line each.
@@ -49,7 +49,7 @@ fn cell(height: f64, floor: f64, step: f64, is_marked: bool) -> char {
 }
 
 /// The highest point within each column.
-fn columns(chart: &Chart, series: &Series) -> Vec<f64> {
+fn columns(chart: &Chart, series: &ChartSeries) -> Vec<f64> {
     let (start, end) = chart.range;
     let mut heights = vec![0.0_f64; COLUMNS];
     for (x, y) in &series.points {
@@ -85,7 +85,7 @@ fn axis(chart: &Chart, out: &mut String) {
     let _ = writeln!(out, "{:>MARGIN$} └{line}\n{:MARGIN$}  {labels}", chart.y_label(0.0), "");
 }
 
-fn sparkline(chart: &Chart, series: &Series, out: &mut String) {
+fn sparkline(chart: &Chart, series: &ChartSeries, out: &mut String) {
     let heights = columns(chart, series);
     let most = heights.iter().copied().fold(0.0, f64::max);
     let cells: String = heights
@@ -111,20 +111,20 @@ const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇'
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Look, Role, Scale};
+    use crate::report::{AxisScale, SeriesRole, SeriesStyle};
 
     fn chart(points: Vec<(f64, f64)>) -> Chart {
-        let series = |name: &str| Series {
+        let series = |name: &str| ChartSeries {
             name: name.to_owned(),
-            role: Role::Denied,
-            look: Look::Bars(1.0),
+            role: SeriesRole::Denied,
+            style: SeriesStyle::Bars(1.0),
             points: points.clone(),
         };
         Chart {
             title: "title".to_owned(),
             caption: String::new(),
-            x: Scale::Span,
-            y: Scale::Number,
+            x: AxisScale::Span,
+            y: AxisScale::Number,
             range: (0.0, 4.0),
             series: vec![series("denied"), series("denied today")],
             marks: Vec::new(),

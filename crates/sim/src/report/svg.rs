@@ -2,18 +2,18 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Chart, Look, Role, Series};
-use super::{Item, Report};
+use super::chart::{Chart, ChartSeries, SeriesRole, SeriesStyle};
+use super::{FindingsReport, ReportItem};
 
 /// What all charts look like, here and in pages.
 pub(super) const STYLE: &str = include_str!("chart.css");
 
-impl Report {
+impl FindingsReport {
     /// The first charts of the report, as a file of their own; `None` if it has none.
     pub fn svg(&self) -> Option<String> {
         let mut items = self.sections.iter().flat_map(|section| &section.items);
         let charts = items.find_map(|item| match item {
-            Item::Charts(charts) if !charts.is_empty() => Some(charts),
+            ReportItem::Charts(charts) if !charts.is_empty() => Some(charts),
             _ => None,
         })?;
         let columns = charts.len().min(2);
@@ -36,7 +36,7 @@ impl Report {
             let x = GAP + (panel.width + GAP) * column;
             let y = HEAD + (panel.height + GAP) * row;
             let _ = writeln!(out, "<g transform=\"translate({x} {y})\">");
-            let drawing = Drawing::new(chart, top, panel, TITLED);
+            let drawing = SvgChart::new(chart, top, panel, TITLED);
             drawing.title(&mut out);
             drawing.draw(&mut out);
             out.push_str("</g>\n");
@@ -47,14 +47,14 @@ impl Report {
 }
 
 /// One chart, for embedding in a page, which says above it what it shows.
-pub(super) fn inline(chart: &Chart, top: f64, size: Size, class: &str) -> String {
-    let size = Size { height: size.height - (TITLED - UNTITLED), ..size };
-    let Size { width, height } = size;
+pub(super) fn inline(chart: &Chart, top: f64, size: ChartSize, class: &str) -> String {
+    let size = ChartSize { height: size.height - (TITLED - UNTITLED), ..size };
+    let ChartSize { width, height } = size;
     let label = escape(&format!("{}. {}", chart.title, chart.caption));
     let mut out = format!(
         "<svg class=\"chart {class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">\n"
     );
-    Drawing::new(chart, top, size, UNTITLED).draw(&mut out);
+    SvgChart::new(chart, top, size, UNTITLED).draw(&mut out);
     out.push_str("</svg>\n");
     out
 }
@@ -66,25 +66,25 @@ pub(super) fn common_top(charts: &[Chart]) -> f64 {
 
 /// In the units of the drawing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
+pub(super) struct ChartSize {
     pub(super) width: f64,
     pub(super) height: f64,
 }
 
 /// Alone in its row.
-pub(super) const WIDE: Size = Size { width: 880.0, height: 320.0 };
+pub(super) const WIDE: ChartSize = ChartSize { width: 880.0, height: 320.0 };
 /// One of two in a row.
-pub(super) const SMALL: Size = Size { width: 460.0, height: 250.0 };
+pub(super) const SMALL: ChartSize = ChartSize { width: 460.0, height: 250.0 };
 /// On a phone: as wide as the screen, since text in a drawing shrinks with it.
-pub(super) const NARROW: Size = Size { width: 340.0, height: 250.0 };
+pub(super) const NARROW: ChartSize = ChartSize { width: 340.0, height: 250.0 };
 
 fn legend(charts: &[Chart], out: &mut String) {
     let mut x = GAP;
     for series in charts.first().map(|chart| &chart.series[..]).unwrap_or_default() {
         let class = class(series.role);
         let name = escape(&series.name);
-        let _ = match series.look {
-            Look::Bars(_) => writeln!(
+        let _ = match series.style {
+            SeriesStyle::Bars(_) => writeln!(
                 out,
                 "<rect class=\"bar {class}\" x=\"{x}\" y=\"49\" width=\"14\" height=\"10\" rx=\"2\"/>"
             ),
@@ -100,18 +100,18 @@ fn legend(charts: &[Chart], out: &mut String) {
 }
 
 /// A chart while it is being drawn.
-struct Drawing<'a> {
+struct SvgChart<'a> {
     chart: &'a Chart,
     ticks: Vec<f64>,
     top: f64,
-    size: Size,
+    size: ChartSize,
     left: f64,
     /// The space kept free above the highest line.
     above: f64,
 }
 
-impl<'a> Drawing<'a> {
-    fn new(chart: &'a Chart, top: f64, size: Size, above: f64) -> Self {
+impl<'a> SvgChart<'a> {
+    fn new(chart: &'a Chart, top: f64, size: ChartSize, above: f64) -> Self {
         let ticks = chart.y_ticks(top);
         let top = ticks.last().copied().unwrap_or(1.0);
         // Charts below each other begin at the same place, unless their numbers are long.
@@ -168,12 +168,12 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    fn series(&self, series: &Series, out: &mut String) {
+    fn series(&self, series: &ChartSeries, out: &mut String) {
         let class = class(series.role);
-        match series.look {
-            Look::Bars(width) => self.bars(series, width, class, out),
-            Look::Steps(width) => self.steps(series, width, class, out),
-            Look::Line => {
+        match series.style {
+            SeriesStyle::Bars(width) => self.bars(series, width, class, out),
+            SeriesStyle::Steps(width) => self.steps(series, width, class, out),
+            SeriesStyle::Line => {
                 let points = series.points.iter();
                 let path: Vec<String> =
                     points.map(|(x, y)| format!("{:.1},{:.1}", self.x(*x), self.y(*y))).collect();
@@ -183,7 +183,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    fn bars(&self, series: &Series, width: f64, class: &str, out: &mut String) {
+    fn bars(&self, series: &ChartSeries, width: f64, class: &str, out: &mut String) {
         let mut path = String::new();
         for (x, y) in series.points.iter().filter(|(_, y)| *y > 0.0) {
             let (x0, x1) = (self.x(*x), self.x(x + width));
@@ -195,7 +195,7 @@ impl<'a> Drawing<'a> {
         let _ = writeln!(out, "<path class=\"bar {class}\" d=\"{path}\"/>");
     }
 
-    fn steps(&self, series: &Series, width: f64, class: &str, out: &mut String) {
+    fn steps(&self, series: &ChartSeries, width: f64, class: &str, out: &mut String) {
         let (mut line, mut over) = (String::new(), String::new());
         let limit = self.chart.marks.first().map_or(f64::INFINITY, |mark| mark.at);
         for (x, y) in &series.points {
@@ -250,16 +250,16 @@ impl<'a> Drawing<'a> {
     }
 }
 
-pub(super) const fn class(role: Role) -> &'static str {
+pub(super) const fn class(role: SeriesRole) -> &'static str {
     match role {
-        Role::Offered => "offered",
-        Role::Admitted => "admitted",
-        Role::Denied => "denied",
-        Role::Trailing => "trailing",
-        Role::Compared(0) => "c0",
-        Role::Compared(1) => "c1",
-        Role::Compared(2) => "c2",
-        Role::Compared(_) => "c3",
+        SeriesRole::Offered => "offered",
+        SeriesRole::Admitted => "admitted",
+        SeriesRole::Denied => "denied",
+        SeriesRole::Trailing => "trailing",
+        SeriesRole::Compared(0) => "c0",
+        SeriesRole::Compared(1) => "c1",
+        SeriesRole::Compared(2) => "c2",
+        SeriesRole::Compared(_) => "c3",
     }
 }
 

@@ -6,19 +6,19 @@ use super::format;
 
 /// Rows under named columns.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct ReportTable {
     pub(super) columns: Vec<String>,
-    pub(super) rows: Vec<Vec<Cell>>,
+    pub(super) rows: Vec<Vec<ReportCell>>,
 }
 
-impl Table {
+impl ReportTable {
     /// Without rows yet.
     pub fn new<C: Into<String>>(columns: impl IntoIterator<Item = C>) -> Self {
         Self { columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
     /// Adds a row, with a cell for each column.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = ReportCell>) {
         self.rows.push(cells.into_iter().collect());
     }
 
@@ -34,20 +34,20 @@ impl Table {
 
 /// A value, and how it is shown.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cell {
+pub struct ReportCell {
     pub(super) text: String,
     /// For scripts; `None` where the text is the value.
-    pub(super) value: Option<Number>,
+    pub(super) value: Option<CellNumber>,
 }
 
 /// A number as a script wants it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
+pub(super) enum CellNumber {
     Whole(u64),
     Fraction(f64),
 }
 
-impl Cell {
+impl ReportCell {
     /// Text. User-supplied text is always shown escaped.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), value: None }
@@ -55,7 +55,7 @@ impl Cell {
 
     /// `1,234`.
     pub fn count(count: u64) -> Self {
-        Self { text: format::count(count), value: Some(Number::Whole(count)) }
+        Self { text: format::count(count), value: Some(CellNumber::Whole(count)) }
     }
 
     /// `about 70,000`, if it is not exact.
@@ -71,23 +71,23 @@ impl Cell {
 
     /// The same for a fraction.
     pub fn fraction(share: f64) -> Self {
-        Self { text: format::share(share), value: Some(Number::Fraction(share)) }
+        Self { text: format::share(share), value: Some(CellNumber::Fraction(share)) }
     }
 
     /// A multiple: `1.99x`.
     pub fn times(factor: f64) -> Self {
-        Self { text: format::times(factor), value: Some(Number::Fraction(factor)) }
+        Self { text: format::times(factor), value: Some(CellNumber::Fraction(factor)) }
     }
 
     /// With this many digits after the point.
     pub fn number(number: f64, digits: usize) -> Self {
-        Self { text: format!("{number:.digits$}"), value: Some(Number::Fraction(number)) }
+        Self { text: format!("{number:.digits$}"), value: Some(CellNumber::Fraction(number)) }
     }
 
     /// A length of time, in seconds for scripts.
     pub fn span(span: Span) -> Self {
         let seconds = span.as_micros() as f64 / 1e6;
-        Self { text: format::short_span(seconds), value: Some(Number::Fraction(seconds)) }
+        Self { text: format::short_span(seconds), value: Some(CellNumber::Fraction(seconds)) }
     }
 
     /// How it is shown.

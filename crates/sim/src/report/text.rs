@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::table::{Cell, Table};
-use super::{Chart, Item, Report, Section, plot};
+use super::table::{ReportCell, ReportTable};
+use super::{Chart, FindingsReport, ReportItem, ReportSection, plot};
 
-impl Report {
+impl FindingsReport {
     /// For a terminal.
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -16,10 +16,10 @@ impl Report {
             for item in &section.items {
                 out.push('\n');
                 match item {
-                    Item::Table(table) => table.write(&mut out),
-                    Item::Charts(charts) => plots(charts, &mut out),
-                    Item::Code(code) => out.push_str(code),
-                    Item::Note(note) => wrap(note, &mut out),
+                    ReportItem::Table(table) => table.write(&mut out),
+                    ReportItem::Charts(charts) => plots(charts, &mut out),
+                    ReportItem::Code(code) => out.push_str(code),
+                    ReportItem::Note(note) => wrap(note, &mut out),
                 }
             }
         }
@@ -32,9 +32,9 @@ impl Report {
 }
 
 /// Not if it contains only charts that a terminal does not draw.
-fn is_shown(section: &Section) -> bool {
+fn is_shown(section: &ReportSection) -> bool {
     section.items.iter().any(|item| match item {
-        Item::Charts(charts) => charts.iter().any(|chart| chart.main.is_some()),
+        ReportItem::Charts(charts) => charts.iter().any(|chart| chart.main.is_some()),
         _ => true,
     })
 }
@@ -50,10 +50,10 @@ fn plots(charts: &[Chart], out: &mut String) {
     }
 }
 
-impl Table {
+impl ReportTable {
     fn write(&self, out: &mut String) {
         let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(Cell::shown);
+            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(ReportCell::shown);
             let names = self.columns.get(column).map(String::as_str);
             cells.chain(names).map(|text| text.chars().count()).max().unwrap_or(0)
         };
@@ -73,7 +73,7 @@ impl Table {
         let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
         line(&mut rules.iter().map(String::as_str));
         for row in &self.rows {
-            line(&mut row.iter().map(Cell::shown));
+            line(&mut row.iter().map(ReportCell::shown));
         }
     }
 }

@@ -1,28 +1,28 @@
 //! Traffic against limits, in virtual time: through the shipping algorithms and the shipping store.
 
+mod recorder;
 mod report;
-mod trailing;
-mod witness;
+mod rolling_count;
 
-pub use trailing::Trailing;
-pub use witness::{Bin, Burst, Outcome, Worst};
+pub use recorder::{BurstOutcome, FullestWindow, SimulationBin, SimulationOutcome};
+pub use rolling_count::RollingCount;
 
 use tidegate::{
     AlgorithmKind, Limit, LocalStore, ManualClock, MemoryStore, Policy, Quota, QuotaError, Span,
     Timestamp, Verdicts,
 };
 
-use self::witness::Witness;
-use crate::traffic::{Model, Setting, seconds};
+use self::recorder::SimulationRecorder;
+use crate::traffic::{TrafficModel, TrafficSettings, seconds};
 
 /// What is tried.
 ///
 /// ```
 /// use tidegate::AlgorithmKind;
 /// use tidegate_sim::Simulation;
-/// use tidegate_sim::traffic::Model;
+/// use tidegate_sim::traffic::TrafficModel;
 ///
-/// let simulation = Simulation::new("5/minute".parse()?, Model::BurstAtBoundary);
+/// let simulation = Simulation::new("5/minute".parse()?, TrafficModel::BurstAtBoundary);
 /// let worst = |kind| simulation.run(kind).map(|outcome| outcome.worst.count);
 /// assert_eq!(worst(AlgorithmKind::FixedWindow)?, 10);
 /// assert_eq!(worst(AlgorithmKind::SlidingWindow)?, 5);
@@ -35,18 +35,18 @@ pub struct Simulation {
     /// Further limits that apply as well.
     pub others: Vec<Quota>,
     /// The traffic.
-    pub model: Model,
+    pub model: TrafficModel,
     /// When, how much, and the seed.
-    pub setting: Setting,
+    pub settings: TrafficSettings,
 }
 
 impl Simulation {
     /// With the settings that show the model best, beginning with a window.
-    pub fn new(quota: Quota, model: Model) -> Self {
+    pub fn new(quota: Quota, model: TrafficModel) -> Self {
         let window = quota.window();
         let span = Span::from_micros(window.as_micros().saturating_mul(model.windows()));
         let rate = quota.limit() as f64 / seconds(window) * model.load();
-        let setting = Setting {
+        let setting = TrafficSettings {
             quota,
             start: SOME_DAY.window_start(window),
             span,
@@ -54,17 +54,19 @@ impl Simulation {
             sources: model.sources(&quota),
             seed: 1,
         };
-        Self { quota, others: Vec::new(), model, setting }
+        Self { quota, others: Vec::new(), model, settings: setting }
     }
 
     /// Requests that are to be expected, about.
-    pub fn expected(&self) -> f64 {
+    pub fn expected_requests(&self) -> f64 {
         match self.model {
-            Model::BurstAtBoundary | Model::Greedy => {
+            TrafficModel::BurstAtBoundary | TrafficModel::Greedy => {
                 self.quota.limit() as f64 * 10.0 * self.model.windows() as f64
             }
-            Model::Crowd | Model::CrowdJitter => f64::from(self.setting.sources) * 10.0,
-            _ => self.setting.rate * seconds(self.setting.span),
+            TrafficModel::Crowd | TrafficModel::CrowdJitter => {
+                f64::from(self.settings.sources) * 10.0
+            }
+            _ => self.settings.rate * seconds(self.settings.span),
         }
     }
 
@@ -73,15 +75,15 @@ impl Simulation {
     /// # Errors
     ///
     /// When the algorithm does not take the quota.
-    pub fn run(&self, algorithm: AlgorithmKind) -> Result<Outcome, QuotaError> {
+    pub fn run(&self, algorithm: AlgorithmKind) -> Result<SimulationOutcome, QuotaError> {
         let quotas = std::iter::once(&self.quota).chain(&self.others);
         let limits: Result<Vec<_>, _> = quotas.map(|quota| Limit::new(algorithm, quota)).collect();
         let policy = Policy::new("simulated", limits?)
             .map_err(|error| QuotaError::refused(self.quota, error.to_string()))?;
-        let clock = ManualClock::at(self.setting.start);
+        let clock = ManualClock::at(self.settings.start);
         let store = MemoryStore::builder().clock(clock.clone()).build();
-        let mut traffic = self.model.start(&self.setting);
-        let mut witness = Witness::new(self, algorithm);
+        let mut traffic = self.model.start(&self.settings);
+        let mut witness = SimulationRecorder::new(self, algorithm);
         let mut verdicts = Verdicts::new();
         while let Some(arrival) = traffic.next() {
             clock.set(arrival.at);
@@ -91,11 +93,11 @@ impl Simulation {
             let passes = store.settle_now(&charges, &mut verdicts);
             if !passes {
                 let waits = verdicts.iter().filter(|verdict| !verdict.allowed);
-                traffic.denied(arrival, waits.filter_map(|verdict| verdict.retry_after).max());
+                traffic.on_denied(arrival, waits.filter_map(|verdict| verdict.retry_after).max());
             }
-            witness.saw(arrival, passes);
+            witness.record(arrival, passes);
         }
-        Ok(witness.outcome())
+        Ok(witness.finish())
     }
 }
 
@@ -106,14 +108,14 @@ const SOME_DAY: Timestamp = Timestamp::from_secs(1_735_689_600);
 mod tests {
     use super::*;
 
-    fn run(quota: &str, model: Model, algorithm: AlgorithmKind) -> Outcome {
+    fn run(quota: &str, model: TrafficModel, algorithm: AlgorithmKind) -> SimulationOutcome {
         Simulation::new(quota.parse().unwrap(), model).run(algorithm).unwrap()
     }
 
     #[test]
     fn the_table_of_the_textbook_comes_out_as_printed() {
         let bursts = |algorithm| {
-            let outcome = run("5/minute", Model::BurstAtBoundary, algorithm);
+            let outcome = run("5/minute", TrafficModel::BurstAtBoundary, algorithm);
             let seconds = outcome.bursts.iter().map(|burst| burst.at.as_secs_ceil());
             assert_eq!(seconds.collect::<Vec<_>>(), [59, 61]);
             outcome.bursts.iter().map(|burst| burst.admitted).collect::<Vec<_>>()
@@ -127,14 +129,14 @@ mod tests {
 
     #[test]
     fn no_model_gets_more_than_the_bound_and_the_greedy_one_gets_all_of_it() {
-        for model in Model::ALL {
+        for model in TrafficModel::ALL {
             let most = |algorithm| run("100/minute", *model, algorithm).worst.count;
             assert!(most(AlgorithmKind::FixedWindow) <= 200, "{model}");
             assert!(most(AlgorithmKind::SlidingWindow) <= 199, "{model}");
             assert!(most(AlgorithmKind::SlidingLog) <= 100, "{model}");
             assert!(most(AlgorithmKind::TokenBucket) <= 200, "{model}");
         }
-        let greedy = |algorithm| run("100/minute", Model::Greedy, algorithm).worst.count;
+        let greedy = |algorithm| run("100/minute", TrafficModel::Greedy, algorithm).worst.count;
         assert!(greedy(AlgorithmKind::SlidingWindow) >= 195);
         assert_eq!(greedy(AlgorithmKind::FixedWindow), 200);
         assert_eq!(greedy(AlgorithmKind::SlidingLog), 100);
@@ -142,8 +144,8 @@ mod tests {
 
     #[test]
     fn bins_add_up_and_decay() {
-        let outcome = run("100/minute", Model::BurstAtBoundary, AlgorithmKind::FixedWindow);
-        let sum = |part: fn(&Bin) -> u64| outcome.bins.iter().map(part).sum::<u64>();
+        let outcome = run("100/minute", TrafficModel::BurstAtBoundary, AlgorithmKind::FixedWindow);
+        let sum = |part: fn(&SimulationBin) -> u64| outcome.bins.iter().map(part).sum::<u64>();
         assert_eq!(sum(|bin| bin.offered), outcome.offered);
         assert_eq!(sum(|bin| bin.admitted), outcome.admitted);
         let trailing: Vec<_> = outcome.bins.iter().map(|bin| bin.trailing).collect();
@@ -158,13 +160,13 @@ mod tests {
             // Not when they first come, but when they come back.
             outcome.bins.iter().skip(15).map(|bin| bin.offered).max().unwrap()
         };
-        let (together, apart) = (peak(Model::Crowd), peak(Model::CrowdJitter));
+        let (together, apart) = (peak(TrafficModel::Crowd), peak(TrafficModel::CrowdJitter));
         assert!(together > 3 * apart, "{together} {apart}");
     }
 
     #[test]
     fn more_limits_apply_beside_the_first() {
-        let mut simulation = Simulation::new("100/minute".parse().unwrap(), Model::Poisson);
+        let mut simulation = Simulation::new("100/minute".parse().unwrap(), TrafficModel::Poisson);
         simulation.others = vec!["1/second".parse().unwrap()];
         let both = simulation.run(AlgorithmKind::SlidingLog).unwrap();
         assert!(both.worst.count <= 60, "{:?}", both.worst);
@@ -172,7 +174,8 @@ mod tests {
 
     #[test]
     fn a_quota_that_an_algorithm_cannot_have_is_refused() {
-        let simulation = Simulation::new("9/minute burst 3".parse().unwrap(), Model::Poisson);
+        let simulation =
+            Simulation::new("9/minute burst 3".parse().unwrap(), TrafficModel::Poisson);
         assert!(simulation.run(AlgorithmKind::TokenBucket).is_ok());
         let error = simulation.run(AlgorithmKind::FixedWindow).unwrap_err();
         assert!(error.to_string().contains("use token-bucket"), "{error}");

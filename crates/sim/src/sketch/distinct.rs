@@ -16,52 +16,52 @@ use foldhash::fast::FixedState;
 /// assert_eq!((seen.count(), seen.is_exact()), (2, true));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Distinct(Kind);
+pub struct DistinctSketch(DistinctState);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum DistinctState {
     Exact(HashSet<u64, FixedState>),
     /// For each of many groups of hashes, the longest run of leading zeros.
     Estimate(Box<[u8]>),
 }
 
-impl Default for Distinct {
+impl Default for DistinctSketch {
     fn default() -> Self {
-        Self(Kind::Exact(HashSet::default()))
+        Self(DistinctState::Exact(HashSet::default()))
     }
 }
 
-impl Distinct {
+impl DistinctSketch {
     /// Records a hash, whose bits must be well mixed.
     pub fn add(&mut self, hash: u64) {
         match &mut self.0 {
-            Kind::Exact(seen) => {
+            DistinctState::Exact(seen) => {
                 seen.insert(hash);
                 if seen.len() > MOST_EXACT {
                     let mut registers = vec![0; REGISTERS].into_boxed_slice();
-                    seen.iter().for_each(|hash| note(&mut registers, *hash));
-                    self.0 = Kind::Estimate(registers);
+                    seen.iter().for_each(|hash| update_register(&mut registers, *hash));
+                    self.0 = DistinctState::Estimate(registers);
                 }
             }
-            Kind::Estimate(registers) => note(registers, hash),
+            DistinctState::Estimate(registers) => update_register(registers, hash),
         }
     }
 
     /// How many distinct hashes there were.
     pub fn count(&self) -> u64 {
         match &self.0 {
-            Kind::Exact(seen) => seen.len() as u64,
-            Kind::Estimate(registers) => estimate(registers),
+            DistinctState::Exact(seen) => seen.len() as u64,
+            DistinctState::Estimate(registers) => estimate(registers),
         }
     }
 
     /// Whether the count is exact.
     pub const fn is_exact(&self) -> bool {
-        matches!(self.0, Kind::Exact(_))
+        matches!(self.0, DistinctState::Exact(_))
     }
 }
 
-fn note(registers: &mut [u8], hash: u64) {
+fn update_register(registers: &mut [u8], hash: u64) {
     let group = (hash >> (64 - GROUP_BITS)) as usize;
     let run = ((hash << GROUP_BITS) | 1 << (GROUP_BITS - 1)).leading_zeros() as u8 + 1;
     if let Some(longest) = registers.get_mut(group) {
@@ -84,11 +84,11 @@ const REGISTERS: usize = 1 << GROUP_BITS;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Random;
+    use crate::SeededRandom;
 
     #[test]
     fn many_are_counted_within_two_percent() {
-        let (mut seen, mut random) = (Distinct::default(), Random::new(5));
+        let (mut seen, mut random) = (DistinctSketch::default(), SeededRandom::new(5));
         for count in 1..=1_000_000_u64 {
             seen.add(random.bits());
             if [10, 65_536, 65_537, 100_000, 1_000_000].contains(&count) {
@@ -98,7 +98,7 @@ mod tests {
             }
         }
         let before = seen.count();
-        let mut again = Random::new(5);
+        let mut again = SeededRandom::new(5);
         (0..1_000_000).for_each(|_| seen.add(again.bits()));
         assert_eq!(seen.count(), before, "whoever was seen is not new");
     }

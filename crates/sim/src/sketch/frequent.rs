@@ -22,22 +22,22 @@ use foldhash::fast::FixedState;
 /// assert_eq!((top[0].label.as_str(), top[0].count), ("caller 1", 3));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Frequent<K> {
-    counts: HashMap<K, Hitter, FixedState>,
+pub struct FrequentSketch<K> {
+    counts: HashMap<K, FrequentItem, FixedState>,
     capacity: usize,
     error: u64,
 }
 
 /// One of the most frequent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hitter {
+pub struct FrequentItem {
     /// How often, or a little less.
     pub count: u64,
     /// Who.
     pub label: String,
 }
 
-impl<K: Copy + Eq + Hash> Frequent<K> {
+impl<K: Copy + Eq + Hash> FrequentSketch<K> {
     /// With room for this many candidates.
     pub fn new(capacity: usize) -> Self {
         Self { counts: HashMap::default(), capacity: capacity.max(2), error: 0 }
@@ -45,7 +45,7 @@ impl<K: Copy + Eq + Hash> Frequent<K> {
 
     /// Counts one. The label is created only for new candidates.
     pub fn add(&mut self, key: K, label: impl FnOnce() -> String) {
-        let new = || Hitter { count: 0, label: label() };
+        let new = || FrequentItem { count: 0, label: label() };
         self.counts.entry(key).or_insert_with(new).count += 1;
         if self.counts.len() > self.capacity {
             self.shrink();
@@ -53,7 +53,7 @@ impl<K: Copy + Eq + Hash> Frequent<K> {
     }
 
     /// The most frequent first; among equals, the lower label.
-    pub fn top(&self, most: usize) -> Vec<Hitter> {
+    pub fn top(&self, most: usize) -> Vec<FrequentItem> {
         let mut all: Vec<_> = self.counts.values().cloned().collect();
         all.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.label.cmp(&b.label)));
         all.truncate(most);
@@ -81,12 +81,12 @@ impl<K: Copy + Eq + Hash> Frequent<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::{Random, Zipf};
+    use crate::random::{SeededRandom, Zipf};
 
     #[test]
     fn frequent_ones_are_found_among_very_many() {
-        let (zipf, mut random) = (Zipf::new(100_000, 1.0), Random::new(9));
-        let (mut exact, mut sketch) = (HashMap::<usize, u64>::new(), Frequent::new(1_000));
+        let (zipf, mut random) = (Zipf::new(100_000, 1.0), SeededRandom::new(9));
+        let (mut exact, mut sketch) = (HashMap::<usize, u64>::new(), FrequentSketch::new(1_000));
         for _ in 0..500_000 {
             let key = zipf.pick(&mut random);
             *exact.entry(key).or_default() += 1;
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_stream_without_frequent_ones_stays_bounded() {
-        let mut sketch = Frequent::new(64);
+        let mut sketch = FrequentSketch::new(64);
         (0..100_000).for_each(|key| sketch.add(key, String::new));
         assert!(sketch.counts.len() <= 64);
     }

@@ -4,6 +4,6 @@ mod distinct;
 mod frequent;
 mod timeline;
 
-pub use distinct::Distinct;
-pub use frequent::{Frequent, Hitter};
-pub use timeline::Timeline;
+pub use distinct::DistinctSketch;
+pub use frequent::{FrequentItem, FrequentSketch};
+pub use timeline::TimelineSketch;

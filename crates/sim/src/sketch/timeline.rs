@@ -19,20 +19,20 @@ use tidegate::{Span, Timestamp};
 /// assert_eq!((timeline.width(), timeline.bins()[0]), (Span::from_secs(30), [30]));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Timeline<const KINDS: usize> {
+pub struct TimelineSketch<const KINDS: usize> {
     /// When the first bin begins; known from the first event on.
     start: Option<Timestamp>,
     width: Span,
     bins: Vec<[u64; KINDS]>,
 }
 
-impl<const KINDS: usize> Default for Timeline<KINDS> {
+impl<const KINDS: usize> Default for TimelineSketch<KINDS> {
     fn default() -> Self {
         Self { start: None, width: Span::from_secs(1), bins: Vec::new() }
     }
 }
 
-impl<const KINDS: usize> Timeline<KINDS> {
+impl<const KINDS: usize> TimelineSketch<KINDS> {
     /// The most bins there are.
     pub const MOST: usize = 240;
 
@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_however_far_apart() {
-        let mut timeline = Timeline::<2>::default();
+        let mut timeline = TimelineSketch::<2>::default();
         let times = [1_000_000, 1_000_001, 999_000, 1_000_500, 1_090_000, 9_000_000_000, u64::MAX];
         for (index, secs) in times.into_iter().enumerate() {
             timeline.add(Timestamp::from_secs(secs), index % 2);
-            assert!(timeline.bins().len() <= Timeline::<2>::MOST);
+            assert!(timeline.bins().len() <= TimelineSketch::<2>::MOST);
         }
         let total = |kind: usize| timeline.bins().iter().map(|bin| bin[kind]).sum::<u64>();
         assert_eq!((total(0), total(1)), (4, 3));

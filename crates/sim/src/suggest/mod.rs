@@ -7,12 +7,12 @@ mod timelines;
 use std::fmt;
 use std::str::FromStr;
 
-use tidegate::config::{Problems, Source};
+use tidegate::config::{FileProblems, PolicySource};
 use tidegate::{AlgorithmKind, Cost, Limit, Quota, QuotaError, Span};
 
-use self::timelines::{Denied, Gathered, Timelines};
-use crate::Progress;
-use crate::log::{Input, LogError, LogReader, Reading};
+use self::timelines::{KeySampler, KeyTimelines, LimitDenials};
+use crate::WorkProgress;
+use crate::log::{LogInput, LogReadError, LogReader, LogSummary};
 use crate::replay::compile;
 
 /// What is looked for.
@@ -32,7 +32,7 @@ use crate::replay::compile;
 /// # Ok::<(), tidegate_sim::SuggestError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Suggest {
+pub struct LimitSearch {
     /// The attributes that distinguish callers.
     pub key: Vec<String>,
     /// Only requests that match: names and patterns, as in a policy.
@@ -42,14 +42,14 @@ pub struct Suggest {
     /// The share that may be denied, from 0 to 1.
     pub tolerate: f64,
     /// What that is a share of.
-    pub of: Of,
+    pub basis: ToleranceBasis,
     /// The algorithm whose limit is written as a policy; the others become comments.
     pub algorithm: AlgorithmKind,
 }
 
 /// What a share is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum ToleranceBasis {
     /// Requests.
     Requests,
     /// Keys with any request denied.
@@ -58,11 +58,11 @@ pub enum Of {
 
 /// What was found.
 #[derive(Debug)]
-pub struct Suggestion {
+pub struct LimitSuggestion {
     /// What was looked for.
-    pub asked: Suggest,
+    pub search: LimitSearch,
     /// About the log itself.
-    pub reading: Reading,
+    pub log_summary: LogSummary,
     /// Requests that have the key.
     pub requests: u64,
     /// Different keys.
@@ -74,14 +74,14 @@ pub struct Suggestion {
     /// The fullest window of each key, in ascending order.
     peaks: Vec<u64>,
     /// By algorithm.
-    pub found: Vec<Found>,
+    pub found: Vec<SuggestedLimit>,
     /// Algorithms for which no limit is possible, and why.
     pub refused: Vec<(AlgorithmKind, QuotaError)>,
 }
 
 /// The smallest limit of an algorithm.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct SuggestedLimit {
     /// The algorithm.
     pub algorithm: AlgorithmKind,
     /// The limit.
@@ -100,10 +100,10 @@ pub struct Found {
 pub enum SuggestError {
     /// The log cannot be read.
     #[error(transparent)]
-    Log(#[from] LogError),
+    Log(#[from] LogReadError),
     /// The key or the match does not make a valid policy.
     #[error(transparent)]
-    Wrong(#[from] Problems),
+    InvalidPolicy(#[from] FileProblems),
     /// The window does not make a valid limit.
     #[error(transparent)]
     Quota(#[from] QuotaError),
@@ -120,7 +120,7 @@ pub enum SuggestError {
     },
     /// There is nothing to look at.
     #[error("no request of {requests} has the key {key}{}: expected some that do", matching(*.has_match))]
-    Nobody {
+    NoRequests {
         /// Requests in the log.
         requests: u64,
         /// The attributes.
@@ -134,7 +134,7 @@ fn matching(has_match: bool) -> &'static str {
     if has_match { " and matches" } else { "" }
 }
 
-impl Suggest {
+impl LimitSearch {
     /// Tolerates a thousandth of all requests.
     pub const fn new(key: Vec<String>, window: Span) -> Self {
         Self {
@@ -142,7 +142,7 @@ impl Suggest {
             matches: Vec::new(),
             window,
             tolerate: 0.001,
-            of: Of::Requests,
+            basis: ToleranceBasis::Requests,
             algorithm: AlgorithmKind::SlidingWindow,
         }
     }
@@ -155,49 +155,49 @@ impl Suggest {
     /// If the log cannot be read, or has nobody to look at.
     pub fn run(
         self,
-        inputs: Vec<Input>,
+        inputs: Vec<LogInput>,
         set_up: impl FnOnce(LogReader) -> LogReader,
-        progress: &Progress,
-    ) -> Result<Suggestion, SuggestError> {
+        progress: &WorkProgress,
+    ) -> Result<LimitSuggestion, SuggestError> {
         // The policy itself says who is who, so that its limit means the same callers.
         let any = Quota::new(1, self.window)?;
         let source =
-            Source::new("suggested policy", self.policy(AlgorithmKind::FixedWindow, &any))?;
+            PolicySource::new("suggested policy", self.policy(AlgorithmKind::FixedWindow, &any))?;
         let plan = compile(&source)?;
         let reader = set_up(LogReader::new(plan.attributes()));
-        let mut gathered = Gathered::new();
+        let mut gathered = KeySampler::new();
         let reading = reader.read(inputs, progress, |request| {
             if let Some(subject) = plan.charges(request, Cost::ONE).subject(0) {
                 gathered.add(subject, request.at);
             }
         })?;
-        let (reading, timelines) = (reading.of_some()?, gathered.sorted());
+        let (reading, timelines) = (reading.require_requests()?, gathered.into_timelines());
         if timelines.requests() == 0 {
-            return Err(self.nobody(timelines.seen, reading.requests));
+            return Err(self.no_requests_error(timelines.seen, reading.requests));
         }
         Ok(self.search(&timelines, reading))
     }
 
     /// Why there is nothing to look at.
-    fn nobody(&self, seen: u64, requests: u64) -> SuggestError {
+    fn no_requests_error(&self, seen: u64, requests: u64) -> SuggestError {
         let key = self.key.join(" and ");
         match seen {
-            0 => SuggestError::Nobody { requests, key, has_match: !self.matches.is_empty() },
+            0 => SuggestError::NoRequests { requests, key, has_match: !self.matches.is_empty() },
             seen => SuggestError::TooBusy { key, seen },
         }
     }
 
-    fn search(self, timelines: &Timelines, reading: Reading) -> Suggestion {
+    fn search(self, timelines: &KeyTimelines, reading: LogSummary) -> LimitSuggestion {
         let peaks = timelines.peaks(self.window);
         let highest = peaks.last().copied().unwrap_or(1).max(1);
         let (mut found, mut refused) = (Vec::new(), Vec::new());
         for kind in AlgorithmKind::ALL {
-            match self.smallest(*kind, highest, timelines) {
+            match self.smallest_limit(*kind, highest, timelines) {
                 Ok(smallest) => found.push(smallest),
                 Err(error) => refused.push((*kind, error)),
             }
         }
-        Suggestion {
+        LimitSuggestion {
             requests: timelines.requests(),
             keys: timelines.keys(),
             sampled: 1 << timelines.halved,
@@ -205,19 +205,19 @@ impl Suggest {
             peaks,
             found,
             refused,
-            reading,
-            asked: self,
+            log_summary: reading,
+            search: self,
         }
     }
 
     /// Halves the range in which the smallest limit must be. The returned limit was tried, so it
     /// denies no more than was asked, even if an algorithm's denials do not fall steadily.
-    fn smallest(
+    fn smallest_limit(
         &self,
         kind: AlgorithmKind,
         highest: u64,
-        timelines: &Timelines,
-    ) -> Result<Found, QuotaError> {
+        timelines: &KeyTimelines,
+    ) -> Result<SuggestedLimit, QuotaError> {
         let limit = |units: u64| Limit::new(kind, &Quota::new(units, self.window)?);
         let denied = |units: u64| Ok::<_, QuotaError>(timelines.denied_by(&limit(units)?));
         // Twice the fullest window denies nobody; nor does the fullest window itself where windows
@@ -228,17 +228,17 @@ impl Suggest {
         while good - bad > 1 {
             let middle = bad + (good - bad) / 2;
             let at_middle = denied(middle)?;
-            if self.share(&at_middle, timelines) <= self.tolerate {
+            if self.denied_share(&at_middle, timelines) <= self.tolerate {
                 (good, at_good) = (middle, at_middle);
             } else {
                 bad = middle;
             }
         }
         let mut curve = Vec::new();
-        for units in around(good) {
-            curve.push((units, self.share(&denied(units)?, timelines)));
+        for units in limits_around(good) {
+            curve.push((units, self.denied_share(&denied(units)?, timelines)));
         }
-        Ok(Found {
+        Ok(SuggestedLimit {
             algorithm: kind,
             quota: Quota::new(good, self.window)?,
             denied: at_good.requests,
@@ -247,17 +247,17 @@ impl Suggest {
         })
     }
 
-    fn share(&self, denied: &Denied, timelines: &Timelines) -> f64 {
-        match self.of {
-            Of::Requests => denied.requests as f64 / timelines.requests().max(1) as f64,
-            Of::Keys => denied.keys as f64 / timelines.keys().max(1) as f64,
+    fn denied_share(&self, denied: &LimitDenials, timelines: &KeyTimelines) -> f64 {
+        match self.basis {
+            ToleranceBasis::Requests => denied.requests as f64 / timelines.requests().max(1) as f64,
+            ToleranceBasis::Keys => denied.keys as f64 / timelines.keys().max(1) as f64,
         }
     }
 }
 
 /// A few limits from half to twice as much: far enough to see what is given up, and near enough to
 /// see what is tolerated.
-fn around(units: u64) -> Vec<u64> {
+fn limits_around(units: u64) -> Vec<u64> {
     let mut all: Vec<u64> = (-4..=4)
         .map(|step| (units as f64 * (f64::from(step) / 4.0).exp2()).round() as u64)
         .filter(|units| *units > 0)
@@ -266,7 +266,7 @@ fn around(units: u64) -> Vec<u64> {
     all
 }
 
-impl FromStr for Of {
+impl FromStr for ToleranceBasis {
     type Err = QuotaError;
 
     fn from_str(text: &str) -> Result<Self, QuotaError> {
@@ -278,7 +278,7 @@ impl FromStr for Of {
     }
 }
 
-impl fmt::Display for Of {
+impl fmt::Display for ToleranceBasis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Requests => "requests",

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use tidegate::{AlgorithmKind, Quota, Timestamp};
 
-use super::{Found, Of, Suggest, Suggestion};
+use super::{LimitSearch, LimitSuggestion, SuggestedLimit, ToleranceBasis};
 use crate::report::{clip, count, counted, moment, share};
 
-impl Suggest {
+impl LimitSearch {
     /// A whole configuration with one policy.
     pub(super) fn policy(&self, algorithm: AlgorithmKind, quota: &Quota) -> String {
         let mut text = String::from("policies:\n");
@@ -28,11 +28,11 @@ impl Suggest {
     }
 }
 
-impl Suggestion {
+impl LimitSuggestion {
     /// The limit of the chosen algorithm, ready to be used; the others as comments.
     pub fn snippet(&self) -> String {
-        let asked = &self.asked;
-        let (first, last) = (self.reading.first, self.reading.last);
+        let asked = &self.search;
+        let (first, last) = (self.log_summary.first, self.log_summary.last);
         let (first, last) = (first.unwrap_or(Timestamp::ZERO), last.unwrap_or(Timestamp::ZERO));
         let mut text = String::new();
         let _ = writeln!(
@@ -51,7 +51,7 @@ impl Suggestion {
         let window = asked.window;
         let _ = writeln!(text, "# Busiest {window} of a key: {}.", percentiles.join(", "));
         let tolerated = share(asked.tolerate);
-        let _ = writeln!(text, "# Tolerated: {tolerated} of {} denied.", asked.of);
+        let _ = writeln!(text, "# Tolerated: {tolerated} of {} denied.", asked.basis);
         if self.sampled > 1 {
             let _ = writeln!(
                 text,
@@ -76,14 +76,14 @@ impl Suggestion {
         text
     }
 
-    fn evidence(&self, found: &Found) -> String {
+    fn evidence(&self, found: &SuggestedLimit) -> String {
         let of_requests = share(found.denied as f64 / self.requests.max(1) as f64);
         let of_keys = share(found.denied_keys as f64 / self.keys.max(1) as f64);
         let (requests, keys) =
             (counted(found.denied, "request"), counted(found.denied_keys, "key"));
-        match self.asked.of {
-            Of::Requests => format!("Denies {requests} ({of_requests}), of {keys}"),
-            Of::Keys => format!("Denies {keys} ({of_keys}), {requests} of them"),
+        match self.search.basis {
+            ToleranceBasis::Requests => format!("Denies {requests} ({of_requests}), of {keys}"),
+            ToleranceBasis::Keys => format!("Denies {keys} ({of_keys}), {requests} of them"),
         }
     }
 

@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 use tidegate::{Limit, Span, Timestamp};
 use tidegate_core::Fingerprint;
 
-use crate::Trailing;
+use crate::RollingCount;
 use crate::decide::decide_all;
 
 /// Requests as they come in.
@@ -16,7 +16,7 @@ use crate::decide::decide_all;
 /// Beyond sixteen million requests, half of the keys are dropped, with all of their requests, and
 /// so on: which ones depends on their fingerprints alone, so what is left is a fair sample of keys.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct KeySampler {
     numbers: HashMap<Fingerprint, u32, FixedState>,
     keys: Vec<u32>,
     times: Vec<Timestamp>,
@@ -27,7 +27,7 @@ pub(super) struct Gathered {
     seen: u64,
 }
 
-impl Gathered {
+impl KeySampler {
     pub(super) fn new() -> Self {
         Self::with_room_for(1 << 24)
     }
@@ -45,7 +45,7 @@ impl Gathered {
 
     pub(super) fn add(&mut self, key: Fingerprint, at: Timestamp) {
         self.seen += 1;
-        if !self.keeps(key) {
+        if !self.is_sampled(key) {
             return;
         }
         let next = self.numbers.len() as u32;
@@ -56,7 +56,7 @@ impl Gathered {
         }
     }
 
-    fn keeps(&self, key: Fingerprint) -> bool {
+    fn is_sampled(&self, key: Fingerprint) -> bool {
         key.low() & ((1 << self.halved) - 1) == 0
     }
 
@@ -65,7 +65,7 @@ impl Gathered {
         let mut renumbered = vec![u32::MAX; self.numbers.len()];
         let old = std::mem::take(&mut self.numbers);
         for (key, number) in old {
-            if self.keeps(key) {
+            if self.is_sampled(key) {
                 let new = self.numbers.len() as u32;
                 self.numbers.insert(key, new);
                 if let Some(place) = renumbered.get_mut(number as usize) {
@@ -80,7 +80,7 @@ impl Gathered {
     }
 
     /// Sorted by key.
-    pub(super) fn sorted(self) -> Timelines {
+    pub(super) fn into_timelines(self) -> KeyTimelines {
         let mut ends = vec![0_usize; self.numbers.len() + 1];
         for key in &self.keys {
             ends[*key as usize + 1] += 1;
@@ -94,13 +94,13 @@ impl Gathered {
             times[*place] = *at;
             *place += 1;
         }
-        Timelines { ends, times, halved: self.halved, seen: self.seen }
+        KeyTimelines { ends, times, halved: self.halved, seen: self.seen }
     }
 }
 
 /// Requests by key, each key's in order.
 #[derive(Debug)]
-pub(super) struct Timelines {
+pub(super) struct KeyTimelines {
     ends: Vec<usize>,
     times: Vec<Timestamp>,
     pub(super) halved: u32,
@@ -110,12 +110,12 @@ pub(super) struct Timelines {
 
 /// What a limit would deny.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Denied {
+pub(super) struct LimitDenials {
     pub(super) requests: u64,
     pub(super) keys: u64,
 }
 
-impl Timelines {
+impl KeyTimelines {
     pub(super) fn requests(&self) -> u64 {
         self.times.len() as u64
     }
@@ -133,9 +133,9 @@ impl Timelines {
 
     /// What a limit would deny. A key that came no more often than its capacity is never denied, by
     /// any algorithm.
-    pub(super) fn denied_by(&self, limit: &Limit) -> Denied {
+    pub(super) fn denied_by(&self, limit: &Limit) -> LimitDenials {
         let capacity = limit.capacity();
-        let parts = self.each_key(Denied::default, |times, sum: &mut Denied| {
+        let parts = self.each_key(LimitDenials::default, |times, sum: &mut LimitDenials| {
             if times.len() as u64 > capacity {
                 let mut denied = 0;
                 decide_all(limit, times, |allowed| denied += u64::from(!allowed));
@@ -143,7 +143,7 @@ impl Timelines {
                 sum.keys += u64::from(denied > 0);
             }
         });
-        parts.iter().fold(Denied::default(), |sum, part| Denied {
+        parts.iter().fold(LimitDenials::default(), |sum, part| LimitDenials {
             requests: sum.requests + part.requests,
             keys: sum.keys + part.keys,
         })
@@ -151,7 +151,7 @@ impl Timelines {
 
     /// The fullest window of each key, in ascending order.
     pub(super) fn peaks(&self, window: Span) -> Vec<u64> {
-        let start = || (Trailing::new(window), Vec::new());
+        let start = || (RollingCount::new(window), Vec::new());
         let parts = self.each_key(start, |times, (trailing, peaks)| {
             trailing.clear();
             let mut peak = 0;
@@ -201,18 +201,18 @@ const BATCH: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Random;
+    use crate::SeededRandom;
 
     #[test]
     fn a_sample_keeps_whole_keys() {
-        let mut gathered = Gathered::with_room_for(10_000);
-        let mut random = Random::new(2);
+        let mut gathered = KeySampler::with_room_for(10_000);
+        let mut random = SeededRandom::new(2);
         let keys: Vec<_> =
             (0..1_000).map(|_| Fingerprint::new(random.bits(), random.bits())).collect();
         for round in 0..50 {
             keys.iter().for_each(|key| gathered.add(*key, Timestamp::from_secs(round)));
         }
-        let sampled = gathered.sorted();
+        let sampled = gathered.into_timelines();
         assert!(sampled.halved >= 3 && sampled.requests() <= 10_000);
         assert!(sampled.keys() > 50, "{}", sampled.keys());
         for number in 0..sampled.keys() as usize {
@@ -224,28 +224,28 @@ mod tests {
 
     #[test]
     fn a_key_that_does_not_fit_is_dropped_and_still_seen() {
-        let mut gathered = Gathered::with_room_for(100);
+        let mut gathered = KeySampler::with_room_for(100);
         let (busy, calm) = (Fingerprint::new(1, 0b10), Fingerprint::new(2, 0b100));
         (0..2_000).for_each(|round| gathered.add(busy, Timestamp::from_secs(round)));
         gathered.add(calm, Timestamp::from_secs(5));
-        let sampled = gathered.sorted();
+        let sampled = gathered.into_timelines();
         assert_eq!((sampled.requests(), sampled.seen, sampled.halved), (1, 2_001, 2));
     }
 
     #[test]
     fn where_no_key_fits_the_error_does_not_say_that_there_is_none() {
-        let mut gathered = Gathered::with_room_for(100);
+        let mut gathered = KeySampler::with_room_for(100);
         let only = Fingerprint::new(1, 0b10);
         (0..2_000).for_each(|round| gathered.add(only, Timestamp::from_secs(round)));
-        let sampled = gathered.sorted();
+        let sampled = gathered.into_timelines();
         assert_eq!((sampled.requests(), sampled.seen), (0, 2_000));
-        let asked = crate::Suggest::new(vec!["ip".to_owned()], Span::from_secs(60));
-        let error = asked.nobody(sampled.seen, 3_000).to_string();
+        let asked = crate::LimitSearch::new(vec!["ip".to_owned()], Span::from_secs(60));
+        let error = asked.no_requests_error(sampled.seen, 3_000).to_string();
         assert!(
             error.starts_with("each key ip has more requests than can be looked at"),
             "{error}"
         );
-        let error = asked.nobody(0, 3_000).to_string();
+        let error = asked.no_requests_error(0, 3_000).to_string();
         assert!(error.starts_with("no request of 3000 has the key ip"), "{error}");
     }
 }

@@ -5,21 +5,21 @@ use std::collections::BinaryHeap;
 
 use tidegate::{Span, Timestamp};
 
-use super::{Arrival, Setting, Traffic};
-use crate::Random;
+use super::{Arrival, TrafficSettings, TrafficStream};
+use crate::SeededRandom;
 
 /// Clients that arrive within a second, share one limit, and come back when they are told to. With
 /// jitter they add a delay of their own, so that they do not all come back together.
-pub(super) struct Crowd {
+pub(super) struct CrowdTraffic {
     waiting: BinaryHeap<Reverse<Timestamp>>,
     end: Timestamp,
     jitter: Option<Span>,
-    random: Random,
+    random: SeededRandom,
 }
 
-impl Crowd {
-    pub(super) fn new(setting: &Setting, jitter: bool) -> Self {
-        let mut random = Random::new(setting.seed);
+impl CrowdTraffic {
+    pub(super) fn new(setting: &TrafficSettings, jitter: bool) -> Self {
+        let mut random = SeededRandom::new(setting.seed);
         let window = setting.quota.window();
         let first = Span::from_micros(window.as_micros() / 60).min(Span::from_secs(1));
         let arrival = |_| {
@@ -32,13 +32,13 @@ impl Crowd {
     }
 }
 
-impl Traffic for Crowd {
+impl TrafficStream for CrowdTraffic {
     fn next(&mut self) -> Option<Arrival> {
         let Reverse(at) = self.waiting.pop()?;
         (at < self.end).then_some(Arrival { at, source: 0 })
     }
 
-    fn denied(&mut self, arrival: Arrival, retry_after: Option<Span>) {
+    fn on_denied(&mut self, arrival: Arrival, retry_after: Option<Span>) {
         let Some(wait) = retry_after else { return };
         let jitter = self.jitter.map_or(0, |most| self.random.below(most.as_micros()));
         self.waiting.push(Reverse(arrival.at + wait + Span::from_micros(jitter)));

@@ -2,16 +2,16 @@
 
 mod attack;
 mod crowd;
-mod stream;
+mod poisson;
 
 use std::fmt;
 use std::str::FromStr;
 
 use tidegate::{Quota, QuotaError, Span, Timestamp};
 
-use self::attack::Attack;
-use self::crowd::Crowd;
-pub(crate) use self::stream::{Shape, Stream, seconds};
+use self::attack::AttackTraffic;
+use self::crowd::CrowdTraffic;
+pub(crate) use self::poisson::{PoissonTraffic, RateShape, seconds};
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,17 +23,17 @@ pub struct Arrival {
 }
 
 /// Requests in the order of their times. A model is told about denials, as a client would be.
-pub trait Traffic {
+pub trait TrafficStream {
     /// The next request; `None` at the end.
     fn next(&mut self) -> Option<Arrival>;
 
     /// The last request was denied, and told to come back after this long.
-    fn denied(&mut self, _arrival: Arrival, _retry_after: Option<Span>) {}
+    fn on_denied(&mut self, _arrival: Arrival, _retry_after: Option<Span>) {}
 }
 
 /// What a model needs to know.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting {
+pub struct TrafficSettings {
     /// The limit that the traffic is aimed at.
     pub quota: Quota,
     /// When it begins: at the start of a window.
@@ -53,17 +53,17 @@ macro_rules! models {
         /// A traffic model, by name.
         ///
         /// ```
-        /// use tidegate_sim::traffic::Model;
+        /// use tidegate_sim::traffic::TrafficModel;
         ///
-        /// assert_eq!("poisson".parse(), Ok(Model::Poisson));
-        /// assert!("possion".parse::<Model>().unwrap_err().to_string().contains("poisson"));
+        /// assert_eq!("poisson".parse(), Ok(TrafficModel::Poisson));
+        /// assert!("possion".parse::<TrafficModel>().unwrap_err().to_string().contains("poisson"));
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Model {
+        pub enum TrafficModel {
             $(#[doc = concat!("`", $name, "`: ", $about, ".")] $Name,)*
         }
 
-        impl Model {
+        impl TrafficModel {
             /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$Name),*];
 
@@ -92,18 +92,22 @@ models! {
     CrowdJitter "crowd-jitter" "the same clients, which add up to one window of jitter",
 }
 
-impl Model {
+impl TrafficModel {
     /// Starts the traffic.
-    pub fn start(self, setting: &Setting) -> Box<dyn Traffic> {
+    pub fn start(self, setting: &TrafficSettings) -> Box<dyn TrafficStream> {
         match self {
-            Self::BurstAtBoundary => Box::new(Attack::burst(setting)),
-            Self::Greedy => Box::new(Attack::greedy(setting)),
-            Self::Poisson => Box::new(Stream::new(setting, Shape::Even)),
-            Self::OnOff => Box::new(Stream::new(setting, Shape::on_off(setting.quota.window()))),
-            Self::Diurnal => Box::new(Stream::new(setting, Shape::Diurnal(setting.span))),
-            Self::Zipf => Box::new(Stream::new(setting, Shape::Even)),
-            Self::Crowd => Box::new(Crowd::new(setting, false)),
-            Self::CrowdJitter => Box::new(Crowd::new(setting, true)),
+            Self::BurstAtBoundary => Box::new(AttackTraffic::burst(setting)),
+            Self::Greedy => Box::new(AttackTraffic::greedy(setting)),
+            Self::Poisson => Box::new(PoissonTraffic::new(setting, RateShape::Even)),
+            Self::OnOff => {
+                Box::new(PoissonTraffic::new(setting, RateShape::on_off(setting.quota.window())))
+            }
+            Self::Diurnal => {
+                Box::new(PoissonTraffic::new(setting, RateShape::Diurnal(setting.span)))
+            }
+            Self::Zipf => Box::new(PoissonTraffic::new(setting, RateShape::Even)),
+            Self::Crowd => Box::new(CrowdTraffic::new(setting, false)),
+            Self::CrowdJitter => Box::new(CrowdTraffic::new(setting, true)),
         }
     }
 
@@ -139,7 +143,7 @@ impl Model {
     }
 }
 
-impl FromStr for Model {
+impl FromStr for TrafficModel {
     type Err = QuotaError;
 
     fn from_str(text: &str) -> Result<Self, QuotaError> {
@@ -150,7 +154,7 @@ impl FromStr for Model {
     }
 }
 
-impl fmt::Display for Model {
+impl fmt::Display for TrafficModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -160,9 +164,9 @@ impl fmt::Display for Model {
 mod tests {
     use super::*;
 
-    fn setting(model: Model) -> Setting {
+    fn setting(model: TrafficModel) -> TrafficSettings {
         let quota: Quota = "100/minute".parse().unwrap();
-        Setting {
+        TrafficSettings {
             quota,
             start: Timestamp::from_secs(600),
             span: Span::from_secs(60 * model.windows()),
@@ -172,14 +176,14 @@ mod tests {
         }
     }
 
-    fn all(model: Model, setting: &Setting) -> Vec<Arrival> {
+    fn all(model: TrafficModel, setting: &TrafficSettings) -> Vec<Arrival> {
         let mut traffic = model.start(setting);
         std::iter::from_fn(|| traffic.next()).collect()
     }
 
     #[test]
     fn every_model_comes_in_order_within_its_span_and_again_the_same() {
-        for model in Model::ALL {
+        for model in TrafficModel::ALL {
             let setting = setting(*model);
             let arrivals = all(*model, &setting);
             assert!(arrivals.len() > 100, "{model}: {}", arrivals.len());
@@ -194,9 +198,11 @@ mod tests {
 
     #[test]
     fn streams_have_the_rate_that_was_asked_for() {
-        for model in [Model::Poisson, Model::Diurnal, Model::Zipf, Model::OnOff] {
+        for model in
+            [TrafficModel::Poisson, TrafficModel::Diurnal, TrafficModel::Zipf, TrafficModel::OnOff]
+        {
             let span = Span::from_secs(60_000);
-            let setting = Setting { span, ..setting(model) };
+            let setting = TrafficSettings { span, ..setting(model) };
             let rate = all(model, &setting).len() as f64 / 60_000.0;
             assert!((1.8..2.2).contains(&rate), "{model}: {rate}");
         }
@@ -204,9 +210,10 @@ mod tests {
 
     #[test]
     fn bursts_come_in_silence() {
-        let setting = Setting { span: Span::from_secs(60_000), ..setting(Model::OnOff) };
+        let setting =
+            TrafficSettings { span: Span::from_secs(60_000), ..setting(TrafficModel::OnOff) };
         let mut seconds = vec![0_u32; 60_000];
-        for arrival in all(Model::OnOff, &setting) {
+        for arrival in all(TrafficModel::OnOff, &setting) {
             seconds[(arrival.at.since(setting.start).as_micros() / 1_000_000) as usize] += 1;
         }
         let silent = seconds.iter().filter(|count| **count == 0).count();
@@ -216,8 +223,10 @@ mod tests {
     #[test]
     fn the_boundary_attacker_is_the_one_of_the_textbook() {
         let quota: Quota = "5/minute".parse().unwrap();
-        let arrivals =
-            all(Model::BurstAtBoundary, &Setting { quota, ..setting(Model::BurstAtBoundary) });
+        let arrivals = all(
+            TrafficModel::BurstAtBoundary,
+            &TrafficSettings { quota, ..setting(TrafficModel::BurstAtBoundary) },
+        );
         let offsets: Vec<_> = arrivals.iter().map(|a| a.at.as_micros() / 1_000_000 - 600).collect();
         assert_eq!(offsets, [59, 59, 59, 59, 59, 61, 61, 61, 61, 61]);
     }

@@ -4,7 +4,7 @@ mod name;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use name::PlainName;
+pub(crate) use name::SharedKeyName;
 pub use tidegate_core::KeyTemplateError as KeyFormatError;
 
 use std::fmt;

@@ -3,19 +3,19 @@
 use std::borrow::Cow;
 
 use siphasher::sip128::SipHasher24;
-use tidegate_core::{Charge, Fingerprint, Placeholder, TemplatePart};
+use tidegate_core::{Charge, Fingerprint, KeyPlaceholder, TemplatePart};
 
 use super::KeyFormat;
-use crate::key::KeyName;
+use crate::key_name::KeyName;
 
 /// A key's name, around the window that only Redis knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PlainName {
+pub(crate) struct SharedKeyName {
     pub(crate) head: Vec<u8>,
     pub(crate) tail: Vec<u8>,
 }
 
-impl PlainName {
+impl SharedKeyName {
     /// The name of the key of one window; without a window, a name in the same slot.
     pub(crate) fn around(&self, window: &str) -> KeyName {
         KeyName::given([&self.head, window.as_bytes(), &self.tail].concat())
@@ -27,7 +27,7 @@ const LONGEST_TEXT: usize = 512;
 
 impl KeyFormat {
     /// The name of a charge's keys. A caller without a name goes by its fingerprint.
-    pub(crate) fn name(&self, charge: &Charge<'_>, secret: &[u8; 16]) -> PlainName {
+    pub(crate) fn name(&self, charge: &Charge<'_>, secret: &[u8; 16]) -> SharedKeyName {
         let tagged = self.template.parts().iter().any(|part| match part {
             TemplatePart::Text(text) => text.contains(['{', '}']),
             TemplatePart::Placeholder(_) => false,
@@ -38,7 +38,7 @@ impl KeyFormat {
         // Fingerprints print in hex.
         let by_fingerprint = |fingerprint: Fingerprint| format!("{fingerprint:?}").into();
         self.split(|placeholder| match placeholder {
-            Placeholder::Entity => {
+            KeyPlaceholder::Entity => {
                 entity.clone().unwrap_or_else(|| by_fingerprint(charge.subject()))
             }
             _ => limit.clone().unwrap_or_else(|| by_fingerprint(charge.rule().id)),
@@ -46,17 +46,20 @@ impl KeyFormat {
     }
 
     /// The parts before the window and those after it.
-    pub(super) fn split<'a>(&self, text_of: impl Fn(Placeholder) -> Cow<'a, str>) -> PlainName {
+    pub(super) fn split<'a>(
+        &self,
+        text_of: impl Fn(KeyPlaceholder) -> Cow<'a, str>,
+    ) -> SharedKeyName {
         let (mut head, mut tail, mut after) = (Vec::new(), Vec::new(), false);
         for part in self.template.parts() {
             let side = if after { &mut tail } else { &mut head };
             match part {
                 TemplatePart::Text(text) => side.extend_from_slice(text.as_bytes()),
-                TemplatePart::Placeholder(Placeholder::Window(_)) => after = true,
+                TemplatePart::Placeholder(KeyPlaceholder::Window(_)) => after = true,
                 TemplatePart::Placeholder(it) => side.extend_from_slice(text_of(*it).as_bytes()),
             }
         }
-        PlainName { head, tail }
+        SharedKeyName { head, tail }
     }
 }
 

@@ -7,12 +7,12 @@ use tidegate_store::StoreErrorKind;
 /// Grows with each failure, and is randomised so that clients that failed together do not come back
 /// together.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(super) struct ConnectionBackoff {
     failures: u32,
 }
 
-impl Backoff {
-    pub(super) fn failed(&mut self, kind: StoreErrorKind) {
+impl ConnectionBackoff {
+    pub(super) fn record_failure(&mut self, kind: StoreErrorKind) {
         self.failures = match kind {
             // Only a change of configuration helps, so there is no hurry.
             StoreErrorKind::Misconfigured => STEPS,
@@ -50,10 +50,10 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_second_and_vary() {
-        let mut backoff = Backoff::default();
+        let mut backoff = ConnectionBackoff::default();
         assert_eq!(backoff.pause(), Duration::ZERO);
         for most in [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000, 1_000] {
-            backoff.failed(StoreErrorKind::Unreachable);
+            backoff.record_failure(StoreErrorKind::Unreachable);
             let pauses: Vec<_> = (0..1_000).map(|_| backoff.pause()).collect();
             let most = Duration::from_millis(most);
             assert!(pauses.iter().all(|pause| *pause <= most));
@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn a_wrong_password_is_not_tried_again_and_again() {
-        let mut backoff = Backoff::default();
-        backoff.failed(StoreErrorKind::Misconfigured);
+        let mut backoff = ConnectionBackoff::default();
+        backoff.record_failure(StoreErrorKind::Misconfigured);
         let total: Duration = (0..1_000).map(|_| backoff.pause()).sum();
         assert!(total > Duration::from_secs(400));
     }

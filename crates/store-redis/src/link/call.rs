@@ -3,17 +3,17 @@
 use redis::{Arg, Cmd, Pipeline};
 use tidegate_store::StoreErrorKind;
 
-use super::failure::Failure;
-use super::reply::Reply;
+use super::failure::RedisFailure;
+use super::reply::RedisReply;
 
 /// A script and the hash by which a server may know it.
 #[derive(Debug)]
-pub(crate) struct Script {
+pub(crate) struct RedisScript {
     sha: String,
     body: String,
 }
 
-impl Script {
+impl RedisScript {
     pub(crate) fn new(body: impl Into<String>) -> Self {
         let body = body.into();
         let sha = redis::Script::new(&body).get_hash().to_owned();
@@ -23,16 +23,16 @@ impl Script {
 
 /// A script with its keys and arguments, encoded once into the form that is sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
-    script: &'static Script,
+pub(crate) struct ScriptCall {
+    script: &'static RedisScript,
     command: Cmd,
     /// What the script repeats at the end of its answer.
     mark: Option<u32>,
 }
 
-impl Call {
+impl ScriptCall {
     /// A call with these keys, which all belong to one slot, and no arguments yet.
-    pub(crate) fn new<K: AsRef<[u8]>>(script: &'static Script, keys: &[K]) -> Self {
+    pub(crate) fn new<K: AsRef<[u8]>>(script: &'static RedisScript, keys: &[K]) -> Self {
         let bytes = 64 + keys.iter().map(|key| key.as_ref().len() + 16).sum::<usize>();
         let mut command = Cmd::with_capacity(3 + 2 * keys.len(), bytes);
         command.arg("EVALSHA").arg(script.sha.as_str()).arg(keys.len());
@@ -63,14 +63,16 @@ impl Call {
     }
 
     /// The answer without its mark, if it is the answer to this call.
-    pub(super) fn own(&self, reply: Reply) -> Result<Reply, Failure> {
+    pub(super) fn check_mark(&self, reply: RedisReply) -> Result<RedisReply, RedisFailure> {
         let Some(mark) = self.mark else { return Ok(reply) };
         match reply {
-            Reply::Array(mut parts) if is_mark(parts.last(), mark) => {
+            RedisReply::Array(mut parts) if is_mark(parts.last(), mark) => {
                 parts.pop();
-                Ok(Reply::Array(parts))
+                Ok(RedisReply::Array(parts))
             }
-            _ => Err(Failure::unknown(StoreErrorKind::Protocol, "not the answer to this call")),
+            _ => {
+                Err(RedisFailure::unknown(StoreErrorKind::Protocol, "not the answer to this call"))
+            }
         }
     }
 
@@ -91,8 +93,8 @@ impl Call {
     }
 }
 
-const fn is_mark(part: Option<&Reply>, mark: u32) -> bool {
-    matches!(part, Some(Reply::Integer(number)) if *number == mark as i64)
+const fn is_mark(part: Option<&RedisReply>, mark: u32) -> bool {
+    matches!(part, Some(RedisReply::Integer(number)) if *number == mark as i64)
 }
 
 /// A command that is let in during a slot's migration, in one piece: no other caller's command gets
@@ -112,10 +114,10 @@ mod tests {
 
     #[test]
     fn a_call_is_sent_by_hash_or_by_text() {
-        static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new("return 1"));
+        static SCRIPT: LazyLock<RedisScript> = LazyLock::new(|| RedisScript::new("return 1"));
         let script = &*SCRIPT;
         assert_eq!(script.sha, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
-        let mut call = Call::new(script, &["k1", "k2"]);
+        let mut call = ScriptCall::new(script, &["k1", "k2"]);
         call.arg(b"a\xff").number(-3);
         let hash = call.by_hash().get_packed_command();
         let tail = b"$1\r\n2\r\n$2\r\nk1\r\n$2\r\nk2\r\n$2\r\na\xff\r\n$2\r\n-3\r\n";

@@ -11,15 +11,15 @@ use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, ServerE
 use tidegate_store::StoreErrorKind;
 use tokio::time::timeout;
 
-use super::failure::Failure;
-use super::live::{Driver, Live};
-use super::wire::Wire;
+use super::failure::RedisFailure;
+use super::raw_connection::RawConnection;
+use super::shared_connection::{ConnectionDriver, SharedConnection};
 use crate::RedisConfig;
-use crate::url::{Address, Login};
+use crate::url::{RedisAddress, RedisLogin};
 
 /// What a server has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum RequiredRole {
     /// Whatever answers at the address.
     Any,
     /// A primary.
@@ -28,14 +28,14 @@ pub(super) enum Role {
 
 /// A connection ready for calls, set up as the configuration says.
 pub(super) async fn dial(
-    address: &Address,
-    role: Role,
+    address: &RedisAddress,
+    role: RequiredRole,
     config: &Arc<RedisConfig>,
-) -> Result<(Live, Driver), Failure> {
+) -> Result<(SharedConnection, ConnectionDriver), RedisFailure> {
     let wire = within(config, address, async {
         let mut wire = log_in(address, &login_of(config).await?, config).await?;
-        select(&mut wire, config.target.database).await?;
-        if role == Role::Primary {
+        select(&mut wire, config.url.database).await?;
+        if role == RequiredRole::Primary {
             require_primary(&mut wire).await?;
         }
         Ok(wire)
@@ -46,36 +46,36 @@ pub(super) async fn dial(
 
 /// A connection for a few questions, logged in as `login`.
 pub(super) async fn dial_for_questions(
-    address: &Address,
-    login: &Login,
+    address: &RedisAddress,
+    login: &RedisLogin,
     config: &Arc<RedisConfig>,
-) -> Result<Wire, Failure> {
+) -> Result<RawConnection, RedisFailure> {
     within(config, address, log_in(address, login, config)).await
 }
 
 /// Bounds an attempt, and adds where it failed.
 pub(super) async fn within<T>(
     config: &RedisConfig,
-    address: &Address,
-    attempt: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+    address: &RedisAddress,
+    attempt: impl Future<Output = Result<T, RedisFailure>>,
+) -> Result<T, RedisFailure> {
     let limit = config.connect_timeout;
     let outcome = timeout(limit, attempt).await.unwrap_or_else(|_| {
         let message = format!("no answer within {limit:?}");
-        Err(Failure::not_run(StoreErrorKind::Unreachable, message))
+        Err(RedisFailure::not_run(StoreErrorKind::Unreachable, message))
     });
     // Whatever happened, no caller's request was part of it.
-    outcome.map_err(|failure| Failure::not_run(failure.kind, failure.at(address).message))
+    outcome.map_err(|failure| RedisFailure::not_run(failure.kind, failure.at(address).message))
 }
 
 const MAX_PASSWORD: u64 = 64 << 10;
 
 async fn log_in(
-    address: &Address,
-    login: &Login,
+    address: &RedisAddress,
+    login: &RedisLogin,
     config: &Arc<RedisConfig>,
-) -> Result<Wire, Failure> {
-    let mut wire = Wire::open(address, config).await?;
+) -> Result<RawConnection, RedisFailure> {
+    let mut wire = RawConnection::open(address, config).await?;
     let mut hello = redis::cmd("HELLO");
     hello.arg(3);
     if let Some((user, password)) = credentials(login) {
@@ -89,15 +89,15 @@ async fn log_in(
             log_in_plainly(&mut wire, login, &error).await?;
             Ok(wire)
         }
-        Err(error) => Err(Failure::of_server(&error)),
+        Err(error) => Err(RedisFailure::of_server(&error)),
     }
 }
 
 async fn log_in_plainly(
-    wire: &mut Wire,
-    login: &Login,
+    wire: &mut RawConnection,
+    login: &RedisLogin,
     refusal: &ServerError,
-) -> Result<(), Failure> {
+) -> Result<(), RedisFailure> {
     let question = match credentials(login) {
         None => redis::cmd("PING"),
         Some((user, password)) => {
@@ -109,30 +109,30 @@ async fn log_in_plainly(
     match wire.ask(&question).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) if error.code() == "ERR" => Err(misconfigured(&error)),
-        Ok(Err(error)) => Err(Failure::of_server(&error)),
+        Ok(Err(error)) => Err(RedisFailure::of_server(&error)),
         // It refused and hung up, which is how Redis treats connections beyond its limit.
         Err(_) => {
-            let message = Failure::of_server(refusal).message;
-            Err(Failure::not_run(StoreErrorKind::Overloaded, message))
+            let message = RedisFailure::of_server(refusal).message;
+            Err(RedisFailure::not_run(StoreErrorKind::Overloaded, message))
         }
     }
 }
 
 /// How servers are logged in to, with the password of now.
-pub(super) async fn login_of(config: &Arc<RedisConfig>) -> Result<Login, Failure> {
-    let login = config.target.login.clone();
+pub(super) async fn login_of(config: &Arc<RedisConfig>) -> Result<RedisLogin, RedisFailure> {
+    let login = config.url.login.clone();
     let Some(path) = config.password_file.clone() else { return Ok(login) };
     let place = path.display().to_string();
     let wrong = |why: &str| {
         let message = format!("the password in {place}: {why}");
-        Failure::not_run(StoreErrorKind::Misconfigured, message)
+        RedisFailure::not_run(StoreErrorKind::Misconfigured, message)
     };
     // A file system may hang.
     let read = tokio::task::spawn_blocking(move || read_password(&path)).await;
     let text = read.map_err(|_| wrong("not read"))?.map_err(|error| wrong(&error.to_string()))?;
     match text.trim_end_matches(['\r', '\n']) {
         "" => Err(wrong("empty: expected a password")),
-        password => Ok(Login { password: Some(password.to_owned()), ..login }),
+        password => Ok(RedisLogin { password: Some(password.to_owned()), ..login }),
     }
 }
 
@@ -143,7 +143,7 @@ fn read_password(path: &Path) -> io::Result<String> {
 }
 
 /// The user, if any, and the password, if there is anything to log in with.
-fn credentials(login: &Login) -> Option<(Option<&str>, &str)> {
+fn credentials(login: &RedisLogin) -> Option<(Option<&str>, &str)> {
     let user = login.user.as_deref();
     match login.password.as_deref() {
         Some(password) => Some((user, password)),
@@ -151,40 +151,40 @@ fn credentials(login: &Login) -> Option<(Option<&str>, &str)> {
     }
 }
 
-async fn select(wire: &mut Wire, database: u32) -> Result<(), Failure> {
+async fn select(wire: &mut RawConnection, database: u32) -> Result<(), RedisFailure> {
     if database == 0 {
         return Ok(());
     }
     match wire.ask(redis::cmd("SELECT").arg(database)).await? {
         Ok(_) => Ok(()),
         Err(error) if error.code() == "ERR" => Err(misconfigured(&error)),
-        Err(error) => Err(Failure::of_server(&error)),
+        Err(error) => Err(RedisFailure::of_server(&error)),
     }
 }
 
 /// Sentinels may name a server that has not yet heard of its promotion, or is no longer the
 /// primary.
-async fn require_primary(wire: &mut Wire) -> Result<(), Failure> {
+async fn require_primary(wire: &mut RawConnection) -> Result<(), RedisFailure> {
     match wire.ask(&redis::cmd("ROLE")).await? {
         Ok(reply) => match reply.items().first().and_then(|role| role.text()) {
             Some("master") => Ok(()),
             role => {
                 let message = format!("its role is {}", role.unwrap_or("unknown"));
-                Err(Failure::not_run(StoreErrorKind::ReadOnly, message))
+                Err(RedisFailure::not_run(StoreErrorKind::ReadOnly, message))
             }
         },
         // We are not allowed to ask. The first call will find out.
         Err(error) if error.code() == "NOPERM" => Ok(()),
-        Err(error) => Err(Failure::of_server(&error)),
+        Err(error) => Err(RedisFailure::of_server(&error)),
     }
 }
 
-fn misconfigured(error: &ServerError) -> Failure {
-    Failure::not_run(StoreErrorKind::Misconfigured, Failure::of_server(error).message)
+fn misconfigured(error: &ServerError) -> RedisFailure {
+    RedisFailure::not_run(StoreErrorKind::Misconfigured, RedisFailure::of_server(error).message)
 }
 
 /// Turns a logged-in connection into one that many callers share.
-async fn share(wire: Wire) -> Result<(Live, Driver), Failure> {
+async fn share(wire: RawConnection) -> Result<(SharedConnection, ConnectionDriver), RedisFailure> {
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(Some(RESPONSE_TIMEOUT))
         .set_pipeline_buffer_size(PIPELINE)
@@ -194,8 +194,8 @@ async fn share(wire: Wire) -> Result<(Live, Driver), Failure> {
         RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2).set_skip_set_lib_name();
     let (connection, driver) = MultiplexedConnection::new_with_config(&info, wire.stream, config)
         .await
-        .map_err(|error| Failure::of_client(&error))?;
-    Ok(Live::new(connection, driver, wire.address))
+        .map_err(|error| RedisFailure::of_client(&error))?;
+    Ok(SharedConnection::new(connection, driver, wire.address))
 }
 
 /// A backstop: callers have deadlines of their own, none longer than this.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use redis::{RedisError, ServerError};
 use tidegate_store::{StoreError, StoreErrorKind};
 
-use crate::url::Address;
+use crate::url::RedisAddress;
 
 /// A call without a reply.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct RedisFailure {
     pub(crate) kind: StoreErrorKind,
     pub(crate) message: Arc<str>,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: CallOutcome,
     /// Whether it was refused only because its keys are currently in two places, as they are while
     /// their slot moves: each of them alone may succeed.
     pub(crate) keys_apart: bool,
@@ -21,22 +21,22 @@ pub(crate) struct Failure {
 
 /// Whether a call without a reply may have run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum CallOutcome {
     /// Certainly not: sending it again is safe.
     NotRun,
     /// It may have run, in whole or in part: sending it again might charge twice.
     Unknown,
 }
 
-impl Failure {
+impl RedisFailure {
     /// A call that was never sent, or refused before anything was written.
     pub(crate) fn not_run(kind: StoreErrorKind, message: impl Into<Arc<str>>) -> Self {
-        Self { kind, message: message.into(), outcome: Outcome::NotRun, keys_apart: false }
+        Self { kind, message: message.into(), outcome: CallOutcome::NotRun, keys_apart: false }
     }
 
     /// A call that was sent.
     pub(crate) fn unknown(kind: StoreErrorKind, message: impl Into<Arc<str>>) -> Self {
-        Self { kind, message: message.into(), outcome: Outcome::Unknown, keys_apart: false }
+        Self { kind, message: message.into(), outcome: CallOutcome::Unknown, keys_apart: false }
     }
 
     /// A call whose connection failed while it was in flight.
@@ -62,20 +62,20 @@ impl Failure {
     }
 
     /// Adds where it happened.
-    pub(super) fn at(self, address: &Address) -> Self {
+    pub(super) fn at(self, address: &RedisAddress) -> Self {
         Self { message: format!("{address}: {}", self.message).into(), ..self }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RedisFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, self.message)
     }
 }
 
-impl From<Failure> for StoreError {
-    fn from(failure: Failure) -> Self {
-        let may_have_run = failure.outcome == Outcome::Unknown;
+impl From<RedisFailure> for StoreError {
+    fn from(failure: RedisFailure) -> Self {
+        let may_have_run = failure.outcome == CallOutcome::Unknown;
         Self::new(failure.kind, &*failure.message).with_outcome(may_have_run)
     }
 }
@@ -85,8 +85,8 @@ impl From<Failure> for StoreError {
 /// A refused call did not run when Redis checks for the error before the script starts, or when it
 /// checks before the script's first write and never after that (OOM, READONLY, MISCONF and
 /// NOREPLICAS). Any other error may have come from the middle of a script.
-fn class_of(code: &str) -> (StoreErrorKind, Outcome) {
-    use Outcome::{NotRun, Unknown};
+fn class_of(code: &str) -> (StoreErrorKind, CallOutcome) {
+    use CallOutcome::{NotRun, Unknown};
     match code {
         "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" => (StoreErrorKind::Overloaded, NotRun),
         "READONLY" | "MASTERDOWN" | "NOREPLICAS" => (StoreErrorKind::ReadOnly, NotRun),
@@ -103,32 +103,32 @@ fn class_of(code: &str) -> (StoreErrorKind, Outcome) {
 
 /// What a server said instead of running a call, if there is more to do than give up.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum RedisRefusal {
     /// It does not know the script by its hash.
     NoScript,
     /// Another node serves the slot.
-    Moved { slot: u16, to: Address },
+    Moved { slot: u16, to: RedisAddress },
     /// Another node may have the key already; ask there, just this once.
-    Ask { to: Address },
+    Ask { to: RedisAddress },
     /// Not at the moment, but perhaps soon.
-    NotNow(Failure),
+    TryLater(RedisFailure),
     /// It is not the primary, or no longer is.
-    NotPrimary(Failure),
+    NotPrimary(RedisFailure),
     /// It is a primary without replicas, perhaps because they have another one by now.
-    Forsaken(Failure),
+    NoReplicas(RedisFailure),
     /// Anything else.
-    Final(Failure),
+    Final(RedisFailure),
 }
 
-impl Refusal {
+impl RedisRefusal {
     /// `asked` is the server that said so: a redirection may leave out the host.
-    pub(super) fn of(error: &ServerError, asked: &Address) -> Self {
-        let failure = Failure::of_server(error).at(asked);
+    pub(super) fn of(error: &ServerError, asked: &RedisAddress) -> Self {
+        let failure = RedisFailure::of_server(error).at(asked);
         match error.code() {
             "NOSCRIPT" => Self::NoScript,
-            "LOADING" | "TRYAGAIN" | "CLUSTERDOWN" => Self::NotNow(failure),
+            "LOADING" | "TRYAGAIN" | "CLUSTERDOWN" => Self::TryLater(failure),
             "READONLY" | "MASTERDOWN" => Self::NotPrimary(failure),
-            "NOREPLICAS" => Self::Forsaken(failure),
+            "NOREPLICAS" => Self::NoReplicas(failure),
             code @ ("MOVED" | "ASK") => match redirection(error.details(), asked) {
                 Some((slot, to)) if code == "MOVED" => Self::Moved { slot, to },
                 Some((_, to)) => Self::Ask { to },
@@ -139,20 +139,20 @@ impl Refusal {
     }
 
     /// For callers that can do nothing about it.
-    pub(super) fn into_failure(self) -> Failure {
-        let elsewhere = |to: Address| {
+    pub(super) fn into_failure(self) -> RedisFailure {
+        let elsewhere = |to: RedisAddress| {
             let message = format!(
                 "it is a node of a Cluster and sent us to {to}; use redis+cluster:// to follow"
             );
-            Failure::not_run(StoreErrorKind::Misconfigured, message)
+            RedisFailure::not_run(StoreErrorKind::Misconfigured, message)
         };
         match self {
-            Self::NotNow(failure)
+            Self::TryLater(failure)
             | Self::NotPrimary(failure)
-            | Self::Forsaken(failure)
+            | Self::NoReplicas(failure)
             | Self::Final(failure) => failure,
             Self::Moved { to, .. } | Self::Ask { to } => elsewhere(to),
-            Self::NoScript => Failure::not_run(
+            Self::NoScript => RedisFailure::not_run(
                 StoreErrorKind::Protocol,
                 "it does not know a script whose text it was sent",
             ),
@@ -161,11 +161,11 @@ impl Refusal {
 }
 
 /// `SLOT HOST:PORT`. An IPv6 address has no brackets here.
-fn redirection(details: Option<&str>, asked: &Address) -> Option<(u16, Address)> {
+fn redirection(details: Option<&str>, asked: &RedisAddress) -> Option<(u16, RedisAddress)> {
     let (slot, rest) = details?.split_once(' ')?;
     let (host, port) = rest.split_ascii_whitespace().next()?.rsplit_once(':')?;
-    let slot = slot.parse().ok().filter(|slot| *slot < super::slots::SLOTS)?;
-    let to = super::slots::endpoint(host, port.parse().ok()?, asked)?;
+    let slot = slot.parse().ok().filter(|slot| *slot < super::slot_map::SLOTS)?;
+    let to = super::slot_map::endpoint(host, port.parse().ok()?, asked)?;
     Some((slot, to))
 }
 
@@ -173,15 +173,15 @@ fn redirection(details: Option<&str>, asked: &Address) -> Option<(u16, Address)>
 mod tests {
     use super::*;
 
-    fn refused(line: &str) -> Refusal {
+    fn refused(line: &str) -> RedisRefusal {
         let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
         let redis::Value::ServerError(error) = value else { panic!("{line} is no error") };
-        Refusal::of(&error, &Address::Tcp { host: "asked".to_owned(), port: 1 })
+        RedisRefusal::of(&error, &RedisAddress::Tcp { host: "asked".to_owned(), port: 1 })
     }
 
     #[test]
     fn errors_have_a_kind_and_an_outcome() {
-        use {Outcome::*, StoreErrorKind::*};
+        use {CallOutcome::*, StoreErrorKind::*};
         for (line, kind, outcome) in [
             ("LOADING Redis is loading the dataset in memory", Overloaded, NotRun),
             ("BUSY Redis is busy running a script.", Overloaded, NotRun),
@@ -214,11 +214,11 @@ mod tests {
             ("MOVED 16383 :6381", 16383, "asked", 6381),
             ("MOVED 1 node-a.example:1 extra words", 1, "node-a.example", 1),
         ] {
-            let Refusal::Moved { slot, to } = refused(line) else { panic!("{line}") };
+            let RedisRefusal::Moved { slot, to } = refused(line) else { panic!("{line}") };
             assert_eq!(slot, at, "{line}");
-            assert_eq!(to, Address::Tcp { host: host.to_owned(), port }, "{line}");
+            assert_eq!(to, RedisAddress::Tcp { host: host.to_owned(), port }, "{line}");
         }
-        assert!(matches!(refused("ASK 7 h:1"), Refusal::Ask { .. }));
+        assert!(matches!(refused("ASK 7 h:1"), RedisRefusal::Ask { .. }));
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
             "MOVED 1 h:65536",
             "ASK 1 ?:1",
         ] {
-            assert!(matches!(refused(line), Refusal::Final(_)), "{line}");
+            assert!(matches!(refused(line), RedisRefusal::Final(_)), "{line}");
         }
     }
 }

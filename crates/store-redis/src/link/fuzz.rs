@@ -12,34 +12,34 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use super::Reply;
-use super::failure::Refusal;
-use super::memory::Memory;
-use super::slots::{SLOTS, SlotMap, ranges};
-use crate::url::Address;
+use super::RedisReply;
+use super::failure::RedisRefusal;
+use super::memory::RedisMemory;
+use super::slot_map::{SLOTS, SlotMap, ranges};
+use crate::url::RedisAddress;
 
 /// The reply in these bytes, if there is one. On the way it is taken for an error, for the slots of a
 /// Cluster, and for `INFO`.
-pub(crate) fn reply(bytes: &[u8]) -> Option<Reply> {
-    let asked = Address::Tcp { host: "asked".to_owned(), port: 6379 };
+pub(crate) fn reply(bytes: &[u8]) -> Option<RedisReply> {
+    let asked = RedisAddress::Tcp { host: "asked".to_owned(), port: 6379 };
     let value = redis::parse_redis_value(bytes).ok()?;
     if let Value::ServerError(error) = &value {
-        match Refusal::of(error, &asked) {
-            Refusal::Moved { slot, to } => {
+        match RedisRefusal::of(error, &asked) {
+            RedisRefusal::Moved { slot, to } => {
                 assert!(slot < SLOTS, "{slot}");
                 let _ = to.to_string();
             }
             refusal => drop(refusal.into_failure().to_string()),
         }
     }
-    let reply = Reply::of(value).ok()?;
+    let reply = RedisReply::of(value).ok()?;
     if let Ok(ranges) = ranges(&reply, &asked) {
         let map = SlotMap::new(
             ranges.into_iter().map(|range| (range.first, range.last, Arc::new(range.primary))),
         );
         assert!(map.get(SLOTS).is_none());
     }
-    let _ = Memory::of(&reply).may_evict();
+    let _ = RedisMemory::of(&reply).may_evict();
     let _ = (reply.text(), reply.field("config-epoch"));
     Some(reply)
 }

@@ -1,10 +1,10 @@
 //! What a server holds, and what it does when its memory is full.
 
-use super::reply::Reply;
+use super::reply::RedisReply;
 
 /// What a server holds, and what it does when its memory is full.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Memory {
+pub(crate) struct RedisMemory {
     /// `maxmemory`, in bytes; zero when there is no limit.
     pub(crate) limit: u64,
     /// `maxmemory-policy`.
@@ -15,9 +15,9 @@ pub(crate) struct Memory {
     pub(crate) keys: Option<u64>,
 }
 
-impl Memory {
+impl RedisMemory {
     /// Reads `INFO`.
-    pub(super) fn of(reply: &Reply) -> Self {
+    pub(super) fn of(reply: &RedisReply) -> Self {
         let text = reply.text().unwrap_or_default();
         let value = |name: &str| {
             let lines = text.lines().filter_map(|line| line.split_once(':'));
@@ -57,7 +57,7 @@ mod tests {
             ("maxmemory:100\r\nmaxmemory_policy:volatile-ttl\r\n", true),
             ("", false),
         ] {
-            let memory = Memory::of(&Reply::Bytes(info.as_bytes().to_vec()));
+            let memory = RedisMemory::of(&RedisReply::Bytes(info.as_bytes().to_vec()));
             assert_eq!(memory.may_evict(), expected, "{info:?}");
         }
     }
@@ -66,8 +66,8 @@ mod tests {
     fn what_it_holds_is_read_where_it_is_said() {
         let info = "# Memory\r\nused_memory:1048576\r\nmaxmemory:0\r\n# Keyspace\r\n\
             db0:keys=12,expires=12,avg_ttl=0\r\ndb3:keys=5,expires=0,avg_ttl=0\r\n";
-        let memory = Memory::of(&Reply::Bytes(info.as_bytes().to_vec()));
+        let memory = RedisMemory::of(&RedisReply::Bytes(info.as_bytes().to_vec()));
         assert_eq!((memory.used, memory.keys), (Some(1_048_576), Some(17)));
-        assert_eq!(Memory::of(&Reply::Nil).keys, None);
+        assert_eq!(RedisMemory::of(&RedisReply::Nil).keys, None);
     }
 }

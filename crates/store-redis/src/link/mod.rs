@@ -7,7 +7,7 @@
 //! since it resends what may already have run.
 
 mod backoff;
-mod bounded;
+mod bounded_calls;
 mod call;
 mod cluster;
 mod dial;
@@ -15,23 +15,23 @@ mod failure;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod lane;
-mod live;
 mod memory;
 mod node;
+mod raw_connection;
 mod reply;
+mod scoped_task;
 mod sentinel;
-mod slots;
+mod shared_connection;
+mod slot_map;
 mod supervisor;
-mod task;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod wire;
 
-pub(crate) use call::{Call, Script};
-pub(crate) use failure::Failure;
-pub(crate) use memory::Memory;
-pub(crate) use reply::Reply;
+pub(crate) use call::{RedisScript, ScriptCall};
+pub(crate) use failure::RedisFailure;
+pub(crate) use memory::RedisMemory;
+pub(crate) use reply::RedisReply;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,13 +41,13 @@ use tidegate_store::StoreErrorKind;
 use tokio::time::sleep;
 
 use self::backoff::jitter;
-use self::cluster::Cluster;
-use self::failure::Refusal;
-use self::live::{Fault, Live, Trouble};
-use self::node::{Node, Route};
-use self::sentinel::Sentinels;
+use self::cluster::RedisCluster;
+use self::failure::RedisRefusal;
+use self::node::{NodeRoute, RedisNode};
+use self::sentinel::SentinelGroup;
+use self::shared_connection::{CallError, ConnectionFault, SharedConnection};
 use crate::RedisConfig;
-use crate::url::{Address, Place};
+use crate::url::{RedisAddress, RedisDeployment};
 
 /// Runs scripts on Redis, whatever its deployment.
 ///
@@ -58,27 +58,27 @@ use crate::url::{Address, Place};
 /// to give up, drop the future and report it with [`timed_out`](Self::timed_out), or a connection
 /// that hangs is never replaced. [`run_within`](Self::run_within) does both.
 #[derive(Debug)]
-pub(crate) struct Link {
-    nodes: Nodes,
+pub(crate) struct RedisLink {
+    nodes: LinkNodes,
     lanes: usize,
 }
 
 /// Where a link leads. Copies lead there together: they share the Sentinels, which would otherwise
 /// have to answer each of them.
 #[derive(Clone, Debug)]
-pub(crate) enum Destination {
-    Single(Address),
-    Primary(Arc<Sentinels>),
-    Cluster(Vec<Address>),
+pub(crate) enum LinkDestination {
+    Single(RedisAddress),
+    Primary(Arc<SentinelGroup>),
+    Cluster(Vec<RedisAddress>),
 }
 
-impl Destination {
+impl LinkDestination {
     pub(crate) fn of(config: &RedisConfig) -> Self {
-        match &config.target.place {
-            Place::Single(address) => Self::Single(address.clone()),
-            Place::Cluster { seeds } => Self::Cluster(seeds.clone()),
-            Place::Sentinel { sentinels, service, login } => {
-                let sentinels = Sentinels::new(service, login, sentinels, config);
+        match &config.url.target {
+            RedisDeployment::Single(address) => Self::Single(address.clone()),
+            RedisDeployment::Cluster { seeds } => Self::Cluster(seeds.clone()),
+            RedisDeployment::Sentinel { sentinels, service, login } => {
+                let sentinels = SentinelGroup::new(service, login, sentinels, config);
                 Self::Primary(Arc::new(sentinels))
             }
         }
@@ -86,31 +86,36 @@ impl Destination {
 }
 
 #[derive(Debug)]
-enum Nodes {
-    One(Arc<Node>),
-    Many(Cluster),
+enum LinkNodes {
+    One(Arc<RedisNode>),
+    Many(RedisCluster),
 }
 
-impl Link {
-    pub(crate) fn new(config: RedisConfig, to: Destination) -> Self {
+impl RedisLink {
+    pub(crate) fn new(config: RedisConfig, to: LinkDestination) -> Self {
         let (lanes, config) = (config.connections, Arc::new(config));
-        let one = |route| Nodes::One(Arc::new(Node::new(route)));
+        let one = |route| LinkNodes::One(Arc::new(RedisNode::new(route)));
         let nodes = match to {
-            Destination::Single(address) => one(Route::to(address, config)),
-            Destination::Primary(sentinels) => one(Route::by_sentinels(sentinels, config)),
-            Destination::Cluster(seeds) => Nodes::Many(Cluster::new(seeds, config)),
+            LinkDestination::Single(address) => one(NodeRoute::to(address, config)),
+            LinkDestination::Primary(sentinels) => one(NodeRoute::by_sentinels(sentinels, config)),
+            LinkDestination::Cluster(seeds) => LinkNodes::Many(RedisCluster::new(seeds, config)),
         };
         Self { nodes, lanes }
     }
 
     /// Whether the keys of one call have to share a slot.
     pub(crate) const fn is_cluster(&self) -> bool {
-        matches!(self.nodes, Nodes::Many(_))
+        matches!(self.nodes, LinkNodes::Many(_))
     }
 
     /// Runs a script on the node that serves `slot`, which is irrelevant if there is only one node.
     /// Calls on one `lane` go over one connection, in order.
-    pub(crate) async fn run(&self, slot: u16, lane: usize, call: &Call) -> Result<Reply, Failure> {
+    pub(crate) async fn run(
+        &self,
+        slot: u16,
+        lane: usize,
+        call: &ScriptCall,
+    ) -> Result<RedisReply, RedisFailure> {
         self.run_over(slot, lane, call, |_| {}).await
     }
 
@@ -120,25 +125,32 @@ impl Link {
         &self,
         slot: u16,
         lane: usize,
-        call: &Call,
-        mut tell: impl FnMut(Option<(&Arc<Node>, &Arc<Live>)>),
-    ) -> Result<Reply, Failure> {
-        let mut course =
-            Course { node: self.node(slot).await?, ask: false, turns: 0, retried: false };
+        call: &ScriptCall,
+        mut tell: impl FnMut(Option<(&Arc<RedisNode>, &Arc<SharedConnection>)>),
+    ) -> Result<RedisReply, RedisFailure> {
+        let mut course = CallAttempt {
+            node: self.node(slot).await?,
+            asking: false,
+            redirects: 0,
+            retried: false,
+        };
         loop {
             tell(None);
-            let live = self.live(&course.node, lane).await?;
+            let live = self.connection(&course.node, lane).await?;
             tell(Some((&course.node, &live)));
-            match live.run(call, course.ask).await {
+            match live.run(call, course.asking).await {
                 Ok(reply) => return Ok(reply),
-                Err(Trouble::Refused(refusal)) => {
+                Err(CallError::Refused(refusal)) => {
                     course = self.follow(course, refusal, lane, &live).await?;
                 }
-                Err(Trouble::Broken(failure)) => {
-                    return Err(self.broken(&course.node, lane, failure));
+                Err(CallError::Broken(failure)) => {
+                    return Err(self.record_broken(&course.node, lane, failure));
                 }
-                Err(Trouble::Crossed(failure)) => {
-                    course.node.lane(lane).report(&live, Fault::Crossed(failure.clone()));
+                Err(CallError::Mismatched(failure)) => {
+                    course
+                        .node
+                        .lane(lane)
+                        .report(&live, ConnectionFault::Mismatched(failure.clone()));
                     return Err(failure);
                 }
             }
@@ -147,11 +159,15 @@ impl Link {
 
     /// What the node that serves `slot` holds, and what it does when its memory is full. The user
     /// may lack permission to ask, which is an error like any other.
-    pub(crate) async fn memory(&self, slot: u16, patience: Duration) -> Result<Memory, Failure> {
+    pub(crate) async fn memory(
+        &self,
+        slot: u16,
+        patience: Duration,
+    ) -> Result<RedisMemory, RedisFailure> {
         // All of it: asking for two sections at once has been possible only since Redis 7.
         let info = redis::cmd("INFO");
         let reply = self.within(slot, 0, patience, self.send(slot, 0, &info)).await?;
-        Ok(Memory::of(&reply))
+        Ok(RedisMemory::of(&reply))
     }
 
     /// How many connections each node has.
@@ -161,53 +177,62 @@ impl Link {
 
     /// Records that a caller gave up waiting. After three in a row without an answer, the
     /// connection is replaced.
-    pub(crate) fn timed_out(&self, slot: u16, lane: usize) {
+    pub(crate) fn record_timeout(&self, slot: u16, lane: usize) {
         let node = match &self.nodes {
-            Nodes::One(node) => Some(Arc::clone(node)),
-            Nodes::Many(cluster) => cluster.known(slot),
+            LinkNodes::One(node) => Some(Arc::clone(node)),
+            LinkNodes::Many(cluster) => cluster.known_node(slot),
         };
         if let Some(node) = node {
-            node.lane(lane).timed_out();
+            node.lane(lane).record_timeout();
         }
     }
 
     /// Sends a command that is not a script call, and does not follow redirections.
-    async fn send(&self, slot: u16, lane: usize, command: &Cmd) -> Result<Reply, Failure> {
+    async fn send(
+        &self,
+        slot: u16,
+        lane: usize,
+        command: &Cmd,
+    ) -> Result<RedisReply, RedisFailure> {
         let node = self.node(slot).await?;
-        let live = self.live(&node, lane).await?;
+        let live = self.connection(&node, lane).await?;
         live.send(command, false).await.map_err(|trouble| match trouble {
-            Trouble::Refused(refusal) => refusal.into_failure(),
-            Trouble::Broken(failure) | Trouble::Crossed(failure) => {
-                self.broken(&node, lane, failure)
+            CallError::Refused(refusal) => refusal.into_failure(),
+            CallError::Broken(failure) | CallError::Mismatched(failure) => {
+                self.record_broken(&node, lane, failure)
             }
         })
     }
 
-    async fn node(&self, slot: u16) -> Result<Arc<Node>, Failure> {
+    async fn node(&self, slot: u16) -> Result<Arc<RedisNode>, RedisFailure> {
         match &self.nodes {
-            Nodes::One(node) => Ok(Arc::clone(node)),
-            Nodes::Many(cluster) => cluster.node(slot).await,
+            LinkNodes::One(node) => Ok(Arc::clone(node)),
+            LinkNodes::Many(cluster) => cluster.node(slot).await,
         }
     }
 
-    async fn live(&self, node: &Node, lane: usize) -> Result<Arc<Live>, Failure> {
-        node.lane(lane).live().await.inspect_err(|_| self.doubt())
+    async fn connection(
+        &self,
+        node: &RedisNode,
+        lane: usize,
+    ) -> Result<Arc<SharedConnection>, RedisFailure> {
+        node.lane(lane).connection().await.inspect_err(|_| self.suspect_topology())
     }
 
     /// Records a connection that failed under a call.
-    fn broken(&self, node: &Node, lane: usize, failure: Failure) -> Failure {
+    fn record_broken(&self, node: &RedisNode, lane: usize, failure: RedisFailure) -> RedisFailure {
         if failure.kind == StoreErrorKind::Timeout {
-            node.lane(lane).timed_out();
+            node.lane(lane).record_timeout();
         }
-        self.doubt();
+        self.suspect_topology();
         failure
     }
 
     /// A node that fails may have been replaced by another.
-    fn doubt(&self) {
+    fn suspect_topology(&self) {
         match &self.nodes {
-            Nodes::One(node) => node.doubt(),
-            Nodes::Many(cluster) => cluster.redraw(),
+            LinkNodes::One(node) => node.suspect_topology(),
+            LinkNodes::Many(cluster) => cluster.request_refresh(),
         }
     }
 
@@ -215,30 +240,32 @@ impl Link {
     /// on, the server has said that it did not run the call.
     async fn follow(
         &self,
-        course: Course,
-        refusal: Refusal,
+        course: CallAttempt,
+        refusal: RedisRefusal,
         lane: usize,
-        live: &Live,
-    ) -> Result<Course, Failure> {
+        live: &SharedConnection,
+    ) -> Result<CallAttempt, RedisFailure> {
         match (refusal, &self.nodes) {
-            (Refusal::Moved { slot, to }, Nodes::Many(cluster)) => {
-                course.turn(cluster.moved(slot, to)?, false)
+            (RedisRefusal::Moved { slot, to }, LinkNodes::Many(cluster)) => {
+                course.redirect(cluster.moved(slot, to)?, false)
             }
-            (Refusal::Ask { to }, Nodes::Many(cluster)) => course.turn(cluster.node_at(to)?, true),
-            (Refusal::NotNow(failure), _) => {
-                self.doubt();
+            (RedisRefusal::Ask { to }, LinkNodes::Many(cluster)) => {
+                course.redirect(cluster.node_at(to)?, true)
+            }
+            (RedisRefusal::TryLater(failure), _) => {
+                self.suspect_topology();
                 let course = course.retry(failure)?;
                 sleep(jitter(SHORT_PAUSE / 2, SHORT_PAUSE)).await;
                 Ok(course)
             }
-            (Refusal::NotPrimary(failure), _) => {
-                self.doubt();
-                course.node.lane(lane).report(live, Fault::Demoted(failure.clone()));
+            (RedisRefusal::NotPrimary(failure), _) => {
+                self.suspect_topology();
+                course.node.lane(lane).report(live, ConnectionFault::Demoted(failure.clone()));
                 course.retry(failure)
             }
             // Its connections are as good as any. Whether it is still the primary, others know.
-            (Refusal::Forsaken(failure), _) => {
-                self.doubt();
+            (RedisRefusal::NoReplicas(failure), _) => {
+                self.suspect_topology();
                 Err(failure)
             }
             (refusal, _) => Err(refusal.into_failure()),
@@ -247,25 +274,25 @@ impl Link {
 }
 
 /// Where a call is sent, and how often it has been redirected.
-struct Course {
-    node: Arc<Node>,
+struct CallAttempt {
+    node: Arc<RedisNode>,
     /// Whether the node has to be told that we were redirected there.
-    ask: bool,
-    turns: u32,
+    asking: bool,
+    redirects: u32,
     retried: bool,
 }
 
-impl Course {
-    fn turn(self, node: Arc<Node>, ask: bool) -> Result<Self, Failure> {
-        if self.turns == MOST_TURNS {
+impl CallAttempt {
+    fn redirect(self, node: Arc<RedisNode>, ask: bool) -> Result<Self, RedisFailure> {
+        if self.redirects == MOST_TURNS {
             let message = format!("sent on more than {MOST_TURNS} times");
-            return Err(Failure::not_run(StoreErrorKind::Overloaded, message));
+            return Err(RedisFailure::not_run(StoreErrorKind::Overloaded, message));
         }
-        Ok(Self { node, ask, turns: self.turns + 1, ..self })
+        Ok(Self { node, asking: ask, redirects: self.redirects + 1, ..self })
     }
 
     /// To the same node, once.
-    fn retry(self, failure: Failure) -> Result<Self, Failure> {
+    fn retry(self, failure: RedisFailure) -> Result<Self, RedisFailure> {
         match self.retried {
             true => Err(failure),
             false => Ok(Self { retried: true, ..self }),

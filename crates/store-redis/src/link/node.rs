@@ -4,39 +4,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::dial::{Role, dial};
-use super::failure::Failure;
-use super::lane::Lane;
-use super::live::{Driver, Live};
-use super::sentinel::Sentinels;
+use super::dial::{RequiredRole, dial};
+use super::failure::RedisFailure;
+use super::lane::ConnectionLane;
+use super::sentinel::SentinelGroup;
+use super::shared_connection::{ConnectionDriver, SharedConnection};
 use crate::RedisConfig;
-use crate::url::Address;
+use crate::url::RedisAddress;
 
 /// One server, with its connections. None is made before it is needed.
 #[derive(Debug)]
-pub(super) struct Node {
-    lanes: Box<[Lane]>,
-    route: Arc<Route>,
+pub(super) struct RedisNode {
+    lanes: Box<[ConnectionLane]>,
+    route: Arc<NodeRoute>,
     /// Whether calls were sent here since the Cluster was last asked for its nodes, even though
     /// this node was not among them.
     used: AtomicBool,
 }
 
-impl Node {
-    pub(super) fn new(route: Route) -> Self {
+impl RedisNode {
+    pub(super) fn new(route: NodeRoute) -> Self {
         let connections = route.config.connections;
         let route = Arc::new(route);
-        let lanes = (0..connections).map(|_| Lane::new(Arc::clone(&route))).collect();
+        let lanes = (0..connections).map(|_| ConnectionLane::new(Arc::clone(&route))).collect();
         Self { lanes, route, used: AtomicBool::new(false) }
     }
 
-    pub(super) fn lane(&self, lane: usize) -> &Lane {
+    pub(super) fn lane(&self, lane: usize) -> &ConnectionLane {
         &self.lanes[lane % self.lanes.len()]
     }
 
     /// It may not be the right one any more.
-    pub(super) fn doubt(&self) {
-        self.route.doubt();
+    pub(super) fn suspect_topology(&self) {
+        self.route.suspect_topology();
     }
 
     pub(super) fn mark_used(&self) {
@@ -51,25 +51,28 @@ impl Node {
 
 /// How to get to a server.
 #[derive(Debug)]
-pub(super) struct Route {
+pub(super) struct NodeRoute {
     config: Arc<RedisConfig>,
-    end: RouteEnd,
+    end: NodeLocation,
 }
 
 #[derive(Debug)]
-enum RouteEnd {
-    At(Address),
+enum NodeLocation {
+    At(RedisAddress),
     /// Wherever the Sentinels say.
-    Primary(Arc<Sentinels>),
+    Primary(Arc<SentinelGroup>),
 }
 
-impl Route {
-    pub(super) const fn to(address: Address, config: Arc<RedisConfig>) -> Self {
-        Self { config, end: RouteEnd::At(address) }
+impl NodeRoute {
+    pub(super) const fn to(address: RedisAddress, config: Arc<RedisConfig>) -> Self {
+        Self { config, end: NodeLocation::At(address) }
     }
 
-    pub(super) const fn by_sentinels(sentinels: Arc<Sentinels>, config: Arc<RedisConfig>) -> Self {
-        Self { config, end: RouteEnd::Primary(sentinels) }
+    pub(super) const fn by_sentinels(
+        sentinels: Arc<SentinelGroup>,
+        config: Arc<RedisConfig>,
+    ) -> Self {
+        Self { config, end: NodeLocation::Primary(sentinels) }
     }
 
     pub(super) fn max_age(&self) -> Duration {
@@ -77,33 +80,36 @@ impl Route {
     }
 
     /// Where the server is now.
-    pub(super) async fn address(&self) -> Result<Address, Failure> {
+    pub(super) async fn address(&self) -> Result<RedisAddress, RedisFailure> {
         match &self.end {
-            RouteEnd::At(address) => Ok(address.clone()),
-            RouteEnd::Primary(sentinels) => sentinels.primary().await,
+            NodeLocation::At(address) => Ok(address.clone()),
+            NodeLocation::Primary(sentinels) => sentinels.primary().await,
         }
     }
 
-    pub(super) async fn dial(&self, address: &Address) -> Result<(Live, Driver), Failure> {
+    pub(super) async fn dial(
+        &self,
+        address: &RedisAddress,
+    ) -> Result<(SharedConnection, ConnectionDriver), RedisFailure> {
         let role = match self.end {
-            RouteEnd::At(_) => Role::Any,
-            RouteEnd::Primary(_) => Role::Primary,
+            NodeLocation::At(_) => RequiredRole::Any,
+            NodeLocation::Primary(_) => RequiredRole::Primary,
         };
         dial(address, role, &self.config).await
     }
 
     /// Returns when the server is not at this address any more.
-    pub(super) async fn elsewhere(&self, address: &Address) {
+    pub(super) async fn wait_until_moved(&self, address: &RedisAddress) {
         match &self.end {
-            RouteEnd::At(_) => std::future::pending().await,
-            RouteEnd::Primary(sentinels) => sentinels.elsewhere(address).await,
+            NodeLocation::At(_) => std::future::pending().await,
+            NodeLocation::Primary(sentinels) => sentinels.wait_until_moved(address).await,
         }
     }
 
     /// A server there refuses, fails or is silent, so it may be elsewhere.
-    pub(super) fn doubt(&self) {
-        if let RouteEnd::Primary(sentinels) = &self.end {
-            sentinels.doubt();
+    pub(super) fn suspect_topology(&self) {
+        if let NodeLocation::Primary(sentinels) = &self.end {
+            sentinels.suspect_primary();
         }
     }
 }

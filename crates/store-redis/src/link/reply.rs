@@ -3,11 +3,11 @@
 use redis::Value;
 use tidegate_store::StoreErrorKind;
 
-use super::failure::Failure;
+use super::failure::RedisFailure;
 
 /// What a call returned, in terms that cover both versions of the protocol.
 #[derive(Clone, Debug)]
-pub(crate) enum Reply {
+pub(crate) enum RedisReply {
     Nil,
     Integer(i64),
     Bytes(Vec<u8>),
@@ -16,8 +16,8 @@ pub(crate) enum Reply {
     Status(String),
 }
 
-impl Reply {
-    pub(super) fn of(value: Value) -> Result<Self, Failure> {
+impl RedisReply {
+    pub(super) fn of(value: Value) -> Result<Self, RedisFailure> {
         Ok(match value {
             Value::Nil => Self::Nil,
             Value::Int(number) => Self::Integer(number),
@@ -30,15 +30,15 @@ impl Reply {
             Value::Array(values) | Value::Set(values) => Self::array(values)?,
             Value::Map(pairs) => Self::array(pairs.into_iter().flat_map(<[Value; 2]>::from))?,
             Value::Attribute { data, .. } => Self::of(*data)?,
-            Value::ServerError(error) => return Err(Failure::of_server(&error)),
+            Value::ServerError(error) => return Err(RedisFailure::of_server(&error)),
             other => {
                 let message = format!("a reply of a kind that no script has: {other:?}");
-                return Err(Failure::unknown(StoreErrorKind::Protocol, message));
+                return Err(RedisFailure::unknown(StoreErrorKind::Protocol, message));
             }
         })
     }
 
-    fn array(values: impl IntoIterator<Item = Value>) -> Result<Self, Failure> {
+    fn array(values: impl IntoIterator<Item = Value>) -> Result<Self, RedisFailure> {
         values.into_iter().map(Self::of).collect::<Result<_, _>>().map(Self::Array)
     }
 
@@ -69,8 +69,8 @@ impl Reply {
 mod tests {
     use super::*;
 
-    fn reply(wire: &str) -> Result<Reply, Failure> {
-        Reply::of(redis::parse_redis_value(wire.as_bytes()).unwrap())
+    fn reply(wire: &str) -> Result<RedisReply, RedisFailure> {
+        RedisReply::of(redis::parse_redis_value(wire.as_bytes()).unwrap())
     }
 
     #[test]

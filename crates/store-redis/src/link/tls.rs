@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{ClientConfig, Error, RootCertStore};
 
 use tidegate_store::StoreErrorKind;
 
-use super::failure::Failure;
+use super::failure::RedisFailure;
 use crate::RedisConfig;
 
 /// Secures a connection to `host`.
@@ -22,7 +22,7 @@ pub(super) async fn secure(
     stream: TcpStream,
     host: &str,
     config: &Arc<RedisConfig>,
-) -> Result<TlsStream<TcpStream>, Failure> {
+) -> Result<TlsStream<TcpStream>, RedisFailure> {
     // Certificates are read each time, so that new ones are noticed. That may take a while, so it
     // does not belong on a thread that others are waiting for.
     let files = Arc::clone(config);
@@ -32,21 +32,24 @@ pub(super) async fn secure(
         .map_err(misconfigured)?;
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| misconfigured(format!("a certificate cannot name {host:?}")))?;
-    TlsConnector::from(Arc::new(client)).connect(name, stream).await.map_err(|error| of_io(&error))
+    TlsConnector::from(Arc::new(client))
+        .connect(name, stream)
+        .await
+        .map_err(|error| handshake_failure(&error))
 }
 
 /// A handshake that failed because of its content will fail again until someone acts; one that was
 /// cut off may not.
-fn of_io(error: &io::Error) -> Failure {
+fn handshake_failure(error: &io::Error) -> RedisFailure {
     let said = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match said.is_some() {
         true => misconfigured(format!("TLS: {error}")),
-        false => Failure::not_run(StoreErrorKind::Unreachable, format!("TLS: {error}")),
+        false => RedisFailure::not_run(StoreErrorKind::Unreachable, format!("TLS: {error}")),
     }
 }
 
-fn misconfigured(message: String) -> Failure {
-    Failure::not_run(StoreErrorKind::Misconfigured, message)
+fn misconfigured(message: String) -> RedisFailure {
+    RedisFailure::not_run(StoreErrorKind::Misconfigured, message)
 }
 
 fn client_config(config: &RedisConfig) -> Result<ClientConfig, String> {

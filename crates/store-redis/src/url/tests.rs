@@ -1,16 +1,16 @@
 use super::*;
 
-fn parsed(url: &str) -> Target {
+fn parsed(url: &str) -> RedisUrl {
     url.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn tcp(host: &str, port: u16) -> Address {
-    Address::Tcp { host: host.to_owned(), port }
+fn tcp(host: &str, port: u16) -> RedisAddress {
+    RedisAddress::Tcp { host: host.to_owned(), port }
 }
 
-fn login(user: &str, password: &str) -> Login {
+fn login(user: &str, password: &str) -> RedisLogin {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    Login { user: some(user), password: some(password) }
+    RedisLogin { user: some(user), password: some(password) }
 }
 
 #[test]
@@ -30,11 +30,11 @@ fn one_server() {
         ("rediss://u:p@[2001:db8::7]:6380/15", true, "u", "p", "2001:db8::7", 6380, 15),
         ("redis://redis_master.svc:65535", false, "", "", "redis_master.svc", 65535, 0),
     ] {
-        let expected = Target {
+        let expected = RedisUrl {
             tls,
             login: login(user, password),
             database,
-            place: Place::Single(tcp(host, port)),
+            target: RedisDeployment::Single(tcp(host, port)),
         };
         assert_eq!(parsed(url), expected, "{url}");
     }
@@ -48,7 +48,11 @@ fn sockets() {
         ("redis+unix:///run/a%20b.sock", "/run/a b.sock", 0),
     ] {
         let target = parsed(url);
-        assert_eq!(target.place, Place::Single(Address::Unix(path.into())), "{url}");
+        assert_eq!(
+            target.target,
+            RedisDeployment::Single(RedisAddress::Unix(path.into())),
+            "{url}"
+        );
         assert_eq!(target.database, database, "{url}");
     }
     assert_eq!(parsed("redis+unix://me:pw@/s.sock").login, login("me", "pw"));
@@ -59,11 +63,11 @@ fn sentinels() {
     let target = parsed(
         "rediss+sentinel://me:pw@a,b:1,[::1]:2/my%2Fmaster/4?sentinel_user=s&sentinel_password=%26",
     );
-    let expected = Target {
+    let expected = RedisUrl {
         tls: true,
         login: login("me", "pw"),
         database: 4,
-        place: Place::Sentinel {
+        target: RedisDeployment::Sentinel {
             sentinels: vec![tcp("a", 26379), tcp("b", 1), tcp("::1", 2)],
             service: "my/master".to_owned(),
             login: login("s", "&"),
@@ -77,8 +81,12 @@ fn sentinels() {
 fn clusters() {
     let target = parsed("redis+cluster://:pw@a,b:1/0");
     let seeds = vec![tcp("a", 6379), tcp("b", 1)];
-    let expected =
-        Target { tls: false, login: login("", "pw"), database: 0, place: Place::Cluster { seeds } };
+    let expected = RedisUrl {
+        tls: false,
+        login: login("", "pw"),
+        database: 0,
+        target: RedisDeployment::Cluster { seeds },
+    };
     assert_eq!(target, expected);
     assert!(parsed("rediss+cluster://a").tls);
 }
@@ -122,12 +130,12 @@ fn errors_say_what_is_wrong_and_what_was_expected() {
         ("redis+cluster://h/1", "only database 0", "expected redis+cluster://"),
         ("redis+cluster://h?sentinel_user=x", "unknown parameter", "expected redis+cluster://"),
     ] {
-        let error = url.parse::<Target>().expect_err(url).to_string();
+        let error = url.parse::<RedisUrl>().expect_err(url).to_string();
         assert!(error.contains(problem), "{url:?}: {error}");
         assert!(error.contains(expected), "{url:?}: {error}");
     }
     let many = format!("redis+cluster://{}", vec!["h"; 65].join(","));
-    assert!(many.parse::<Target>().is_err());
+    assert!(many.parse::<RedisUrl>().is_err());
 }
 
 #[test]
@@ -150,7 +158,7 @@ fn passwords_are_never_shown() {
         "redis+sentinel://h/m?sentinel_password=a=hunter2&z=1",
         "redis+cluster://h?password=hunter2",
     ] {
-        let error = url.parse::<Target>().expect_err(url);
+        let error = url.parse::<RedisUrl>().expect_err(url);
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{url:?}: {error}");
         assert!(error.to_string().contains("***"), "{url:?}: {error}");
     }
@@ -176,12 +184,12 @@ fn targets_are_shown_as_urls() {
 fn half_a_password_is_not_taken_for_a_port() {
     for url in ["redis://user:hunter/2@host", "redis://:hunter?a=2@host:1", "rediss://u:hunter/@h"]
     {
-        let error = url.parse::<Target>().unwrap_err().to_string();
+        let error = url.parse::<RedisUrl>().unwrap_err().to_string();
         assert!(error.contains("%2F") && !error.contains("hunter"), "{error}");
     }
     for url in
         ["redis://[::1]/0", "redis+sentinel://h:1/svc?sentinel_password=a@b", "redis://h:1/2"]
     {
-        assert!(url.parse::<Target>().is_ok(), "{url}");
+        assert!(url.parse::<RedisUrl>().is_ok(), "{url}");
     }
 }

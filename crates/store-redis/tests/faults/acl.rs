@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_core::{AlgorithmKind, Cost, Fingerprint, Span};
-use tidegate_store::{Board, Store, StoreError, Verdicts};
+use tidegate_store::{SharedSettings, Store, StoreError, Verdicts};
 use tidegate_store_redis::RedisStore;
 use tidegate_testkit::{Redis, wait_until};
 
@@ -28,9 +28,9 @@ async fn all_operations(store: &RedisStore) -> Result<(), StoreError> {
     for charge in &charges {
         store.reset(charge).await?;
     }
-    store.post("a", b"1", Span::from_secs(60)).await?;
-    store.look(None).await?;
-    store.take_down("a").await?;
+    store.put_setting("a", b"1", Span::from_secs(60)).await?;
+    store.read_settings(None).await?;
+    store.remove_setting("a").await?;
     Ok(())
 }
 

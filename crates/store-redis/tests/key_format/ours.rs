@@ -33,7 +33,7 @@ impl Ours {
     pub(crate) fn new(url: &str, template: &str, limit: Limit, user: &str, in_hand: bool) -> Self {
         let format: KeyFormat = template.parse().unwrap();
         let builder = builder(url).key_format(format).unwrap();
-        let builder = if in_hand { builder.clock_in_hand() } else { builder };
+        let builder = if in_hand { builder.manual_clock() } else { builder };
         let id = Fingerprint::new(9, 9);
         let rule = Rule { id, limit, enforced: true, staggered: true };
         let (runtime, store) = (Arc::new(Runtime::new().unwrap()), Arc::new(builder.build()));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{Cost, KeyFormat, Limiter, PlanLimiter, RedisConfig, RedisStore};
 use tokio::runtime::{Builder, Runtime};
 
@@ -57,7 +57,7 @@ fn so_does_a_plan_that_says_nothing_of_keys() {
             "policies: [{{ name: login, key: [user], limits: [5/day], algorithm: {} }}]",
             kind.algorithm()
         );
-        let source = Source::new("limits.yaml", text).unwrap();
+        let source = PolicySource::new("limits.yaml", text).unwrap();
         let limiter = PlanLimiter::load(&source, store(kind)).unwrap();
         let mut neighbour = Neighbour::new(kind, &REDIS, &user, 5, DAY);
         assert!(neighbour.take());
@@ -99,7 +99,7 @@ fn a_template_says_how_long_keys_are_kept() {
                 key: [user], limits: [5/day], algorithm: fixed-window }]";
     let config: RedisConfig = REDIS.url().parse().unwrap();
     let store = RedisStore::builder(config).deadline(Duration::from_secs(5)).build();
-    let source = Source::new("limits.yaml", text).unwrap();
+    let source = PolicySource::new("limits.yaml", text).unwrap();
     let limiter = PlanLimiter::load(&source, store).unwrap();
     let request = [("user", &user[..])];
     assert!(runtime().block_on(limiter.check(&request, Cost::ONE)).is_allowed());

@@ -35,7 +35,7 @@ impl RedisSubject {
         let config: RedisConfig = url.parse().unwrap();
         // On a machine that runs all tests at once.
         let config = config.connect_timeout(Duration::from_secs(5));
-        let store = RedisStore::builder(config).clock_in_hand().deadline(PATIENT).build();
+        let store = RedisStore::builder(config).manual_clock().deadline(PATIENT).build();
         Self { runtime, store, server_of, raw: Mutex::default(), now: Mutex::default() }
     }
 

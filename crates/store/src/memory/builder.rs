@@ -2,9 +2,9 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::capacity::Capacity;
-use super::overflow::Overflow;
-use super::{MemoryStore, room};
+use super::capacity::MemoryCapacity;
+use super::overflow::OverflowCounters;
+use super::{MemoryStore, bounds};
 use crate::sync::{AtomicUsize, Mutex};
 use crate::{Clock, SystemClock};
 
@@ -85,8 +85,8 @@ impl<C: Clock> MemoryStoreBuilder<C> {
             clock: self.clock,
             shards: (0..shards).map(|_| CachePadded::new(Mutex::default())).collect(),
             signposts: (0..shards).map(|_| CachePadded::default()).collect(),
-            overflow: Overflow::new(max_keys, max_log_bytes),
-            capacity: Capacity::new(max_keys, max_log_bytes),
+            overflow: OverflowCounters::new(max_keys, max_log_bytes),
+            capacity: MemoryCapacity::new(max_keys, max_log_bytes),
             hand: AtomicUsize::new(0),
             board: Mutex::default(),
         }
@@ -94,7 +94,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
 
     /// How many keys, and how many bytes of logs.
     fn bounds(&self) -> (usize, usize) {
-        let (fitting, logs) = room::split(self.max_memory.unwrap_or_else(room::default_bytes));
+        let (fitting, logs) = bounds::split(self.max_memory.unwrap_or_else(bounds::default_bytes));
         let keys = match (self.max_keys, self.max_memory) {
             (Some(keys), None) => keys,
             (Some(keys), Some(_)) => keys.min(fitting),

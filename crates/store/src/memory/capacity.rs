@@ -22,7 +22,7 @@ const FEW: usize = 512;
 /// All counters use relaxed ordering: they guard no memory, and the shard locks order everything
 /// else.
 #[derive(Debug)]
-pub(super) struct Capacity {
+pub(super) struct MemoryCapacity {
     max_keys: usize,
     keys: AtomicUsize,
     /// The keys of each pool, by which room is shared. Nobody's correctness depends on them, so they
@@ -33,7 +33,7 @@ pub(super) struct Capacity {
     table_bytes: AtomicUsize,
 }
 
-impl Capacity {
+impl MemoryCapacity {
     pub(super) fn new(max_keys: usize, max_log_bytes: usize) -> Self {
         Self {
             max_keys,
@@ -46,13 +46,13 @@ impl Capacity {
     }
 
     /// Claims a place for one more key of this pool, for as long as the claim is held.
-    pub(super) fn claim(&self, pool: u16) -> Result<Claim<'_>, Full> {
-        let claim = Claim(self);
+    pub(super) fn claim(&self, pool: u16) -> Result<RoomClaim<'_>, NoRoomError> {
+        let claim = RoomClaim(self);
         let before = self.keys.fetch_add(1, Ordering::Relaxed);
         let (most, own) = (self.max_keys, self.pool(pool).load(Ordering::Relaxed));
         let free = (most - most / KEPT).saturating_sub(before);
         let has_few = own < most.div_ceil(FEW) && before < most;
-        if own < free.saturating_mul(SHARE) || has_few { Ok(claim) } else { Err(Full) }
+        if own < free.saturating_mul(SHARE) || has_few { Ok(claim) } else { Err(NoRoomError) }
     }
 
     /// Records that a table has one more key.
@@ -122,13 +122,13 @@ fn change(counter: &AtomicUsize, before: usize, after: usize) {
 
 /// There is no room for a new key.
 #[derive(Debug)]
-pub(super) struct Full;
+pub(super) struct NoRoomError;
 
 /// A place reserved for a key that may be about to arrive.
 #[derive(Debug)]
-pub(super) struct Claim<'a>(&'a Capacity);
+pub(super) struct RoomClaim<'a>(&'a MemoryCapacity);
 
-impl Drop for Claim<'_> {
+impl Drop for RoomClaim<'_> {
     fn drop(&mut self) {
         self.0.keys.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,14 +1,14 @@
 //! Several charges at once: every shard they need, locked together.
 
 use smallvec::SmallVec;
-use tidegate_core::{Accounts, Charge, Cost, Timestamp, Verdict};
+use tidegate_core::{Charge, ChargeAccounts, Cost, Timestamp, Verdict};
 
 use super::MemoryStore;
-use super::account::Ticket;
-use super::capacity::{Claim, Full};
-use super::overflow::{Beginning, Cells};
-use super::settling::turned_away;
-use super::shard::Shard;
+use super::capacity::{NoRoomError, RoomClaim};
+use super::overflow::{CellHandover, OverflowCells};
+use super::settlement::no_room_verdict;
+use super::shard::MemoryShard;
+use super::table_account::ChargeContext;
 use crate::Clock;
 use crate::sync::MutexGuard;
 
@@ -19,18 +19,18 @@ use crate::sync::MutexGuard;
 pub(super) struct Ledger<'a, C> {
     store: &'a MemoryStore<C>,
     charges: &'a [Charge<'a>],
-    shards: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>,
-    cells: Option<Cells<'a>>,
-    places: SmallVec<[Place; 4]>,
+    shards: SmallVec<[(usize, MutexGuard<'a, MemoryShard>); 4]>,
+    cells: Option<OverflowCells<'a>>,
+    places: SmallVec<[StateLocation; 4]>,
     /// Room for the new keys among them. Released with the ledger: by then the keys are either in
     /// or gone.
-    claims: SmallVec<[Claim<'a>; 4]>,
+    claims: SmallVec<[RoomClaim<'a>; 4]>,
     time: Timestamp,
 }
 
 /// Where a charge's state is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum StateLocation {
     /// In its shard: known, or with room claimed.
     Shard,
     /// New, and there is no room: in the counter that it shares.
@@ -45,7 +45,7 @@ impl<'a, C: Clock> Ledger<'a, C> {
             charges.iter().map(|charge| store.shard_index(charge.counter())).collect();
         indices.sort_unstable();
         indices.dedup();
-        let mut shards: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]> =
+        let mut shards: SmallVec<[(usize, MutexGuard<'a, MemoryShard>); 4]> =
             indices.iter().map(|index| (*index, store.shards[*index].lock())).collect();
         let time = store.clock.now();
         shards.iter_mut().for_each(|(_, shard)| {
@@ -61,13 +61,13 @@ impl<'a, C: Clock> Ledger<'a, C> {
             time,
         };
         for charge in charges {
-            let place = ledger.place(charge);
+            let place = ledger.locate(charge);
             ledger.places.push(place);
         }
         ledger
     }
 
-    fn place(&mut self, charge: &'a Charge<'a>) -> Place {
+    fn locate(&mut self, charge: &'a Charge<'a>) -> StateLocation {
         let earlier = &self.charges[..self.places.len()];
         let same = earlier.iter().position(|other| other.counter() == charge.counter());
         if let Some(same) = same {
@@ -75,64 +75,68 @@ impl<'a, C: Clock> Ledger<'a, C> {
         }
         let ticket = self.store.ticket(charge, self.time);
         match self.shard(charge).make_room(ticket) {
-            Ok(None) => Place::Shard,
+            Ok(None) => StateLocation::Shard,
             Ok(Some(claim)) => {
                 self.claims.push(claim);
-                self.place_in_room(ticket)
+                self.locate_in_room(ticket)
             }
-            Err(Full) => self.place_overflow(charge),
+            Err(NoRoomError) => self.locate_in_overflow(charge),
         }
     }
 
     /// A new key that has room: as in `settle_in_room`.
-    fn place_in_room(&mut self, ticket: Ticket<'a>) -> Place {
+    fn locate_in_room(&mut self, ticket: ChargeContext<'a>) -> StateLocation {
         let charge = ticket.charge;
         if self.cells.is_none() && self.store.overflow.is_empty() {
-            return Place::Shard;
+            return StateLocation::Shard;
         }
         match self.cells().hand_over(charge) {
-            Beginning::Later => return Place::Overflow,
-            Beginning::With(used) => {
+            CellHandover::Later => return StateLocation::Overflow,
+            CellHandover::StartWith(used) => {
                 let _ = self.shard(charge).commit(ticket, used);
             }
-            Beginning::Fresh => {}
+            CellHandover::Fresh => {}
         }
-        Place::Shard
+        StateLocation::Shard
     }
 
-    fn place_overflow(&mut self, charge: &'a Charge<'a>) -> Place {
+    fn locate_in_overflow(&mut self, charge: &'a Charge<'a>) -> StateLocation {
         self.store.overflow.count(charge);
         let cells = self.cells();
         let cell = cells.ticket(charge);
         match cells.shard().make_room(cell) {
             Ok(claim) => {
                 self.claims.extend(claim);
-                Place::Overflow
+                StateLocation::Overflow
             }
-            Err(Full) => Place::Nowhere,
+            Err(NoRoomError) => StateLocation::Nowhere,
         }
     }
 
-    fn cells(&mut self) -> &mut Cells<'a> {
+    fn cells(&mut self) -> &mut OverflowCells<'a> {
         let (store, time) = (self.store, self.time);
         self.cells.get_or_insert_with(|| store.overflow.open(time, &store.clock))
     }
 
-    fn shard(&mut self, charge: &Charge<'_>) -> &mut Shard {
+    fn shard(&mut self, charge: &Charge<'_>) -> &mut MemoryShard {
         let index = self.store.shard_index(charge.counter());
         let at = self.shards.partition_point(|(locked, _)| *locked < index);
         &mut self.shards[at].1
     }
 
     /// Runs `work` on the state of a charge, wherever it is.
-    fn at<T>(&mut self, index: usize, work: impl FnOnce(&mut Shard, Ticket<'a>) -> T) -> Option<T> {
+    fn with_state<T>(
+        &mut self,
+        index: usize,
+        work: impl FnOnce(&mut MemoryShard, ChargeContext<'a>) -> T,
+    ) -> Option<T> {
         let charge = &self.charges[index];
         match (self.places[index], &mut self.cells) {
-            (Place::Shard, _) => {
+            (StateLocation::Shard, _) => {
                 let ticket = self.store.ticket(charge, self.time);
                 Some(work(self.shard(charge), ticket))
             }
-            (Place::Overflow, Some(cells)) => {
+            (StateLocation::Overflow, Some(cells)) => {
                 let cell = cells.ticket(charge);
                 Some(work(cells.shard(), cell))
             }
@@ -141,19 +145,19 @@ impl<'a, C: Clock> Ledger<'a, C> {
     }
 }
 
-impl<C: Clock> Accounts for Ledger<'_, C> {
+impl<C: Clock> ChargeAccounts for Ledger<'_, C> {
     fn probe(&mut self, index: usize, cost: Cost) -> Verdict {
-        let verdict = self.at(index, |shard, ticket| shard.probe(ticket, cost));
-        verdict.unwrap_or_else(|| turned_away(&self.charges[index]))
+        let verdict = self.with_state(index, |shard, ticket| shard.probe(ticket, cost));
+        verdict.unwrap_or_else(|| no_room_verdict(&self.charges[index]))
     }
 
     fn commit(&mut self, index: usize) -> Verdict {
         let cost = self.charges[index].cost();
-        let verdict = self.at(index, |shard, ticket| shard.commit(ticket, cost));
-        verdict.unwrap_or_else(|| turned_away(&self.charges[index]))
+        let verdict = self.with_state(index, |shard, ticket| shard.commit(ticket, cost));
+        verdict.unwrap_or_else(|| no_room_verdict(&self.charges[index]))
     }
 
     fn deny(&mut self, index: usize) {
-        self.at(index, Shard::deny);
+        self.with_state(index, MemoryShard::deny);
     }
 }

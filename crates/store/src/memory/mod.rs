@@ -1,31 +1,32 @@
 //! The embedded store.
 
-mod account;
+mod bounds;
 mod builder;
 mod capacity;
 mod ledger;
 mod overflow;
-mod room;
-mod settling;
+mod settlement;
 mod shard;
 mod signpost;
 mod table;
+mod table_account;
 
 pub use builder::MemoryStoreBuilder;
 
 use crossbeam_utils::CachePadded;
 use tidegate_core::{AlgorithmKind, Charge, Fingerprint, Rule, Span, Timestamp, Verdict};
 
-use self::account::Ticket;
-use self::capacity::Capacity;
-use self::overflow::Overflow;
-use self::shard::Shard;
+use self::capacity::MemoryCapacity;
+use self::overflow::OverflowCounters;
+use self::shard::MemoryShard;
 use self::signpost::Signpost;
-use self::table::Upkeep;
-use crate::board::LocalBoard;
+use self::table::TableUpkeep;
+use self::table_account::ChargeContext;
+use crate::shared_settings::MemorySettings;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 use crate::{
-    Board, Clock, LocalStore, Notice, Notices, Store, StoreError, SystemClock, Usage, Verdicts,
+    Clock, LocalStore, SettingEntry, SettingsSnapshot, SharedSettings, Store, StoreError,
+    StoreUsage, SystemClock, Verdicts,
 };
 
 /// Counters in this process: sharded, bounded and exact.
@@ -44,14 +45,14 @@ use crate::{
 #[derive(Debug)]
 pub struct MemoryStore<C = SystemClock> {
     clock: C,
-    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    shards: Box<[CachePadded<Mutex<MemoryShard>>]>,
     /// One for each table of each shard, outside its lock.
     signposts: Box<[CachePadded<[Signpost; AlgorithmKind::ALL.len()]>]>,
-    overflow: Overflow,
-    capacity: Capacity,
+    overflow: OverflowCounters,
+    capacity: MemoryCapacity,
     /// The next shard to look at when another one is full.
     hand: AtomicUsize,
-    board: Mutex<LocalBoard>,
+    board: Mutex<MemorySettings>,
 }
 
 /// What a store currently holds.
@@ -109,7 +110,7 @@ impl<C: Clock> MemoryStore<C> {
             shared: cells.keys(),
             log_bytes: self.capacity.log_bytes() + cells.log_bytes(),
             bytes: self.capacity.bytes() + cells.bytes(),
-            max_bytes: room::bytes_of(self.capacity.max_keys(), self.capacity.max_log_bytes()),
+            max_bytes: bounds::bytes_of(self.capacity.max_keys(), self.capacity.max_log_bytes()),
         }
     }
 
@@ -131,20 +132,23 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     #[inline]
-    fn shard(&self, charge: &Charge<'_>) -> &Mutex<Shard> {
+    fn shard(&self, charge: &Charge<'_>) -> &Mutex<MemoryShard> {
         &self.shards[self.shard_index(charge.counter())]
     }
 
-    fn open<'a>(&'a self, charge: &'a Charge<'a>) -> (MutexGuard<'a, Shard>, Ticket<'a>) {
+    fn open<'a>(
+        &'a self,
+        charge: &'a Charge<'a>,
+    ) -> (MutexGuard<'a, MemoryShard>, ChargeContext<'a>) {
         let mut shard = self.shard(charge).lock();
         let time = shard.time(self.clock.now(), &self.clock);
         (shard, self.ticket(charge, time))
     }
 
-    fn ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> Ticket<'a> {
+    fn ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> ChargeContext<'a> {
         let signpost = Some(self.signpost(charge));
-        let upkeep = Upkeep { time, capacity: &self.capacity, signpost };
-        Ticket { charge, key: key_of(charge), now: time + charge.phase(), upkeep }
+        let upkeep = TableUpkeep { time, capacity: &self.capacity, signpost };
+        ChargeContext { charge, key: key_of(charge), now: time + charge.phase(), upkeep }
     }
 }
 
@@ -159,9 +163,9 @@ impl<C: Clock> LocalStore for MemoryStore<C> {
     #[inline]
     fn settle_now(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool {
         let [charge] = charges else {
-            return self.settle_many(charges, out);
+            return self.apply_together(charges, out);
         };
-        self.settle_one(charge, out) || !charge.rule().enforced
+        self.apply_one(charge, out) || !charge.rule().enforced
     }
 
     fn refund_now(&self, charge: &Charge<'_>) {
@@ -181,16 +185,16 @@ impl<C: Clock> Store for MemoryStore<C> {
     }
 
     #[inline]
-    fn settle_at_once(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
+    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
         Some(self.settle_now(charges, out))
     }
 
-    fn settle_each_at_once<'c>(
+    fn settle_each<'c>(
         &self,
         charges: impl IntoIterator<Item = Charge<'c>>,
         tell: impl FnMut(&Charge<'c>, &Verdict),
     ) -> bool {
-        self.settle_each(charges.into_iter(), tell);
+        self.apply_each(charges.into_iter(), tell);
         true
     }
 
@@ -204,9 +208,9 @@ impl<C: Clock> Store for MemoryStore<C> {
         Ok(())
     }
 
-    async fn usage(&self) -> Result<Usage, StoreError> {
+    async fn usage(&self) -> Result<StoreUsage, StoreError> {
         let stats = self.stats();
-        Ok(Usage {
+        Ok(StoreUsage {
             keys: u64::try_from(stats.keys).ok(),
             max_keys: u64::try_from(stats.max_keys).ok(),
             overflowed: Some(stats.overflowed),
@@ -217,21 +221,24 @@ impl<C: Clock> Store for MemoryStore<C> {
     }
 
     fn overflowed_of(&self, rule: &Rule) -> Option<u64> {
-        Some(self.overflow.of(rule.id))
+        Some(self.overflow.count_of_rule(rule.id))
     }
 }
 
-impl<C: Clock> Board for MemoryStore<C> {
-    async fn post(&self, name: &str, text: &[u8], lasts: Span) -> Result<(), StoreError> {
+impl<C: Clock> SharedSettings for MemoryStore<C> {
+    async fn put_setting(&self, name: &str, text: &[u8], lasts: Span) -> Result<(), StoreError> {
         let now = self.clock.now();
-        self.board.lock().post(name, text, now + lasts.min(Notice::LONGEST), now)
+        self.board.lock().put(name, text, now + lasts.min(SettingEntry::LONGEST), now)
     }
 
-    async fn take_down(&self, name: &str) -> Result<bool, StoreError> {
-        Ok(self.board.lock().take_down(name))
+    async fn remove_setting(&self, name: &str) -> Result<bool, StoreError> {
+        Ok(self.board.lock().remove(name))
     }
 
-    async fn look(&self, known: Option<u64>) -> Result<Option<Notices>, StoreError> {
-        Ok(self.board.lock().look(known, self.clock.now()))
+    async fn read_settings(
+        &self,
+        known: Option<u64>,
+    ) -> Result<Option<SettingsSnapshot>, StoreError> {
+        Ok(self.board.lock().read(known, self.clock.now()))
     }
 }

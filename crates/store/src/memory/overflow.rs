@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicU64;
 
 use tidegate_core::{Charge, Cost, Fingerprint, Timestamp};
 
-use super::account::Ticket;
-use super::capacity::Capacity;
-use super::shard::Shard;
-use super::table::Upkeep;
+use super::capacity::MemoryCapacity;
+use super::shard::MemoryShard;
+use super::table::TableUpkeep;
+use super::table_account::ChargeContext;
 use crate::Clock;
 use crate::sync::{Mutex, MutexGuard, Ordering};
 
@@ -17,10 +17,10 @@ use crate::sync::{Mutex, MutexGuard, Ordering};
 /// A cell counts what all of its keys take, so none of them gets more than its limit. A key that
 /// finds room later takes over what its cell has counted: see [`Cells::hand_over`].
 #[derive(Debug)]
-pub(super) struct Overflow {
+pub(super) struct OverflowCounters {
     /// Locked after every other shard.
-    shard: Mutex<Shard>,
-    capacity: Capacity,
+    shard: Mutex<MemoryShard>,
+    capacity: MemoryCapacity,
     /// Cells of a limit: a power of two.
     cells: u64,
     /// Charges that went to a cell, by pool.
@@ -28,19 +28,19 @@ pub(super) struct Overflow {
 }
 
 /// The cells, locked.
-pub(super) struct Cells<'a> {
-    shard: MutexGuard<'a, Shard>,
-    overflow: &'a Overflow,
+pub(super) struct OverflowCells<'a> {
+    shard: MutexGuard<'a, MemoryShard>,
+    overflow: &'a OverflowCounters,
     time: Timestamp,
 }
 
-impl Overflow {
+impl OverflowCounters {
     /// For a store of so many keys.
     pub(super) fn new(max_keys: usize, max_log_bytes: usize) -> Self {
         let most = Self::most_cells(max_keys);
         Self {
             shard: Mutex::default(),
-            capacity: Capacity::new(most, max_log_bytes),
+            capacity: MemoryCapacity::new(most, max_log_bytes),
             cells: 1 << (most / RULES).ilog2(),
             counts: (0..Fingerprint::POOLS).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -57,7 +57,7 @@ impl Overflow {
         (slots / (KEYS_PER_CELL + 1) + 1).max(FEWEST).min(slots)
     }
 
-    pub(super) const fn capacity(&self) -> &Capacity {
+    pub(super) const fn capacity(&self) -> &MemoryCapacity {
         &self.capacity
     }
 
@@ -71,7 +71,7 @@ impl Overflow {
     }
 
     /// Charges that went to the cells of a rule.
-    pub(super) fn of(&self, rule: Fingerprint) -> u64 {
+    pub(super) fn count_of_rule(&self, rule: Fingerprint) -> u64 {
         self.counter(rule).load(Ordering::Relaxed)
     }
 
@@ -84,59 +84,59 @@ impl Overflow {
     }
 
     /// Locks the cells, given a reading of the clock.
-    pub(super) fn open(&self, reading: Timestamp, clock: &impl Clock) -> Cells<'_> {
+    pub(super) fn open(&self, reading: Timestamp, clock: &impl Clock) -> OverflowCells<'_> {
         let mut shard = self.shard.lock();
         let time = shard.time(reading, clock);
-        Cells { shard, overflow: self, time }
+        OverflowCells { shard, overflow: self, time }
     }
 
     /// The cell of a charge's key. Its windows are not staggered, whatever its keys' are.
-    fn ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> Ticket<'a> {
+    fn ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> ChargeContext<'a> {
         let (id, counter) = (charge.rule().id, charge.counter());
         let cell = (counter.low() >> CELL_AT) & (self.cells - 1);
         let key = Fingerprint::new(id.high() ^ cell.wrapping_mul(SPREAD), id.low());
-        let upkeep = Upkeep { time, capacity: &self.capacity, signpost: None };
-        Ticket { charge, key, now: time, upkeep }
+        let upkeep = TableUpkeep { time, capacity: &self.capacity, signpost: None };
+        ChargeContext { charge, key, now: time, upkeep }
     }
 }
 
-impl<'a> Cells<'a> {
-    pub(super) fn ticket(&self, charge: &'a Charge<'a>) -> Ticket<'a> {
+impl<'a> OverflowCells<'a> {
+    pub(super) fn ticket(&self, charge: &'a Charge<'a>) -> ChargeContext<'a> {
         self.overflow.ticket(charge, self.time)
     }
 
-    pub(super) fn shard(&mut self) -> &mut Shard {
+    pub(super) fn shard(&mut self) -> &mut MemoryShard {
         &mut self.shard
     }
 
     /// What a key that has room begins with.
     ///
     /// Whoever looks also looks for dead cells, so that soon nobody has to.
-    pub(super) fn hand_over(&mut self, charge: &'a Charge<'a>) -> Beginning {
+    pub(super) fn hand_over(&mut self, charge: &'a Charge<'a>) -> CellHandover {
         let ticket = self.ticket(charge);
         self.shard.sweep(ticket.upkeep);
-        if !self.shard.is_settled(ticket) {
-            return Beginning::Fresh;
+        if !self.shard.has_live_slot(ticket) {
+            return CellHandover::Fresh;
         }
         let verdict = self.shard.probe(ticket, Cost::PEEK);
         let used = verdict.limit.saturating_sub(verdict.remaining);
         match Cost::new(used).unwrap_or(Cost::PEEK) {
-            Cost::PEEK => Beginning::Fresh,
+            Cost::PEEK => CellHandover::Fresh,
             // Where nothing is left, more may have been taken under a larger limit. Windows that are
             // staggered do not end when those of a cell do.
-            _ if verdict.remaining == 0 || charge.rule().staggered => Beginning::Later,
-            _ if charge.cost().is_peek() => Beginning::Later,
-            used => Beginning::With(used),
+            _ if verdict.remaining == 0 || charge.rule().staggered => CellHandover::Later,
+            _ if charge.cost().is_peek() => CellHandover::Later,
+            used => CellHandover::StartWith(used),
         }
     }
 }
 
 /// How a key that may have shared a counter gets one of its own.
-pub(super) enum Beginning {
+pub(super) enum CellHandover {
     /// Nothing that was counted still matters.
     Fresh,
     /// With what the keys of its cell have taken together: it may have taken all of it.
-    With(Cost),
+    StartWith(Cost),
     /// Not yet: the cell decides.
     Later,
 }

@@ -5,9 +5,9 @@ use tidegate_core::{
     for_each_algorithm,
 };
 
-use super::account::{Account, Ticket};
-use super::capacity::{Capacity, Claim, Full};
-use super::table::{Table, Upkeep};
+use super::capacity::{MemoryCapacity, NoRoomError, RoomClaim};
+use super::table::{StateTable, TableUpkeep};
+use super::table_account::{ChargeContext, TableAccount};
 use crate::{Clock, Verdicts};
 
 /// Slots examined in each table when a new key finds the store full.
@@ -17,13 +17,13 @@ macro_rules! shard {
     ($($Name:ident $field:ident $name:literal,)*) => {
         /// States of all algorithms, each in a table of its own type: no tags, no boxes.
         #[derive(Debug, Default)]
-        pub(super) struct Shard {
+        pub(super) struct MemoryShard {
             /// The latest time at which anything here was decided.
             latest: Timestamp,
-            $($field: Table<algorithm::$Name>,)*
+            $($field: StateTable<algorithm::$Name>,)*
         }
 
-        impl Shard {
+        impl MemoryShard {
             /// The time of a decision, given a reading taken before the shard was locked. Others
             /// may have decided at a later time since. If so, the clock is read again, so that a
             /// shard sees time go back only if the clock does.
@@ -36,68 +36,68 @@ macro_rules! shard {
         }
 
         /// Each method finds the table of the charge's algorithm and works on it there.
-        impl Shard {
+        impl MemoryShard {
             /// Decides for a key that is here; `None` if it is not. What the decision needs is
             /// passed in registers: packed into a ticket it would go through memory, and have to
             /// wait for it.
             #[inline(always)]
-            pub(super) fn decide_known(
+            pub(super) fn apply_known(
                 &mut self,
                 charge: &Charge<'_>,
                 key: Fingerprint,
                 now: Timestamp,
-                capacity: &Capacity,
+                capacity: &MemoryCapacity,
                 out: &mut Verdicts,
             ) -> Option<bool> {
                 let cost = charge.cost();
                 match &charge.rule().limit {
-                    $(Limit::$Name(by) => self.$field.decide(by, key, cost, now, capacity, out),)*
+                    $(Limit::$Name(by) => self.$field.apply_known(by, key, cost, now, capacity, out),)*
                 }
             }
 
-            pub(super) fn decide(&mut self, ticket: Ticket<'_>, out: &mut Verdicts) -> bool {
+            pub(super) fn apply(&mut self, ticket: ChargeContext<'_>, out: &mut Verdicts) -> bool {
                 match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.decide(out),)*
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.apply(out),)*
                 }
             }
 
-            pub(super) fn is_settled(&mut self, ticket: Ticket<'_>) -> bool {
+            pub(super) fn has_live_slot(&mut self, ticket: ChargeContext<'_>) -> bool {
                 match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.is_settled(),)*
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.has_live_slot(),)*
                 }
             }
 
-            pub(super) fn probe(&mut self, ticket: Ticket<'_>, cost: Cost) -> Verdict {
+            pub(super) fn probe(&mut self, ticket: ChargeContext<'_>, cost: Cost) -> Verdict {
                 match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.probe(cost),)*
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.probe(cost),)*
                 }
             }
 
-            pub(super) fn commit(&mut self, ticket: Ticket<'_>, cost: Cost) -> Verdict {
+            pub(super) fn commit(&mut self, ticket: ChargeContext<'_>, cost: Cost) -> Verdict {
                 match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.commit(cost),)*
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.commit(cost),)*
                 }
             }
 
-            pub(super) fn deny(&mut self, ticket: Ticket<'_>) {
+            pub(super) fn deny(&mut self, ticket: ChargeContext<'_>) {
                 match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.deny(),)*
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.deny(),)*
                 }
             }
 
-            pub(super) fn refund(&mut self, ticket: Ticket<'_>) {
+            pub(super) fn refund(&mut self, ticket: ChargeContext<'_>) {
                 match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.refund(),)*
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.refund(),)*
                 }
             }
 
-            pub(super) fn reset(&mut self, ticket: Ticket<'_>) {
+            pub(super) fn reset(&mut self, ticket: ChargeContext<'_>) {
                 match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => Account { table: &mut self.$field, by, ticket }.reset(),)*
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.reset(),)*
                 }
             }
 
-            pub(super) fn forget_at(&self, ticket: Ticket<'_>) -> Option<Timestamp> {
+            pub(super) fn forget_at(&self, ticket: ChargeContext<'_>) -> Option<Timestamp> {
                 match &ticket.charge.rule().limit {
                     $(Limit::$Name(_) => self.$field.forget_at(ticket.key),)*
                 }
@@ -105,7 +105,7 @@ macro_rules! shard {
 
             /// Looks for dead keys of any algorithm, to make room for a new one.
             #[cold]
-            pub(super) fn sweep(&mut self, upkeep: Upkeep<'_>) {
+            pub(super) fn sweep(&mut self, upkeep: TableUpkeep<'_>) {
                 $(self.$field.sweep(SWEPT_WHEN_FULL, upkeep);)*
             }
         }
@@ -114,10 +114,13 @@ macro_rules! shard {
 
 for_each_algorithm!(shard);
 
-impl Shard {
+impl MemoryShard {
     /// Room for a key, if need be that of a dead one. A key that is here and alive needs none.
-    pub(super) fn make_room<'a>(&mut self, ticket: Ticket<'a>) -> Result<Option<Claim<'a>>, Full> {
-        if self.is_settled(ticket) {
+    pub(super) fn make_room<'a>(
+        &mut self,
+        ticket: ChargeContext<'a>,
+    ) -> Result<Option<RoomClaim<'a>>, NoRoomError> {
+        if self.has_live_slot(ticket) {
             return Ok(None);
         }
         // A dead key is as good as none, and its place may be needed.
@@ -126,9 +129,9 @@ impl Shard {
         if ticket.charge.rule().limit.kind() == AlgorithmKind::SlidingLog
             && capacity.has_no_room_for_logs()
         {
-            return Err(Full);
+            return Err(NoRoomError);
         }
-        let claim = capacity.claim(pool).or_else(|Full| {
+        let claim = capacity.claim(pool).or_else(|NoRoomError| {
             self.sweep(ticket.upkeep);
             capacity.claim(pool)
         });

@@ -42,7 +42,7 @@ impl Signpost {
     /// slots lies in two lines of the cache, and one in two keys further on.
     #[inline]
     pub(super) fn fetch(&self, key: Fingerprint) {
-        let home = home(key, self.slots.load(Ordering::Relaxed));
+        let home = home_slot(key, self.slots.load(Ordering::Relaxed));
         let offset = home.wrapping_mul(self.slot_bytes.load(Ordering::Relaxed));
         let address = self.address.load(Ordering::Relaxed).wrapping_add(offset);
         prefetch_write_data::<u8, NEAREST>(ptr::without_provenance(address));
@@ -62,6 +62,6 @@ pub(super) fn fetch<T>(place: &T) {
 /// The first slot in which a key may be: the fingerprint's upper half, scaled from 2^64 to the
 /// number of slots.
 #[inline]
-pub(super) fn home(key: Fingerprint, slots: usize) -> usize {
+pub(super) fn home_slot(key: Fingerprint, slots: usize) -> usize {
     ((u128::from(key.high()) * slots as u128) >> 64) as usize
 }

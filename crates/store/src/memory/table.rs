@@ -3,7 +3,7 @@
 use tidegate_core::algorithm::Algorithm;
 use tidegate_core::{Cost, Fingerprint, Timestamp, Verdict};
 
-use super::capacity::Capacity;
+use super::capacity::MemoryCapacity;
 use super::signpost::{self, Signpost};
 use crate::Verdicts;
 
@@ -15,26 +15,26 @@ use crate::Verdicts;
 /// halves both the cache misses and the bytes per key. A key's home is its fingerprint scaled to
 /// the number of slots, which need not be a power of two.
 #[derive(Debug)]
-pub(super) struct Table<A: Algorithm> {
-    slots: Vec<Slot<A::State>>,
+pub(super) struct StateTable<A: Algorithm> {
+    slots: Vec<TableSlot<A::State>>,
     occupied: usize,
     /// Where the next sweep begins.
     hand: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Slot<S> {
+struct TableSlot<S> {
     key: Fingerprint,
     state: S,
 }
 
 /// What a change to a table needs besides the change itself.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Upkeep<'a> {
+pub(super) struct TableUpkeep<'a> {
     /// The clock's time, which decides whether keys are dead. A decision's own time may run ahead
     /// of it; judged by that, other keys would be forgotten early.
     pub(super) time: Timestamp,
-    pub(super) capacity: &'a Capacity,
+    pub(super) capacity: &'a MemoryCapacity,
     /// Told where the slots are. The shared counters of a full store have none.
     pub(super) signpost: Option<&'a Signpost>,
 }
@@ -52,7 +52,7 @@ const SMALL_LOG: usize = 512;
 /// Marks an empty slot.
 const VACANT: Fingerprint = Fingerprint::NONE;
 
-impl<A: Algorithm> Table<A> {
+impl<A: Algorithm> StateTable<A> {
     pub(super) fn forget_at(&self, key: Fingerprint) -> Option<Timestamp> {
         self.find(key).map(|place| A::forget_at(&self.slots[place].state))
     }
@@ -71,13 +71,13 @@ impl<A: Algorithm> Table<A> {
     /// The verdict is written where it will stay. Returned through several callers, it would be
     /// copied by each, which costs more than the decision.
     #[inline(always)]
-    pub(super) fn decide(
+    pub(super) fn apply_known(
         &mut self,
         by: &A,
         key: Fingerprint,
         cost: Cost,
         now: Timestamp,
-        capacity: &Capacity,
+        capacity: &MemoryCapacity,
         out: &mut Verdicts,
     ) -> Option<bool> {
         let place = self.find(key)?;
@@ -106,7 +106,7 @@ impl<A: Algorithm> Table<A> {
         key: Fingerprint,
         cost: Cost,
         now: Timestamp,
-        upkeep: Upkeep<'_>,
+        upkeep: TableUpkeep<'_>,
     ) -> Verdict {
         let place = self.find(key).unwrap_or_else(|| self.admit(key, upkeep));
         self.pay(by, place, cost, now, upkeep.capacity)
@@ -119,7 +119,7 @@ impl<A: Algorithm> Table<A> {
         key: Fingerprint,
         cost: Cost,
         now: Timestamp,
-        upkeep: Upkeep<'_>,
+        upkeep: TableUpkeep<'_>,
     ) {
         let place = self.find(key).or_else(|| {
             let mut fresh = A::State::default();
@@ -137,21 +137,21 @@ impl<A: Algorithm> Table<A> {
         key: Fingerprint,
         amount: Cost,
         now: Timestamp,
-        upkeep: Upkeep<'_>,
+        upkeep: TableUpkeep<'_>,
     ) {
         if let Some(place) = self.find(key) {
             self.change(place, upkeep.capacity, |state| by.refund(state, amount, now));
         }
     }
 
-    pub(super) fn remove(&mut self, key: Fingerprint, capacity: &Capacity) {
+    pub(super) fn remove(&mut self, key: Fingerprint, capacity: &MemoryCapacity) {
         if let Some(place) = self.find(key) {
             self.vacate(place, capacity);
         }
     }
 
     /// Examines the next few slots and drops what is dead.
-    pub(super) fn sweep(&mut self, slots: usize, upkeep: Upkeep<'_>) {
+    pub(super) fn sweep(&mut self, slots: usize, upkeep: TableUpkeep<'_>) {
         for _ in 0..slots.min(self.slots.len()) {
             self.hand = if self.hand < self.slots.len() { self.hand } else { 0 };
             let slot = &self.slots[self.hand];
@@ -165,9 +165,9 @@ impl<A: Algorithm> Table<A> {
     }
 
     /// Gives a new key a slot. The key pays for it by looking for dead ones.
-    fn admit(&mut self, key: Fingerprint, upkeep: Upkeep<'_>) -> usize {
+    fn admit(&mut self, key: Fingerprint, upkeep: TableUpkeep<'_>) -> usize {
         self.sweep(SWEPT_BY_A_NEW_KEY, upkeep);
-        if self.is_crowded() || self.is_deserted() {
+        if self.is_too_full() || self.is_sparse() {
             self.rebuild(upkeep);
         }
         upkeep.capacity.added(key);
@@ -176,25 +176,26 @@ impl<A: Algorithm> Table<A> {
 
     /// Whether one more key would make probes too long, which is at four fifths full. A small table
     /// costs little, so it may be half empty, and nearly every lookup ends at once.
-    fn is_crowded(&self) -> bool {
+    fn is_too_full(&self) -> bool {
         let (keys, slots) = (self.occupied + 1, self.slots.len());
         if slots < SMALL { keys * 2 > slots } else { keys * 5 > slots * 4 }
     }
 
     /// Whether a flood has passed and left its memory behind.
-    fn is_deserted(&self) -> bool {
+    fn is_sparse(&self) -> bool {
         self.slots.len() > SMALL && self.occupied * 4 < self.slots.len()
     }
 
     /// Moves whatever is alive to a table of the right size.
-    fn rebuild(&mut self, upkeep: Upkeep<'_>) {
+    fn rebuild(&mut self, upkeep: TableUpkeep<'_>) {
         let old = std::mem::take(&mut self.slots);
-        let is_live =
-            |slot: &Slot<A::State>| slot.key != VACANT && A::forget_at(&slot.state) > upkeep.time;
+        let is_live = |slot: &TableSlot<A::State>| {
+            slot.key != VACANT && A::forget_at(&slot.state) > upkeep.time
+        };
         let live = old.iter().filter(|slot| is_live(slot)).count();
         let slots = if live < SMALL / 4 { (live + 1) * 4 } else { SMALL.max((live + 1) * 3 / 2) };
-        self.slots = vec![Slot { key: VACANT, state: A::State::default() }; slots];
-        let bytes = |slots: usize| slots * size_of::<Slot<A::State>>();
+        self.slots = vec![TableSlot { key: VACANT, state: A::State::default() }; slots];
+        let bytes = |slots: usize| slots * size_of::<TableSlot<A::State>>();
         upkeep.capacity.tables_changed(bytes(old.len()), bytes(slots));
         self.occupied = 0;
         for slot in old.into_iter().filter(|slot| slot.key != VACANT) {
@@ -218,7 +219,7 @@ impl<A: Algorithm> Table<A> {
         place: usize,
         cost: Cost,
         now: Timestamp,
-        capacity: &Capacity,
+        capacity: &MemoryCapacity,
     ) -> Verdict {
         let verdict = self.change(place, capacity, |state| by.commit(state, cost, now));
         if A::heap_bytes(&self.slots[place].state) > SMALL_LOG && capacity.logs_are_too_large() {
@@ -232,7 +233,7 @@ impl<A: Algorithm> Table<A> {
     fn change<T>(
         &mut self,
         place: usize,
-        capacity: &Capacity,
+        capacity: &MemoryCapacity,
         change: impl FnOnce(&mut A::State) -> T,
     ) -> T {
         let state = &mut self.slots[place].state;
@@ -244,7 +245,7 @@ impl<A: Algorithm> Table<A> {
 
     #[inline]
     fn find(&self, key: Fingerprint) -> Option<usize> {
-        let home = self.home(key);
+        let home = self.home_slot(key);
         let (before, from_home) = self.slots.split_at(home);
         for (distance, slot) in from_home.iter().enumerate() {
             if slot.key == key {
@@ -261,9 +262,9 @@ impl<A: Algorithm> Table<A> {
     /// Claims the first empty slot at or after the key's home. There always is one: see
     /// [`Table::admit`].
     fn insert(&mut self, key: Fingerprint) -> usize {
-        let home = self.home(key);
+        let home = self.home_slot(key);
         let (before, from_home) = self.slots.split_at(home);
-        let is_vacant = |slot: &Slot<A::State>| slot.key == VACANT;
+        let is_vacant = |slot: &TableSlot<A::State>| slot.key == VACANT;
         let place = match from_home.iter().position(is_vacant) {
             Some(distance) => home + distance,
             None => before.iter().position(is_vacant).unwrap_or(home),
@@ -274,29 +275,29 @@ impl<A: Algorithm> Table<A> {
     }
 
     /// Empties a slot and closes the gap, so that no lookup stops too early.
-    fn vacate(&mut self, place: usize, capacity: &Capacity) {
+    fn vacate(&mut self, place: usize, capacity: &MemoryCapacity) {
         self.occupied -= 1;
         capacity.removed(self.slots[place].key);
         capacity.logs_changed(A::heap_bytes(&self.slots[place].state), 0);
-        self.slots[place] = Slot { key: VACANT, state: A::State::default() };
+        self.slots[place] = TableSlot { key: VACANT, state: A::State::default() };
         let mut gap = place;
-        let mut next = self.after(gap);
+        let mut next = self.next_slot(gap);
         while self.slots[next].key != VACANT {
-            let home = self.home(self.slots[next].key);
+            let home = self.home_slot(self.slots[next].key);
             if self.distance(home, next) >= self.distance(gap, next) {
                 self.slots.swap(gap, next);
                 gap = next;
             }
-            next = self.after(next);
+            next = self.next_slot(next);
         }
     }
 
     #[inline]
-    fn home(&self, key: Fingerprint) -> usize {
-        signpost::home(key, self.slots.len())
+    fn home_slot(&self, key: Fingerprint) -> usize {
+        signpost::home_slot(key, self.slots.len())
     }
 
-    fn after(&self, place: usize) -> usize {
+    fn next_slot(&self, place: usize) -> usize {
         if place + 1 == self.slots.len() { 0 } else { place + 1 }
     }
 
@@ -306,7 +307,7 @@ impl<A: Algorithm> Table<A> {
 }
 
 // Not derived: an algorithm need not have a default.
-impl<A: Algorithm> Default for Table<A> {
+impl<A: Algorithm> Default for StateTable<A> {
     fn default() -> Self {
         Self { slots: Vec::new(), occupied: 0, hand: 0 }
     }

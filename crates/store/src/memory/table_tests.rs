@@ -16,21 +16,26 @@ fn limit<A: Algorithm>(quota: &str) -> A {
 }
 
 /// A table, what it counts into, and the time.
-struct Fixture<A: Algorithm> {
-    table: Table<A>,
+struct TableFixture<A: Algorithm> {
+    table: StateTable<A>,
     by: A,
-    capacity: Capacity,
+    capacity: MemoryCapacity,
     now: Timestamp,
 }
 
-impl<A: Algorithm> Fixture<A> {
+impl<A: Algorithm> TableFixture<A> {
     fn new(quota: &str, max_log_bytes: usize) -> Self {
-        let capacity = Capacity::new(usize::MAX, max_log_bytes);
-        Self { table: Table::default(), by: limit(quota), capacity, now: Timestamp::from_secs(1) }
+        let capacity = MemoryCapacity::new(usize::MAX, max_log_bytes);
+        Self {
+            table: StateTable::default(),
+            by: limit(quota),
+            capacity,
+            now: Timestamp::from_secs(1),
+        }
     }
 
     fn commit(&mut self, n: u64) {
-        let upkeep = Upkeep { time: self.now, capacity: &self.capacity, signpost: None };
+        let upkeep = TableUpkeep { time: self.now, capacity: &self.capacity, signpost: None };
         let _ = self.table.commit(&self.by, key(n), Cost::ONE, self.now, upkeep);
     }
 
@@ -41,7 +46,7 @@ impl<A: Algorithm> Fixture<A> {
 
 #[test]
 fn behaves_like_a_map_while_keys_come_and_go() {
-    let mut fixture = Fixture::<FixedWindow>::new("1000000/400d", 0);
+    let mut fixture = TableFixture::<FixedWindow>::new("1000000/400d", 0);
     let mut model = HashMap::new();
     let mut random = 7_u64;
     for _ in 0..20_000 {
@@ -65,7 +70,7 @@ fn behaves_like_a_map_while_keys_come_and_go() {
 
 #[test]
 fn a_growing_table_stays_between_two_thirds_and_four_fifths_full() {
-    let mut fixture = Fixture::<FixedWindow>::new("5/day", 0);
+    let mut fixture = TableFixture::<FixedWindow>::new("5/day", 0);
     for n in 0..10_000 {
         fixture.commit(n);
         let (keys, slots) = (fixture.table.occupied, fixture.table.slots.len());
@@ -77,17 +82,17 @@ fn a_growing_table_stays_between_two_thirds_and_four_fifths_full() {
 #[test]
 fn a_table_of_any_size_is_not_rebuilt_for_every_new_key() {
     for live in 0..2_000 {
-        let mut fixture = Fixture::<FixedWindow>::new("5/day", 0);
+        let mut fixture = TableFixture::<FixedWindow>::new("5/day", 0);
         (0..live).for_each(|n| fixture.commit(n));
-        let upkeep = Upkeep { time: fixture.now, capacity: &fixture.capacity, signpost: None };
+        let upkeep = TableUpkeep { time: fixture.now, capacity: &fixture.capacity, signpost: None };
         fixture.table.rebuild(upkeep);
-        assert!(!fixture.table.is_crowded() && !fixture.table.is_deserted(), "{live}");
+        assert!(!fixture.table.is_too_full() && !fixture.table.is_sparse(), "{live}");
     }
 }
 
 #[test]
 fn new_keys_sweep_the_dead_ones_out_and_the_memory_goes_with_them() {
-    let mut fixture = Fixture::<FixedWindow>::new("5/second", 0);
+    let mut fixture = TableFixture::<FixedWindow>::new("5/second", 0);
     (0..10_000).for_each(|n| fixture.commit(n));
     let slots = fixture.table.slots.len();
     fixture.now = Timestamp::from_secs(9);
@@ -98,7 +103,7 @@ fn new_keys_sweep_the_dead_ones_out_and_the_memory_goes_with_them() {
     for _ in 0..2 {
         fixture.table.sweep(
             usize::MAX,
-            Upkeep { time: fixture.now, capacity: &fixture.capacity, signpost: None },
+            TableUpkeep { time: fixture.now, capacity: &fixture.capacity, signpost: None },
         );
     }
     fixture.commit(10_500);
@@ -109,7 +114,7 @@ fn new_keys_sweep_the_dead_ones_out_and_the_memory_goes_with_them() {
 
 #[test]
 fn logs_are_counted_and_coarsened_when_they_outgrow_the_budget() {
-    let mut fixture = Fixture::<SlidingLog>::new("100000/day", 4_096);
+    let mut fixture = TableFixture::<SlidingLog>::new("100000/day", 4_096);
     for second in 0..10_000 {
         fixture.now = Timestamp::from_secs(second);
         (0..4).for_each(|n| fixture.commit(n));

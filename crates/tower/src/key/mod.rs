@@ -1,15 +1,15 @@
 //! Keys: who is counted.
 
-mod find;
+mod context;
 
 use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderName;
 use tidegate_http::ClientIp;
-use tidegate_limiter::{Network, OwnedKey};
+use tidegate_limiter::{IpNetwork, OwnedKey};
 
-pub(crate) use self::find::Look;
+pub(crate) use self::context::KeyContext;
 use crate::RequestHead;
 
 /// What distinguishes one caller from another.
@@ -41,14 +41,14 @@ use crate::RequestHead;
 /// many of them has many counters: limit by address before authentication, and by an extension or a
 /// checked header after it.
 #[derive(Clone)]
-pub struct Key {
-    source: Source,
-    address: AddressOf,
-    absent: Absent,
+pub struct RequestKey {
+    source: KeySource,
+    address: AddressRule,
+    absent: KeySubstitute,
 }
 
 #[derive(Clone)]
-enum Source {
+enum KeySource {
     ClientIp,
     /// `None` is no name of a header, and no request has it.
     Header(Option<HeaderName>),
@@ -57,15 +57,15 @@ enum Source {
     #[cfg(feature = "axum")]
     PathTemplate,
     Everybody,
-    Function(Function),
-    All(Vec<Key>),
+    Function(KeyFunction),
+    All(Vec<RequestKey>),
 }
 
-type Function = Arc<dyn Fn(RequestHead<'_>, Form) -> Option<OwnedKey> + Send + Sync>;
+type KeyFunction = Arc<dyn Fn(RequestHead<'_>, KeyForm) -> Option<OwnedKey> + Send + Sync>;
 
 /// What a key is wanted as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum KeyForm {
     /// The parts that tell callers apart.
     Parts,
     /// A text, such as a policy compares with its own.
@@ -74,7 +74,7 @@ pub(crate) enum Form {
     Name,
 }
 
-impl Form {
+impl KeyForm {
     fn of<K: tidegate_limiter::Key>(self, key: &K) -> OwnedKey {
         if self == Self::Text
             && let Some(text) = key.text()
@@ -96,13 +96,13 @@ impl Form {
 
 /// How the client's address is found, and how much of it counts. `None` until somebody says so.
 #[derive(Clone, Debug, Default)]
-struct AddressOf {
+struct AddressRule {
     /// Who is trusted, if anybody.
     client: Option<ClientIp>,
     ipv6_prefix: Option<u8>,
 }
 
-impl AddressOf {
+impl AddressRule {
     /// Takes over what it was not told itself.
     fn fill_from(&mut self, other: &Self) {
         self.client = self.client.take().or_else(|| other.client.clone());
@@ -112,48 +112,48 @@ impl AddressOf {
 
 /// What a request without the key is counted by.
 #[derive(Clone)]
-enum Absent {
+enum KeySubstitute {
     Address,
-    Other(Box<Key>),
+    Other(Box<RequestKey>),
     Shared,
     Unlimited,
 }
 
-impl Key {
+impl RequestKey {
     /// The client's address. An IPv6 client is its network of 64 bits, and every notation of an
     /// address is one key.
     ///
     /// By default no proxy is trusted: the client is the peer that connects. Behind a proxy that is
     /// the proxy, for everyone: see [`trust_hops`](Key::trust_hops).
     pub const fn client_ip() -> Self {
-        Self::new(Source::ClientIp)
+        Self::new(KeySource::ClientIp)
     }
 
     /// The header of this name. If a request has it twice, even with equal values, or with an
     /// underscore for a hyphen, the response is 400: it would be counted by one of them, and a handler
     /// might use the other. A text that is not a header name is never found.
     pub fn header(name: &str) -> Self {
-        Self::new(Source::Header(name.parse().ok()))
+        Self::new(KeySource::Header(name.parse().ok()))
     }
 
     /// The token of `Authorization: Bearer`. A request with two such fields is answered with 400, and one
     /// with `Bearer` and not exactly one token with 401.
     pub const fn bearer() -> Self {
-        Self::new(Source::Bearer)
+        Self::new(KeySource::Bearer)
     }
 
     /// The token of `Authorization: Bearer`, else `X-API-Key`. A request that has both, and they
     /// differ, is answered with 400. Where one of them is something else than the key, use
     /// [`bearer`](Key::bearer) or [`header`](Key::header).
     pub const fn api_key() -> Self {
-        Self::new(Source::ApiKey)
+        Self::new(KeySource::ApiKey)
     }
 
     /// The template of the route, such as `/users/{id}`: one counter for all that it matches. Use
     /// the layer in `route_layer`, where the route is known; requests elsewhere share a counter.
     #[cfg(feature = "axum")]
     pub fn path_template() -> Self {
-        Self { absent: Absent::Shared, ..Self::new(Source::PathTemplate) }
+        Self { absent: KeySubstitute::Shared, ..Self::new(KeySource::PathTemplate) }
     }
 
     /// Something that an earlier layer has put into the request's extensions.
@@ -185,26 +185,26 @@ impl Key {
         K: tidegate_limiter::Key,
         F: Fn(RequestHead<'_>) -> Option<K> + Send + Sync + 'static,
     {
-        Self::new(Source::Function(Arc::new(move |head, form| Some(form.of(&key(head)?)))))
+        Self::new(KeySource::Function(Arc::new(move |head, form| Some(form.of(&key(head)?)))))
     }
 
     /// Everybody together: one counter.
     pub const fn everybody() -> Self {
-        Self::new(Source::Everybody)
+        Self::new(KeySource::Everybody)
     }
 
     /// All of these together, as one key: each combination has its own counter. What one of them
     /// says about proxies and networks holds for those that say nothing.
     pub fn all(keys: impl IntoIterator<Item = Self>) -> Self {
         let keys: Vec<Self> = keys.into_iter().collect();
-        let mut said = AddressOf::default();
+        let mut said = AddressRule::default();
         keys.iter().for_each(|key| said.fill_from(&key.address));
-        Self::new(Source::All(keys)).told(&said)
+        Self::new(KeySource::All(keys)).fill_address_rule(&said)
     }
 
-    const fn new(source: Source) -> Self {
-        let address = AddressOf { client: None, ipv6_prefix: None };
-        Self { source, address, absent: Absent::Address }
+    const fn new(source: KeySource) -> Self {
+        let address = AddressRule { client: None, ipv6_prefix: None };
+        Self { source, address, absent: KeySubstitute::Address }
     }
 
     /// The number of proxies in front of us, each of which appends to `X-Forwarded-For`: wherever
@@ -221,7 +221,7 @@ impl Key {
     /// trusted, all requests share one counter, and a warning is printed once. On a unix socket, put a
     /// [`Peer`](crate::Peer) with a loopback address into the extensions, and trust that.
     #[must_use]
-    pub fn trust_proxies(self, networks: impl IntoIterator<Item = Network>) -> Self {
+    pub fn trust_proxies(self, networks: impl IntoIterator<Item = IpNetwork>) -> Self {
         self.with_client(&ClientIp::behind_proxies(networks))
     }
 
@@ -242,59 +242,60 @@ impl Key {
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let (mine, its) = (self.address.clone(), other.address.clone());
-        self.told(&its).otherwise(Absent::Other(Box::new(other.told(&mine))))
+        self.fill_address_rule(&its)
+            .otherwise(KeySubstitute::Other(Box::new(other.fill_address_rule(&mine))))
     }
 
     /// One counter for all requests that lack this key.
     #[must_use]
     pub fn or_shared(self) -> Self {
-        self.otherwise(Absent::Shared)
+        self.otherwise(KeySubstitute::Shared)
     }
 
     /// Requests that lack this key are not limited.
     #[must_use]
     pub fn or_unlimited(self) -> Self {
-        self.otherwise(Absent::Unlimited)
+        self.otherwise(KeySubstitute::Unlimited)
     }
 
     /// Behind what may stand in already.
-    fn otherwise(mut self, absent: Absent) -> Self {
+    fn otherwise(mut self, absent: KeySubstitute) -> Self {
         self.absent = match self.absent {
-            Absent::Other(other) => Absent::Other(Box::new(other.otherwise(absent))),
+            KeySubstitute::Other(other) => KeySubstitute::Other(Box::new(other.otherwise(absent))),
             _ => absent,
         };
         self
     }
 
     /// With this where nothing else was said.
-    fn told(mut self, said: &AddressOf) -> Self {
+    fn fill_address_rule(mut self, said: &AddressRule) -> Self {
         self.each_address(&mut |address| address.fill_from(said));
         self
     }
 
-    fn each_address(&mut self, change: &mut impl FnMut(&mut AddressOf)) {
+    fn each_address(&mut self, change: &mut impl FnMut(&mut AddressRule)) {
         change(&mut self.address);
-        if let Source::All(keys) = &mut self.source {
+        if let KeySource::All(keys) = &mut self.source {
             keys.iter_mut().for_each(|key| key.each_address(change));
         }
-        if let Absent::Other(other) = &mut self.absent {
+        if let KeySubstitute::Other(other) = &mut self.absent {
             other.each_address(change);
         }
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for RequestKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
-            Source::ClientIp => f.debug_tuple("ClientIp").field(&self.address).finish(),
-            Source::Header(name) => f.debug_tuple("Header").field(name).finish(),
-            Source::Bearer => f.write_str("Bearer"),
-            Source::ApiKey => f.write_str("ApiKey"),
+            KeySource::ClientIp => f.debug_tuple("ClientIp").field(&self.address).finish(),
+            KeySource::Header(name) => f.debug_tuple("Header").field(name).finish(),
+            KeySource::Bearer => f.write_str("Bearer"),
+            KeySource::ApiKey => f.write_str("ApiKey"),
             #[cfg(feature = "axum")]
-            Source::PathTemplate => f.write_str("PathTemplate"),
-            Source::Everybody => f.write_str("Everybody"),
-            Source::Function(_) => f.write_str("Function"),
-            Source::All(keys) => f.debug_list().entries(keys).finish(),
+            KeySource::PathTemplate => f.write_str("PathTemplate"),
+            KeySource::Everybody => f.write_str("Everybody"),
+            KeySource::Function(_) => f.write_str("Function"),
+            KeySource::All(keys) => f.debug_list().entries(keys).finish(),
         }
     }
 }

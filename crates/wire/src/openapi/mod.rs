@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn openapi() -> String {
-    let mut schemas = Schemas::new();
+    let mut schemas = OpenapiSchemas::new();
     let paths = paths::all(&mut schemas);
     let document = json!({
         "openapi": "3.1.0",
@@ -36,12 +36,12 @@ pub fn openapi() -> String {
 
 /// Two generators: one for what is read and one for what is written. A response always has all its
 /// members; a request need not.
-struct Schemas {
+struct OpenapiSchemas {
     read: SchemaGenerator,
     written: SchemaGenerator,
 }
 
-impl Schemas {
+impl OpenapiSchemas {
     fn new() -> Self {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.definitions_path = "/components/schemas".into();

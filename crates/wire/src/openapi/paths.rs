@@ -3,13 +3,13 @@
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
-use super::Schemas;
+use super::OpenapiSchemas;
 use crate::{
-    BatchRequest, BatchResponse, CheckRequest, CheckResponse, Problem, QuotaExceeded,
-    RefundRequest, Refused,
+    BatchRequest, BatchResponse, CheckRequest, CheckResponse, ProblemDetails, QuotaExceeded,
+    RefundRequest, RefusalMembers,
 };
 
-pub(super) fn all(schemas: &mut Schemas) -> Value {
+pub(super) fn all(schemas: &mut OpenapiSchemas) -> Value {
     json!({
         "/v1/check": { "post": check(schemas) },
         "/v1/check/batch": { "post": batch(schemas) },
@@ -24,7 +24,7 @@ pub(super) fn all(schemas: &mut Schemas) -> Value {
 
 const FOREIGN: &str = "A page of another site has sent it, or it came to a name that is not ours.";
 
-fn check(schemas: &mut Schemas) -> Value {
+fn check(schemas: &mut OpenapiSchemas) -> Value {
     json!({
         "operationId": "check",
         "tags": ["decisions"],
@@ -44,7 +44,7 @@ fn check(schemas: &mut Schemas) -> Value {
     })
 }
 
-fn batch(schemas: &mut Schemas) -> Value {
+fn batch(schemas: &mut OpenapiSchemas) -> Value {
     let answer = content(JSON, &schemas.written::<BatchResponse<'_>>());
     json!({
         "operationId": "checkBatch",
@@ -64,7 +64,7 @@ fn batch(schemas: &mut Schemas) -> Value {
     })
 }
 
-fn refund(schemas: &mut Schemas) -> Value {
+fn refund(schemas: &mut OpenapiSchemas) -> Value {
     let answer = content(JSON, &schemas.written::<CheckResponse<'_>>());
     json!({
         "operationId": "refund",
@@ -85,8 +85,8 @@ fn refund(schemas: &mut Schemas) -> Value {
 }
 
 /// Proxies ask with the method of the request that they ask about, so all methods work.
-fn authz(schemas: &mut Schemas) -> Value {
-    let operation = |method: &str, schemas: &mut Schemas| {
+fn authz(schemas: &mut OpenapiSchemas) -> Value {
+    let operation = |method: &str, schemas: &mut OpenapiSchemas| {
         json!({
             "operationId": format!("authz-{method}"),
             "tags": ["proxies"],
@@ -127,7 +127,7 @@ fn described_by() -> Value {
     ])
 }
 
-fn health(name: &str, summary: &str, problems: Option<&mut Schemas>) -> Value {
+fn health(name: &str, summary: &str, problems: Option<&mut OpenapiSchemas>) -> Value {
     let text = json!({ "text/plain": { "schema": { "type": "string" } } });
     let mut responses = Map::new();
     responses.insert("200".to_owned(), json!({ "description": "In text.", "content": text }));
@@ -166,8 +166,8 @@ fn decided(kind: &str, description: &str, schema: &Schema) -> Value {
     })
 }
 
-fn denied(schemas: &mut Schemas) -> Value {
-    let schema = schemas.written::<Problem<'_, QuotaExceeded<'_>>>();
+fn denied(schemas: &mut OpenapiSchemas) -> Value {
+    let schema = schemas.written::<ProblemDetails<'_, QuotaExceeded<'_>>>();
     json!({
         "description": "It may not.",
         "headers": fields(&["RateLimit-Policy", "RateLimit", "Retry-After"]),
@@ -175,8 +175,8 @@ fn denied(schemas: &mut Schemas) -> Value {
     })
 }
 
-fn refused(schemas: &mut Schemas, description: &str) -> Value {
-    let schema = schemas.written::<Problem<'_, Refused<'_>>>();
+fn refused(schemas: &mut OpenapiSchemas, description: &str) -> Value {
+    let schema = schemas.written::<ProblemDetails<'_, RefusalMembers<'_>>>();
     json!({ "description": description, "content": content(PROBLEM, &schema) })
 }
 

@@ -3,22 +3,22 @@
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::upstream::Failure;
+use crate::upstream::UpstreamFailure;
 
 /// What of a body is still to come.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Decoder {
+pub(crate) enum Http1BodyDecoder {
     /// So many bytes.
     Sized(u64),
     /// Chunks.
-    Chunked(Chunks),
+    Chunked(Http1ChunkState),
     /// Everything until the connection ends.
     ToTheEnd,
 }
 
 /// Where in its chunks a body is.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Chunks {
+pub(crate) enum Http1ChunkState {
     /// Before the size of a chunk.
     Size,
     /// So many bytes of a chunk are missing.
@@ -33,7 +33,7 @@ pub(crate) enum Chunks {
 
 /// The next part of a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Http1BodyPart {
     Data(Bytes),
     Trailers(HeaderMap),
     End,
@@ -41,13 +41,13 @@ pub(crate) enum Part {
     More,
 }
 
-impl Decoder {
+impl Http1BodyDecoder {
     pub(crate) const fn sized(length: u64) -> Self {
         Self::Sized(length)
     }
 
     pub(crate) const fn chunked() -> Self {
-        Self::Chunked(Chunks::Size)
+        Self::Chunked(Http1ChunkState::Size)
     }
 
     /// How long the body is, where that is known.
@@ -59,63 +59,65 @@ impl Decoder {
     }
 
     /// Takes the next part off the front of `read`.
-    pub(crate) fn take(&mut self, read: &mut BytesMut) -> Result<Part, Failure> {
+    pub(crate) fn take(&mut self, read: &mut BytesMut) -> Result<Http1BodyPart, UpstreamFailure> {
         match self {
-            Self::Sized(0) => Ok(Part::End),
+            Self::Sized(0) => Ok(Http1BodyPart::End),
             Self::Sized(left) => Ok(data(left, read)),
-            Self::ToTheEnd if read.is_empty() => Ok(Part::More),
-            Self::ToTheEnd => Ok(Part::Data(read.split().freeze())),
+            Self::ToTheEnd if read.is_empty() => Ok(Http1BodyPart::More),
+            Self::ToTheEnd => Ok(Http1BodyPart::Data(read.split().freeze())),
             Self::Chunked(chunks) => chunks.take(read),
         }
     }
 }
 
-impl Chunks {
-    fn take(&mut self, read: &mut BytesMut) -> Result<Part, Failure> {
+impl Http1ChunkState {
+    fn take(&mut self, read: &mut BytesMut) -> Result<Http1BodyPart, UpstreamFailure> {
         loop {
             match self {
                 Self::Size => match size(read)? {
-                    None => return Ok(Part::More),
+                    None => return Ok(Http1BodyPart::More),
                     Some(0) => *self = Self::Trailers,
                     Some(size) => *self = Self::Data(size),
                 },
                 Self::Data(0) => *self = Self::Rest,
                 Self::Data(left) => return Ok(data(left, read)),
                 Self::Rest => match read.get(..2) {
-                    None => return Ok(Part::More),
+                    None => return Ok(Http1BodyPart::More),
                     Some(b"\r\n") => {
                         read.advance(2);
                         *self = Self::Size;
                     }
-                    Some(_) => return Err(Failure::Garbage("a chunk is longer than it says")),
+                    Some(_) => {
+                        return Err(UpstreamFailure::Malformed("a chunk is longer than it says"));
+                    }
                 },
                 Self::Trailers => match trailers(read)? {
-                    None => return Ok(Part::More),
+                    None => return Ok(Http1BodyPart::More),
                     Some(trailers) => {
                         *self = Self::Done;
                         if !trailers.is_empty() {
-                            return Ok(Part::Trailers(trailers));
+                            return Ok(Http1BodyPart::Trailers(trailers));
                         }
                     }
                 },
-                Self::Done => return Ok(Part::End),
+                Self::Done => return Ok(Http1BodyPart::End),
             }
         }
     }
 }
 
-fn data(left: &mut u64, read: &mut BytesMut) -> Part {
+fn data(left: &mut u64, read: &mut BytesMut) -> Http1BodyPart {
     let count = usize::try_from(*left).unwrap_or(usize::MAX).min(read.len());
     if count == 0 {
-        return Part::More;
+        return Http1BodyPart::More;
     }
     *left -= count as u64;
-    Part::Data(read.split_to(count).freeze())
+    Http1BodyPart::Data(read.split_to(count).freeze())
 }
 
 /// The size of a chunk, from its line. What comes behind a semicolon is nobody's business.
-fn size(read: &mut BytesMut) -> Result<Option<u64>, Failure> {
-    let wrong = Failure::Garbage("a chunk has no size");
+fn size(read: &mut BytesMut) -> Result<Option<u64>, UpstreamFailure> {
+    let wrong = UpstreamFailure::Malformed("a chunk has no size");
     let end = read.iter().take(MAX_LINE).position(|byte| *byte == b'\n');
     let Some(end) = end else {
         return if read.len() >= MAX_LINE { Err(wrong) } else { Ok(None) };
@@ -132,12 +134,12 @@ fn size(read: &mut BytesMut) -> Result<Option<u64>, Failure> {
 }
 
 /// The fields behind the last chunk, if all of them are there.
-fn trailers(read: &mut BytesMut) -> Result<Option<HeaderMap>, Failure> {
+fn trailers(read: &mut BytesMut) -> Result<Option<HeaderMap>, UpstreamFailure> {
     if read.starts_with(b"\r\n") {
         read.advance(2);
         return Ok(Some(HeaderMap::new()));
     }
-    let wrong = || Failure::Garbage("its trailers are malformed");
+    let wrong = || UpstreamFailure::Malformed("its trailers are malformed");
     let mut fields = [httparse::EMPTY_HEADER; MAX_TRAILERS];
     let mut trailers = HeaderMap::new();
     let length = match httparse::parse_headers(read, &mut fields) {
@@ -179,17 +181,17 @@ mod tests {
     use super::*;
 
     /// All parts, whatever the portions in which the bytes come.
-    fn parts(text: &str, portion: usize) -> Result<(Vec<u8>, HeaderMap, bool), Failure> {
-        let (mut decoder, mut read) = (Decoder::chunked(), BytesMut::new());
+    fn parts(text: &str, portion: usize) -> Result<(Vec<u8>, HeaderMap, bool), UpstreamFailure> {
+        let (mut decoder, mut read) = (Http1BodyDecoder::chunked(), BytesMut::new());
         let (mut data, mut trailers) = (Vec::new(), HeaderMap::new());
         for bytes in text.as_bytes().chunks(portion) {
             read.extend_from_slice(bytes);
             loop {
                 match decoder.take(&mut read)? {
-                    Part::Data(bytes) => data.extend_from_slice(&bytes),
-                    Part::Trailers(fields) => trailers = fields,
-                    Part::End => return Ok((data, trailers, true)),
-                    Part::More => break,
+                    Http1BodyPart::Data(bytes) => data.extend_from_slice(&bytes),
+                    Http1BodyPart::Trailers(fields) => trailers = fields,
+                    Http1BodyPart::End => return Ok((data, trailers, true)),
+                    Http1BodyPart::More => break,
                 }
             }
         }
@@ -243,12 +245,12 @@ mod tests {
 
     #[test]
     fn a_sized_body_ends_when_it_is_complete() {
-        let (mut decoder, mut read) = (Decoder::sized(5), BytesMut::from(&b"hel"[..]));
-        assert_eq!(decoder.take(&mut read).unwrap(), Part::Data(Bytes::from("hel")));
-        assert_eq!(decoder.take(&mut read).unwrap(), Part::More);
+        let (mut decoder, mut read) = (Http1BodyDecoder::sized(5), BytesMut::from(&b"hel"[..]));
+        assert_eq!(decoder.take(&mut read).unwrap(), Http1BodyPart::Data(Bytes::from("hel")));
+        assert_eq!(decoder.take(&mut read).unwrap(), Http1BodyPart::More);
         read.extend_from_slice(b"lo, and more");
-        assert_eq!(decoder.take(&mut read).unwrap(), Part::Data(Bytes::from("lo")));
-        assert_eq!(decoder.take(&mut read).unwrap(), Part::End);
+        assert_eq!(decoder.take(&mut read).unwrap(), Http1BodyPart::Data(Bytes::from("lo")));
+        assert_eq!(decoder.take(&mut read).unwrap(), Http1BodyPart::End);
         assert_eq!(&read[..], b", and more");
     }
 }

@@ -8,17 +8,17 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Frame;
 
-use super::decoder::{Decoder, Part};
-use super::head::Head;
-use super::link::Link;
-use super::outgoing::{Outgoing, Unsent};
-use crate::upstream::{Failure, Lease};
+use super::decoder::{Http1BodyDecoder, Http1BodyPart};
+use super::head::UpstreamResponseHead;
+use super::link::UpstreamLink;
+use super::request::{Http1Request, Http1SendFailure};
+use crate::upstream::{UpstreamFailure, UpstreamSlot};
 
 /// A request that is on its way over a connection.
 #[derive(Debug)]
-pub(crate) struct Exchange {
-    link: Link,
-    outgoing: Outgoing,
+pub(crate) struct Http1Exchange {
+    link: UpstreamLink,
+    outgoing: Http1Request,
     method: Method,
     idle: Duration,
     /// The service does not take the rest of the request. It may still have an answer to it.
@@ -28,58 +28,65 @@ pub(crate) struct Exchange {
 /// How an exchange went.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "made once a request, for which a box costs more")]
-pub(crate) enum Outcome {
+pub(crate) enum Http1Outcome {
     /// A response that is here as a whole, and a connection that may be used again.
-    Whole { status: StatusCode, headers: HeaderMap, body: Bytes, link: Option<Link> },
+    Whole { status: StatusCode, headers: HeaderMap, body: Bytes, link: Option<UpstreamLink> },
     /// A response whose body is still coming.
-    Streamed { status: StatusCode, headers: HeaderMap, body: StreamedBody },
+    Streamed { status: StatusCode, headers: HeaderMap, body: UpstreamHttp1Body },
     /// From now on the connection is the client's and the service's own.
-    Switched { headers: HeaderMap, link: Link },
+    Switched { headers: HeaderMap, link: UpstreamLink },
     /// Nothing. The request is handed back: what of it has left is known to it. `was_used` says
     /// whether the connection had seen other requests, and may have been closed after them.
-    Failed { failure: Failure, outgoing: Outgoing, was_used: bool },
+    Failed { failure: UpstreamFailure, outgoing: Http1Request, was_used: bool },
 }
 
-impl Exchange {
-    pub(crate) fn new(link: Link, outgoing: Outgoing, method: Method, idle: Duration) -> Self {
+impl Http1Exchange {
+    pub(crate) fn new(
+        link: UpstreamLink,
+        outgoing: Http1Request,
+        method: Method,
+        idle: Duration,
+    ) -> Self {
         Self { link, outgoing, method, idle, is_cut_off: false }
     }
 
     /// Sends the request, and waits for the head of the response: for so long, once all is sent.
-    pub(crate) async fn run(mut self, response: Duration) -> Outcome {
+    pub(crate) async fn run(mut self, response: Duration) -> Http1Outcome {
         match poll_fn(|cx| self.poll_head(response, cx)).await {
-            Ok(head) => self.received(head),
-            Err(failure) => {
-                Outcome::Failed { failure, outgoing: self.outgoing, was_used: self.link.is_used }
-            }
+            Ok(head) => self.into_outcome(head),
+            Err(failure) => Http1Outcome::Failed {
+                failure,
+                outgoing: self.outgoing,
+                was_used: self.link.is_used,
+            },
         }
     }
 
-    fn received(mut self, head: Head) -> Outcome {
-        let Head { status, headers, mut decoder, keep_alive } = head;
-        self.link.patience.moved();
-        self.outgoing.answered();
+    fn into_outcome(mut self, head: UpstreamResponseHead) -> Http1Outcome {
+        let UpstreamResponseHead { status, headers, mut decoder, keep_alive } = head;
+        self.link.patience.restart();
+        self.outgoing.stop_upload_timer();
         if status == StatusCode::SWITCHING_PROTOCOLS {
-            return Outcome::Switched { headers, link: self.link };
+            return Http1Outcome::Switched { headers, link: self.link };
         }
         let length = decoder.length().and_then(|length| usize::try_from(length).ok());
         let is_whole =
             self.outgoing.is_done() && length.is_some_and(|it| it <= self.link.read.len());
         if !is_whole {
-            let body = StreamedBody { exchange: Some(self), decoder, keep_alive, lease: None };
-            return Outcome::Streamed { status, headers, body };
+            let body = UpstreamHttp1Body { exchange: Some(self), decoder, keep_alive, lease: None };
+            return Http1Outcome::Streamed { status, headers, body };
         }
         let body = match decoder.take(&mut self.link.read) {
-            Ok(Part::Data(data)) => data,
+            Ok(Http1BodyPart::Data(data)) => data,
             _ => Bytes::new(),
         };
         let link = self.into_link(keep_alive);
-        Outcome::Whole { status, headers, body, link }
+        Http1Outcome::Whole { status, headers, body, link }
     }
 
     /// The connection, if another request may follow. Bytes that belong to no response would be
     /// taken for the next one.
-    fn into_link(mut self, keep_alive: bool) -> Option<Link> {
+    fn into_link(mut self, keep_alive: bool) -> Option<UpstreamLink> {
         let is_clean = self.outgoing.is_done() && self.link.read.is_empty();
         self.link.is_used = true;
         (keep_alive && is_clean).then_some(self.link)
@@ -89,12 +96,12 @@ impl Exchange {
         &mut self,
         response: Duration,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Head, Failure>> {
+    ) -> Poll<Result<UpstreamResponseHead, UpstreamFailure>> {
         self.poll_send(cx)?;
         loop {
             let link = &mut self.link;
             if !link.read.is_empty()
-                && let Some(head) = Head::take(&mut link.read, &self.method)?
+                && let Some(head) = UpstreamResponseHead::take(&mut link.read, &self.method)?
             {
                 // 100 and the like announce a response that is yet to come.
                 if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS
@@ -104,33 +111,36 @@ impl Exchange {
                 return Poll::Ready(Ok(head));
             }
             match link.poll_read(cx) {
-                Poll::Ready(Ok(1..)) => link.patience.moved(),
+                Poll::Ready(Ok(1..)) => link.patience.restart(),
                 Poll::Ready(Ok(0) | Err(_)) if link.read.is_empty() => {
-                    return Poll::Ready(Err(Failure::Closed));
+                    return Poll::Ready(Err(UpstreamFailure::Closed));
                 }
                 Poll::Ready(Ok(0) | Err(_)) => {
-                    return Poll::Ready(Err(Failure::Garbage("its head breaks off")));
+                    return Poll::Ready(Err(UpstreamFailure::Malformed("its head breaks off")));
                 }
                 Poll::Pending => {
                     let is_sent = self.is_cut_off || self.outgoing.is_done();
                     let span = if is_sent { response } else { self.idle };
-                    return link.patience.poll_over(span, cx).map(|()| Err(Failure::Timeout));
+                    return link
+                        .patience
+                        .poll_expired(span, cx)
+                        .map(|()| Err(UpstreamFailure::Timeout));
                 }
             }
         }
     }
 
     /// Sends on. An error is the client's; the service's shows when it is read from.
-    fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<(), UpstreamFailure> {
         if self.is_cut_off || self.outgoing.is_done() {
             return Ok(());
         }
-        let Link { wire, patience, .. } = &mut self.link;
-        match self.outgoing.poll_send(wire, cx, || patience.moved()) {
-            Poll::Ready(Err(Unsent::Client)) => return Err(Failure::Client),
-            Poll::Ready(Err(Unsent::Slow)) => return Err(Failure::Slow),
-            Poll::Ready(Err(Unsent::Wire)) => self.is_cut_off = true,
-            Poll::Ready(Ok(())) => patience.moved(),
+        let UpstreamLink { wire, patience, .. } = &mut self.link;
+        match self.outgoing.poll_send(wire, cx, || patience.restart()) {
+            Poll::Ready(Err(Http1SendFailure::Client)) => return Err(UpstreamFailure::Client),
+            Poll::Ready(Err(Http1SendFailure::Slow)) => return Err(UpstreamFailure::Slow),
+            Poll::Ready(Err(Http1SendFailure::Wire)) => self.is_cut_off = true,
+            Poll::Ready(Ok(())) => patience.restart(),
             Poll::Pending => {}
         }
         Ok(())
@@ -139,18 +149,18 @@ impl Exchange {
 
 /// A response's body, as it comes. The rest of the request goes out meanwhile.
 #[derive(Debug)]
-pub(crate) struct StreamedBody {
+pub(crate) struct UpstreamHttp1Body {
     /// Until the end.
-    exchange: Option<Exchange>,
-    decoder: Decoder,
+    exchange: Option<Http1Exchange>,
+    decoder: Http1BodyDecoder,
     keep_alive: bool,
-    lease: Option<Lease>,
+    lease: Option<UpstreamSlot>,
 }
 
-impl StreamedBody {
+impl UpstreamHttp1Body {
     /// The connection goes back to where it was taken from, and the request counts as under way
     /// until then.
-    pub(crate) fn held_by(mut self, lease: Lease) -> Self {
+    pub(crate) fn with_slot(mut self, lease: UpstreamSlot) -> Self {
         self.lease = Some(lease);
         self
     }
@@ -167,7 +177,7 @@ impl StreamedBody {
     pub(crate) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, UpstreamFailure>>> {
         match ready!(self.poll_part(cx)) {
             Ok(Some(frame)) => Poll::Ready(Some(Ok(frame))),
             Ok(None) => {
@@ -178,43 +188,46 @@ impl StreamedBody {
                 // Dropped, and with it the connection: nobody may take half of it for a whole.
                 self.exchange = None;
                 if let Some(lease) = self.lease.take() {
-                    lease.failed(&failure);
+                    lease.fail(&failure);
                 }
                 Poll::Ready(Some(Err(failure)))
             }
         }
     }
 
-    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Frame<Bytes>>, Failure>> {
+    fn poll_part(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Frame<Bytes>>, UpstreamFailure>> {
         let Some(exchange) = &mut self.exchange else { return Poll::Ready(Ok(None)) };
         exchange.poll_send(cx)?;
         loop {
             let link = &mut exchange.link;
             match self.decoder.take(&mut link.read)? {
-                Part::Data(data) => {
+                Http1BodyPart::Data(data) => {
                     // A body whose length is known ends with its last byte, so that the connection
                     // is free before the client has got it.
-                    link.patience.moved();
-                    if self.decoder == Decoder::Sized(0) {
+                    link.patience.restart();
+                    if self.decoder == Http1BodyDecoder::Sized(0) {
                         self.end();
                     }
                     return Poll::Ready(Ok(Some(Frame::data(data))));
                 }
-                Part::Trailers(trailers) => {
+                Http1BodyPart::Trailers(trailers) => {
                     return Poll::Ready(Ok(Some(Frame::trailers(trailers))));
                 }
-                Part::End => return Poll::Ready(Ok(None)),
-                Part::More => {}
+                Http1BodyPart::End => return Poll::Ready(Ok(None)),
+                Http1BodyPart::More => {}
             }
             match link.poll_read(cx) {
-                Poll::Ready(Ok(1..)) => link.patience.moved(),
-                Poll::Ready(Ok(0)) if self.decoder == Decoder::ToTheEnd => {
+                Poll::Ready(Ok(1..)) => link.patience.restart(),
+                Poll::Ready(Ok(0)) if self.decoder == Http1BodyDecoder::ToTheEnd => {
                     return Poll::Ready(Ok(None));
                 }
-                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Failure::Closed)),
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(UpstreamFailure::Closed)),
                 Poll::Pending => {
-                    let over = link.patience.poll_over(exchange.idle, cx);
-                    return over.map(|()| Err(Failure::Timeout));
+                    let over = link.patience.poll_expired(exchange.idle, cx);
+                    return over.map(|()| Err(UpstreamFailure::Timeout));
                 }
             }
         }
@@ -224,7 +237,7 @@ impl StreamedBody {
         let keep_alive = self.keep_alive;
         let link = self.exchange.take().and_then(|exchange| exchange.into_link(keep_alive));
         if let Some(lease) = self.lease.take() {
-            lease.ended(link);
+            lease.finish(link);
         }
     }
 }

@@ -19,9 +19,9 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 use tokio::runtime::Runtime;
 
-use super::decoder::Part;
-use super::head::Head;
-use crate::upstream::Failure;
+use super::decoder::Http1BodyPart;
+use super::head::UpstreamResponseHead;
+use crate::upstream::UpstreamFailure;
 
 /// A response that we and hyper accept has the same status for both, and the same body, and ends for
 /// both or for neither. Nothing depends on the portions in which it arrives.
@@ -43,17 +43,17 @@ pub(crate) fn response(bytes: &[u8]) {
 
 /// A response whose head has arrived.
 #[derive(Debug, PartialEq, Eq)]
-struct Response {
+struct FuzzResponse {
     status: StatusCode,
     /// `None` if its end has not arrived.
     body: Option<Vec<u8>>,
 }
 
-fn read(bytes: &[u8], portion: usize) -> Result<Option<Response>, Failure> {
+fn read(bytes: &[u8], portion: usize) -> Result<Option<FuzzResponse>, UpstreamFailure> {
     let mut portions = bytes.chunks(portion);
     let mut unread = BytesMut::new();
     let head = loop {
-        match Head::take(&mut unread, &Method::GET)? {
+        match UpstreamResponseHead::take(&mut unread, &Method::GET)? {
             Some(head) if head.status == StatusCode::SWITCHING_PROTOCOLS => return Ok(None),
             Some(head) if head.status.is_informational() => {}
             Some(head) => break head,
@@ -66,16 +66,18 @@ fn read(bytes: &[u8], portion: usize) -> Result<Option<Response>, Failure> {
     let (mut decoder, mut body) = (head.decoder, Vec::new());
     loop {
         match decoder.take(&mut unread)? {
-            Part::Data(data) => body.extend_from_slice(&data),
-            Part::Trailers(_) => {}
-            Part::End => return Ok(Some(Response { status: head.status, body: Some(body) })),
-            Part::More => match portions.next() {
+            Http1BodyPart::Data(data) => body.extend_from_slice(&data),
+            Http1BodyPart::Trailers(_) => {}
+            Http1BodyPart::End => {
+                return Ok(Some(FuzzResponse { status: head.status, body: Some(body) }));
+            }
+            Http1BodyPart::More => match portions.next() {
                 Some(portion) => unread.extend_from_slice(portion),
                 None => {
                     // Without a length or chunks, the end of the connection is the body's.
-                    let is_end = matches!(decoder, super::decoder::Decoder::ToTheEnd);
+                    let is_end = matches!(decoder, super::decoder::Http1BodyDecoder::ToTheEnd);
                     let body = is_end.then_some(body);
-                    return Ok(Some(Response { status: head.status, body }));
+                    return Ok(Some(FuzzResponse { status: head.status, body }));
                 }
             },
         }
@@ -83,7 +85,7 @@ fn read(bytes: &[u8], portion: usize) -> Result<Option<Response>, Failure> {
 }
 
 /// What hyper's client makes of it; `None` if it accepts no head.
-async fn show_hyper(bytes: &[u8]) -> Option<Response> {
+async fn show_hyper(bytes: &[u8]) -> Option<FuzzResponse> {
     let (client, service) = duplex(1 << 10);
     let mut builder = http1::Builder::new();
     builder.max_headers(super::head::MAX_FIELDS);
@@ -105,8 +107,8 @@ async fn show_hyper(bytes: &[u8]) -> Option<Response> {
         loop {
             match poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
                 Some(Ok(frame)) => data.extend(frame.into_data().unwrap_or_default()),
-                Some(Err(_)) => return Some(Response { status, body: None }),
-                None => return Some(Response { status, body: Some(data) }),
+                Some(Err(_)) => return Some(FuzzResponse { status, body: None }),
+                None => return Some(FuzzResponse { status, body: Some(data) }),
             }
         }
     };

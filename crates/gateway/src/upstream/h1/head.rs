@@ -4,70 +4,73 @@ use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use super::decoder::Decoder;
+use super::decoder::Http1BodyDecoder;
 use crate::forward::hop;
-use crate::upstream::Failure;
+use crate::upstream::UpstreamFailure;
 
 /// A response's head, and how its body is delimited.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub(crate) struct UpstreamResponseHead {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    pub(crate) decoder: Decoder,
+    pub(crate) decoder: Http1BodyDecoder,
     /// Whether the connection may be used again afterwards.
     pub(crate) keep_alive: bool,
 }
 
-impl Head {
+impl UpstreamResponseHead {
     /// Takes a head off the front of `read`, if all of it is there. What concerns only this
     /// connection is not among its fields.
-    pub(crate) fn take(read: &mut BytesMut, method: &Method) -> Result<Option<Self>, Failure> {
+    pub(crate) fn take(
+        read: &mut BytesMut,
+        method: &Method,
+    ) -> Result<Option<Self>, UpstreamFailure> {
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut response = httparse::Response::new(&mut fields);
         let length = match response.parse(read) {
             Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => length,
             Ok(httparse::Status::Complete(_)) => {
-                return Err(Failure::Garbage("its head is too large"));
+                return Err(UpstreamFailure::Malformed("its head is too large"));
             }
             Ok(httparse::Status::Partial) if read.len() > MAX_HEAD => {
-                return Err(Failure::Garbage("its head is too large"));
+                return Err(UpstreamFailure::Malformed("its head is too large"));
             }
             Ok(httparse::Status::Partial) => return Ok(None),
             Err(httparse::Error::TooManyHeaders) => {
-                return Err(Failure::Garbage("it has too many fields"));
+                return Err(UpstreamFailure::Malformed("it has too many fields"));
             }
-            Err(_) => return Err(Failure::Garbage("it is no HTTP/1.1")),
+            Err(_) => return Err(UpstreamFailure::Malformed("it is no HTTP/1.1")),
         };
         let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
-        let status = status.ok_or(Failure::Garbage("its status is none"))?;
+        let status = status.ok_or(UpstreamFailure::Malformed("its status is none"))?;
         let is_1_1 = response.version == Some(1);
         let base = read.as_ptr() as usize;
-        let spans: smallvec::SmallVec<[Span; 16]> =
-            response.headers.iter().map(|field| Span::of(field, base)).collect();
+        let spans: smallvec::SmallVec<[HeadFieldSpan; 16]> =
+            response.headers.iter().map(|field| HeadFieldSpan::of(field, base)).collect();
         let bytes = read.split_to(length).freeze();
         let mut headers = HeaderMap::with_capacity(spans.len() + ADDED_LATER);
         for span in spans {
             let (name, value) = span.field(&bytes)?;
             headers.append(name, value);
         }
-        let framing = Framing::of(&headers, is_1_1)?;
+        let framing = ResponseFraming::of(&headers, is_1_1)?;
         let keep_alive = framing.keep_alive;
         let decoder = framing.decoder(method, status);
-        let keep_alive = keep_alive && !matches!(decoder, Decoder::ToTheEnd);
+        let keep_alive = keep_alive && !matches!(decoder, Http1BodyDecoder::ToTheEnd);
         if status != StatusCode::SWITCHING_PROTOCOLS {
-            hop::strip(&mut headers);
+            hop::strip_hop_fields(&mut headers);
         }
         Ok(Some(Self { status, headers, decoder, keep_alive }))
     }
 }
 
 /// Where a field stands in the head.
-struct Span {
+struct HeadFieldSpan {
     name: (usize, usize),
     value: (usize, usize),
 }
 
-impl Span {
+impl HeadFieldSpan {
     fn of(field: &httparse::Header<'_>, base: usize) -> Self {
         let span = |bytes: &[u8]| {
             let start = (bytes.as_ptr() as usize).saturating_sub(base);
@@ -77,8 +80,8 @@ impl Span {
     }
 
     /// The value shares the head's memory.
-    fn field(&self, head: &Bytes) -> Result<(HeaderName, HeaderValue), Failure> {
-        let wrong = || Failure::Garbage("a field of it is malformed");
+    fn field(&self, head: &Bytes) -> Result<(HeaderName, HeaderValue), UpstreamFailure> {
+        let wrong = || UpstreamFailure::Malformed("a field of it is malformed");
         let name = head.get(self.name.0..self.name.1).ok_or_else(wrong)?;
         let name = HeaderName::from_bytes(name).map_err(|_| wrong())?;
         if self.value.1 > head.len() {
@@ -91,19 +94,19 @@ impl Span {
 }
 
 /// What the fields say about the body and the connection.
-struct Framing {
+struct ResponseFraming {
     length: Option<u64>,
     is_chunked: bool,
     keep_alive: bool,
 }
 
-impl Framing {
-    fn of(headers: &HeaderMap, is_1_1: bool) -> Result<Self, Failure> {
+impl ResponseFraming {
+    fn of(headers: &HeaderMap, is_1_1: bool) -> Result<Self, UpstreamFailure> {
         let mut length = None;
         for value in headers.get_all(CONTENT_LENGTH) {
-            let number = digits(value.as_bytes());
+            let number = parse_digits(value.as_bytes());
             if number.is_none() || (length.is_some() && length != number) {
-                return Err(Failure::Garbage("its length is none, or there are two"));
+                return Err(UpstreamFailure::Malformed("its length is none, or there are two"));
             }
             length = number;
         }
@@ -114,28 +117,28 @@ impl Framing {
         // another coding has done to the body would not be undone, nor would the client know of it.
         let is_unclear = length.is_some() || codings.next().is_some() || !is_1_1 || !is_chunked;
         if coding.is_some() && is_unclear {
-            return Err(Failure::Garbage("it is unclear where it ends"));
+            return Err(UpstreamFailure::Malformed("it is unclear where it ends"));
         }
-        let said = |token| hop::named(headers, CONNECTION, token);
+        let said = |token| hop::has_token(headers, CONNECTION, token);
         let keep_alive = if is_1_1 { !said("close") } else { said("keep-alive") };
         Ok(Self { length, is_chunked, keep_alive })
     }
 
-    fn decoder(&self, method: &Method, status: StatusCode) -> Decoder {
+    fn decoder(&self, method: &Method, status: StatusCode) -> Http1BodyDecoder {
         let has_none = *method == Method::HEAD
             || status.is_informational()
             || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         match self.length {
-            _ if has_none => Decoder::sized(0),
-            _ if self.is_chunked => Decoder::chunked(),
-            Some(length) => Decoder::sized(length),
-            None => Decoder::ToTheEnd,
+            _ if has_none => Http1BodyDecoder::sized(0),
+            _ if self.is_chunked => Http1BodyDecoder::chunked(),
+            Some(length) => Http1BodyDecoder::sized(length),
+            None => Http1BodyDecoder::ToTheEnd,
         }
     }
 }
 
 /// A whole number, and nothing but digits.
-pub(crate) fn digits(text: &[u8]) -> Option<u64> {
+pub(crate) fn parse_digits(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(text).ok().filter(|_| is_number)?;
     text.parse().ok()
@@ -150,25 +153,28 @@ const ADDED_LATER: usize = 4;
 mod tests {
     use super::*;
 
-    fn take(text: &str) -> Result<Option<Head>, Failure> {
-        Head::take(&mut BytesMut::from(text), &Method::GET)
+    fn take(text: &str) -> Result<Option<UpstreamResponseHead>, UpstreamFailure> {
+        UpstreamResponseHead::take(&mut BytesMut::from(text), &Method::GET)
     }
 
-    fn decoder(text: &str) -> Decoder {
+    fn decoder(text: &str) -> Http1BodyDecoder {
         take(text).unwrap().unwrap().decoder
     }
 
     #[test]
     fn the_end_of_a_body_is_told_as_the_rfc_has_it() {
         let ok = "HTTP/1.1 200 OK\r\n";
-        assert_eq!(decoder(&format!("{ok}content-length: 5\r\n\r\n")), Decoder::sized(5));
-        assert_eq!(decoder(&format!("{ok}transfer-encoding: Chunked\r\n\r\n")), Decoder::chunked());
-        assert_eq!(decoder(&format!("{ok}\r\n")), Decoder::ToTheEnd);
+        assert_eq!(decoder(&format!("{ok}content-length: 5\r\n\r\n")), Http1BodyDecoder::sized(5));
+        assert_eq!(
+            decoder(&format!("{ok}transfer-encoding: Chunked\r\n\r\n")),
+            Http1BodyDecoder::chunked()
+        );
+        assert_eq!(decoder(&format!("{ok}\r\n")), Http1BodyDecoder::ToTheEnd);
         let none = "HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\n";
-        assert_eq!(decoder(none), Decoder::sized(0));
+        assert_eq!(decoder(none), Http1BodyDecoder::sized(0));
         let mut head = BytesMut::from(&b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"[..]);
-        let head = Head::take(&mut head, &Method::HEAD).unwrap().unwrap();
-        assert_eq!(head.decoder, Decoder::sized(0));
+        let head = UpstreamResponseHead::take(&mut head, &Method::HEAD).unwrap().unwrap();
+        assert_eq!(head.decoder, Http1BodyDecoder::sized(0));
         assert_eq!(head.headers["content-length"], "5");
     }
 

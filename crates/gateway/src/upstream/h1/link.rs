@@ -7,24 +7,24 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, ReadBuf};
 
-use crate::upstream::patience::Patience;
-use crate::upstream::wire::Wire;
+use crate::upstream::stall_timer::StallTimer;
+use crate::upstream::stream::UpstreamStream;
 
 /// A connection to a service, and what has been read from it but not understood yet.
 #[derive(Debug)]
-pub(crate) struct Link {
-    pub(crate) wire: Wire,
+pub(crate) struct UpstreamLink {
+    pub(crate) wire: UpstreamStream,
     pub(crate) read: BytesMut,
-    pub(crate) patience: Patience,
+    pub(crate) patience: StallTimer,
     /// Whether a request was answered on it before.
     pub(crate) is_used: bool,
     /// How much to make room for: as much as came the last time.
     room: usize,
 }
 
-impl Link {
-    pub(crate) fn new(wire: Wire) -> Self {
-        let patience = Patience::default();
+impl UpstreamLink {
+    pub(crate) fn new(wire: UpstreamStream) -> Self {
+        let patience = StallTimer::default();
         Self { wire, read: BytesMut::new(), patience, is_used: false, room: LEAST_ROOM }
     }
 

@@ -8,9 +8,9 @@ mod exchange;
 pub(crate) mod fuzz;
 mod head;
 mod link;
-mod outgoing;
+mod request;
 
-pub(crate) use exchange::{Exchange, Outcome, StreamedBody};
-pub(crate) use head::digits;
-pub(crate) use link::Link;
-pub(crate) use outgoing::{Framing, Outgoing};
+pub(crate) use exchange::{Http1Exchange, Http1Outcome, UpstreamHttp1Body};
+pub(crate) use head::parse_digits;
+pub(crate) use link::UpstreamLink;
+pub(crate) use request::{ForwardFraming, Http1Request};

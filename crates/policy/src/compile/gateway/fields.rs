@@ -1,11 +1,11 @@
 //! Headers of messages, and names that appear in logs.
 
-use crate::file::{FieldFile, HeaderRulesFile, RuleFile, SecretFile};
+use crate::file::{FileHeader, FileHeaderRule, FileHeaderRules, FileSecret};
 use crate::gateway::{HeaderRules, MAX_VALUE, SecretText, is_field_value};
-use crate::problem::{Report, brief};
-use crate::yaml::Spot;
+use crate::problem::{ProblemReport, brief};
+use crate::yaml::SourceValue;
 
-pub(super) fn rules(file: Option<&HeaderRulesFile>, report: &mut Report<'_>) -> HeaderRules {
+pub(super) fn rules(file: Option<&FileHeaderRules>, report: &mut ProblemReport<'_>) -> HeaderRules {
     let Some(file) = file else { return HeaderRules::default() };
     HeaderRules {
         remove: file.remove.iter().filter_map(|name| field_name(name, report)).collect(),
@@ -14,11 +14,11 @@ pub(super) fn rules(file: Option<&HeaderRulesFile>, report: &mut Report<'_>) -> 
     }
 }
 
-fn rule_list(file: &[RuleFile], report: &mut Report<'_>) -> Vec<(String, SecretText)> {
+fn rule_list(file: &[FileHeaderRule], report: &mut ProblemReport<'_>) -> Vec<(String, SecretText)> {
     if let Some(first) = file.get(MAX_FIELDS) {
         report.add(&first.name.at, format!("too many fields: expected at most {MAX_FIELDS}"));
     }
-    let mut field = |it: &RuleFile| {
+    let mut field = |it: &FileHeaderRule| {
         let (name, value) = (field_name(&it.name, report), secret(&it.value, report));
         Some((name?, value?))
     };
@@ -26,19 +26,22 @@ fn rule_list(file: &[RuleFile], report: &mut Report<'_>) -> Vec<(String, SecretT
 }
 
 /// The value of a header, or where it is found.
-fn secret(value: &SecretFile, report: &mut Report<'_>) -> Option<SecretText> {
+fn secret(value: &FileSecret, report: &mut ProblemReport<'_>) -> Option<SecretText> {
     match value {
-        SecretFile::Text(text) => field_value(text, report).map(SecretText::Text),
+        FileSecret::Text(text) => field_value(text, report).map(SecretText::Text),
         place => secret_place(place, report),
     }
 }
 
 /// A secret, or where it is found.
-pub(crate) fn secret_place(value: &SecretFile, report: &mut Report<'_>) -> Option<SecretText> {
+pub(crate) fn secret_place(
+    value: &FileSecret,
+    report: &mut ProblemReport<'_>,
+) -> Option<SecretText> {
     match value {
-        SecretFile::Text(text) => Some(SecretText::Text(text.value.clone())),
-        SecretFile::File(file) => path(file, report).map(|it| SecretText::File(it.into())),
-        SecretFile::Env(name) => {
+        FileSecret::Text(text) => Some(SecretText::Text(text.value.clone())),
+        FileSecret::File(file) => path(file, report).map(|it| SecretText::File(it.into())),
+        FileSecret::Env(name) => {
             let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let is_name = (1..=MAX_LABEL).contains(&name.value.len());
             if !is_name || !name.value.chars().all(is_part) {
@@ -53,7 +56,7 @@ pub(crate) fn secret_place(value: &SecretFile, report: &mut Report<'_>) -> Optio
 }
 
 /// The path of a file.
-pub(super) fn path(text: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
+pub(super) fn path(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<String> {
     if text.value.is_empty() || text.value.len() > 4_096 {
         report.add(&text.at, format!("{:?}: expected the path of a file", brief(&text.value)));
         return None;
@@ -61,11 +64,14 @@ pub(super) fn path(text: &Spot<String>, report: &mut Report<'_>) -> Option<Strin
     Some(text.value.clone())
 }
 
-pub(crate) fn field_list(file: &[FieldFile], report: &mut Report<'_>) -> Vec<(String, String)> {
+pub(crate) fn field_list(
+    file: &[FileHeader],
+    report: &mut ProblemReport<'_>,
+) -> Vec<(String, String)> {
     if let Some(first) = file.get(MAX_FIELDS) {
         report.add(&first.name.at, format!("too many fields: expected at most {MAX_FIELDS}"));
     }
-    let mut field = |it: &FieldFile| {
+    let mut field = |it: &FileHeader| {
         let (name, value) = (field_name(&it.name, report), field_value(&it.value, report));
         Some((name?, value?))
     };
@@ -73,7 +79,10 @@ pub(crate) fn field_list(file: &[FieldFile], report: &mut Report<'_>) -> Vec<(St
 }
 
 /// The name in lower case, if it is a header that is not the gateway's own business.
-pub(crate) fn field_name(name: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
+pub(crate) fn field_name(
+    name: &SourceValue<String>,
+    report: &mut ProblemReport<'_>,
+) -> Option<String> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.value.is_empty() || name.value.len() > 128 || !name.value.chars().all(is_token) {
         let value = brief(&name.value);
@@ -88,7 +97,10 @@ pub(crate) fn field_name(name: &Spot<String>, report: &mut Report<'_>) -> Option
     Some(lower)
 }
 
-pub(crate) fn field_value(value: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
+pub(crate) fn field_value(
+    value: &SourceValue<String>,
+    report: &mut ProblemReport<'_>,
+) -> Option<String> {
     if !is_field_value(&value.value) {
         let expected = format!("at most {MAX_VALUE} bytes without control characters");
         let shown = brief(&value.value);
@@ -99,7 +111,11 @@ pub(crate) fn field_value(value: &Spot<String>, report: &mut Report<'_>) -> Opti
 }
 
 /// A name that appears in logs.
-pub(super) fn label(name: &Spot<String>, what: &str, report: &mut Report<'_>) -> Option<String> {
+pub(super) fn label(
+    name: &SourceValue<String>,
+    what: &str,
+    report: &mut ProblemReport<'_>,
+) -> Option<String> {
     let is_name = (1..=MAX_LABEL).contains(&name.value.len());
     if !is_name || name.value.contains(char::is_control) {
         let value = brief(&name.value);

@@ -1,49 +1,49 @@
 //! A gateway: where requests go, and what is done to them.
 
-mod extras;
 mod fields;
+mod sections;
 mod upstream;
 
 use std::collections::HashMap;
 
-use crate::attributes::Known;
-use crate::compile::{Compiler, conditions, requests};
-use crate::file::{File, GatewayFile, RouteFile};
-use crate::gateway::{Gateway, Route, Upstream};
-use crate::problem::{Report, brief};
-use crate::yaml::Spot;
+use crate::attributes::PlanAttributes;
+use crate::compile::{PolicyCompiler, conditions, requests};
+use crate::file::{ConfigFile, FileGateway, FileRoute};
+use crate::gateway::{GatewayPlan, RoutePlan, UpstreamPlan};
+use crate::problem::{ProblemReport, brief};
+use crate::yaml::SourceValue;
 
 pub(crate) use fields::{field_list, field_name, field_value, secret_place};
 
 /// Compiles as much of a gateway with problems as can still be checked.
 pub(crate) fn compile(
-    file: &File,
-    compiler: &mut Compiler,
-    report: &mut Report<'_>,
-) -> Option<Gateway> {
-    let asked: Vec<String> = compiler.known.names().map(str::to_owned).collect();
+    file: &ConfigFile,
+    compiler: &mut PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) -> Option<GatewayPlan> {
+    let asked: Vec<String> = compiler.attributes.names().map(str::to_owned).collect();
     let gateway = file.gateway.as_ref().and_then(|it| compile_gateway(it, compiler, report))?;
     check_tokens(file, &asked, &gateway, report);
     Some(gateway)
 }
 
 fn compile_gateway(
-    file: &GatewayFile,
-    compiler: &mut Compiler,
-    report: &mut Report<'_>,
-) -> Option<Gateway> {
+    file: &FileGateway,
+    compiler: &mut PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) -> Option<GatewayPlan> {
     let upstreams = upstream::compile(file, report);
     if upstreams.is_empty() && report.is_clean() {
         report.add(&file.at, "no service: expected at least one in \"upstreams\"");
     }
     let (routes, known) = routes(file, &upstreams, compiler, report);
     let listen: Vec<_> = file.listen.iter().filter_map(|it| listen(it, report)).collect();
-    let mut gateway = Gateway::new(upstreams);
+    let mut gateway = GatewayPlan::new(upstreams);
     if !file.listen.is_empty() {
         gateway.listen = listen;
     }
     if !file.routes.is_empty() {
-        (gateway.routes, gateway.known) = (routes, known);
+        (gateway.routes, gateway.attributes) = (routes, known);
     } else if gateway.upstreams.len() > 1 {
         let count = gateway.upstreams.len();
         let expected = "expected \"routes\" that say which requests go where";
@@ -52,21 +52,21 @@ fn compile_gateway(
     gateway.request_headers = fields::rules(file.request_headers.as_ref(), report);
     gateway.response_headers = fields::rules(file.response_headers.as_ref(), report);
     let slashes = file.encoded_slashes.as_ref();
-    gateway.requests = requests::at_the_gateway(file.requests.as_ref(), slashes, report);
-    if let Some(place) = file.api_key.as_ref().and_then(|it| extras::api_key(it, report)) {
+    gateway.requests = requests::rules_for_gateway(file.requests.as_ref(), slashes, report);
+    if let Some(place) = file.api_key.as_ref().and_then(|it| sections::api_key(it, report)) {
         gateway.api_key = place;
     }
-    gateway.jwt = file.jwt.as_ref().and_then(|it| extras::jwt(it, report));
-    gateway.access_log = file.access_log.as_ref().and_then(|it| extras::access_log(it, report));
+    gateway.jwt = file.jwt.as_ref().and_then(|it| sections::jwt(it, report));
+    gateway.access_log = file.access_log.as_ref().and_then(|it| sections::access_log(it, report));
     Some(gateway)
 }
 
 /// `host:port`; whether it can be listened on shows when somebody tries.
-fn listen(text: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
+fn listen(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<String> {
     let port = text.value.rsplit_once(':').filter(|(host, _)| !host.is_empty());
     if port.is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
         let value = brief(&text.value);
-        let expected = format!("expected host:port, such as {}", Gateway::DEFAULT_LISTEN);
+        let expected = format!("expected host:port, such as {}", GatewayPlan::DEFAULT_LISTEN);
         report.add(&text.at, format!("{value:?} is no address to listen on: {expected}"));
         return None;
     }
@@ -76,17 +76,17 @@ fn listen(text: &Spot<String>, report: &mut Report<'_>) -> Option<String> {
 /// The routes, and the attributes that they ask for. These are numbered separately from those of
 /// policies, so that a policy's request is not asked for them.
 fn routes(
-    file: &GatewayFile,
-    upstreams: &[Upstream],
-    compiler: &mut Compiler,
-    report: &mut Report<'_>,
-) -> (Vec<Route>, Known) {
+    file: &FileGateway,
+    upstreams: &[UpstreamPlan],
+    compiler: &mut PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) -> (Vec<RoutePlan>, PlanAttributes) {
     if let Some(first) = file.routes.get(MAX_ROUTES) {
         report.add(&first.upstream.at, format!("too many routes: expected at most {MAX_ROUTES}"));
-        return (Vec::new(), Known::default());
+        return (Vec::new(), PlanAttributes::default());
     }
-    let of_routes = Known::new(compiler.known.path_case());
-    let of_policies = std::mem::replace(&mut compiler.known, of_routes);
+    let of_routes = PlanAttributes::new(compiler.attributes.path_case());
+    let of_policies = std::mem::replace(&mut compiler.attributes, of_routes);
     let mut seen: HashMap<String, ()> = HashMap::new();
     let mut routes = Vec::new();
     for file in &file.routes {
@@ -98,40 +98,45 @@ fn routes(
         }
         routes.push(route);
     }
-    (routes, std::mem::replace(&mut compiler.known, of_policies))
+    (routes, std::mem::replace(&mut compiler.attributes, of_policies))
 }
 
 fn route(
-    file: &RouteFile,
-    upstreams: &[Upstream],
-    compiler: &mut Compiler,
-    report: &mut Report<'_>,
-) -> Option<Route> {
+    file: &FileRoute,
+    upstreams: &[UpstreamPlan],
+    compiler: &mut PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) -> Option<RoutePlan> {
     for condition in &file.condition {
         let name = &condition.attribute.value;
         if !matches!(name.as_str(), "host" | "path" | "method") && !name.starts_with("header:") {
             let known = ["host", "path", "method", "header:NAME"];
-            report.unknown(&condition.attribute.at, "attribute of a route", name, &known);
+            report.add_unknown(&condition.attribute.at, "attribute of a route", name, &known);
         }
     }
     let conditions = conditions::conditions(&file.condition, compiler, report);
     let number = upstreams.iter().position(|it| it.name == file.upstream.value);
     if number.is_none() {
         let names: Vec<_> = upstreams.iter().map(|it| it.name.as_str()).collect();
-        report.unknown(&file.upstream.at, "service", &file.upstream.value, &names);
+        report.add_unknown(&file.upstream.at, "service", &file.upstream.value, &names);
     }
     let name = match &file.name {
         Some(name) => fields::label(name, "a route", report)?,
         None => file.upstream.value.clone(),
     };
-    let mut route = Route::new(name, conditions, number?);
+    let mut route = RoutePlan::new(name, conditions, number?);
     route.request_headers = fields::rules(file.request_headers.as_ref(), report);
     route.response_headers = fields::rules(file.response_headers.as_ref(), report);
     Some(route)
 }
 
 /// A claim that is never verified would never be present: the policy would limit nobody.
-fn check_tokens(file: &File, asked: &[String], gateway: &Gateway, report: &mut Report<'_>) {
+fn check_tokens(
+    file: &ConfigFile,
+    asked: &[String],
+    gateway: &GatewayPlan,
+    report: &mut ProblemReport<'_>,
+) {
     if gateway.jwt.is_some() || file.gateway.as_ref().is_some_and(|it| it.jwt.is_some()) {
         return;
     }

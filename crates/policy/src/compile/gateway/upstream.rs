@@ -4,30 +4,30 @@ use tidegate_core::Span;
 
 use super::fields::label;
 use crate::compile::{choices, whole};
-use crate::file::{GatewayFile, HealthFile, TimeoutsFile, UploadsFile, UpstreamFile};
-use crate::gateway::{Endpoint, HealthCheck, Timeouts, Uploads, Upstream};
-use crate::problem::{Report, brief};
-use crate::yaml::Spot;
+use crate::file::{FileGateway, FileHealthCheck, FileTimeouts, FileUploads, FileUpstream};
+use crate::gateway::{HealthCheck, UploadRules, UpstreamPlan, UpstreamTimeouts, UpstreamUrl};
+use crate::problem::{ProblemReport, brief};
+use crate::yaml::SourceValue;
 
-pub(super) fn compile(file: &GatewayFile, report: &mut Report<'_>) -> Vec<Upstream> {
+pub(super) fn compile(file: &FileGateway, report: &mut ProblemReport<'_>) -> Vec<UpstreamPlan> {
     if let Some(first) = file.upstreams.get(MAX_UPSTREAMS) {
         report.add(&first.name.at, format!("too many services: expected at most {MAX_UPSTREAMS}"));
         return Vec::new();
     }
-    let common = timeouts(file.timeouts.as_ref(), Timeouts::DEFAULT, report);
-    let slow = uploads(file.uploads.as_ref(), Uploads::DEFAULT, report);
+    let common = timeouts(file.timeouts.as_ref(), UpstreamTimeouts::DEFAULT, report);
+    let slow = uploads(file.uploads.as_ref(), UploadRules::DEFAULT, report);
     file.upstreams.iter().filter_map(|it| upstream(it, (common, slow), report)).collect()
 }
 
 fn upstream(
-    file: &UpstreamFile,
-    (common, slow): (Timeouts, Uploads),
-    report: &mut Report<'_>,
-) -> Option<Upstream> {
+    file: &FileUpstream,
+    (common, slow): (UpstreamTimeouts, UploadRules),
+    report: &mut ProblemReport<'_>,
+) -> Option<UpstreamPlan> {
     let name = label(&file.name, "a service", report);
     let fields = &file.fields;
     let endpoints = endpoints(&fields.urls, report);
-    let mut upstream = Upstream::new(name?, endpoints);
+    let mut upstream = UpstreamPlan::new(name?, endpoints);
     upstream.timeouts = timeouts(fields.timeouts.as_ref(), common, report);
     upstream.uploads = uploads(fields.uploads.as_ref(), slow, report);
     upstream.health = fields.health.as_ref().and_then(|it| health(it, report));
@@ -43,15 +43,17 @@ fn upstream(
     Some(upstream)
 }
 
-fn endpoints(urls: &[Spot<String>], report: &mut Report<'_>) -> Vec<Endpoint> {
+fn endpoints(urls: &[SourceValue<String>], report: &mut ProblemReport<'_>) -> Vec<UpstreamUrl> {
     let mut endpoints = Vec::new();
     if let Some(first) = urls.get(MAX_ENDPOINTS) {
         report.add(&first.at, format!("too many addresses: expected at most {MAX_ENDPOINTS}"));
     }
     for url in urls.iter().take(MAX_ENDPOINTS) {
-        match Endpoint::read(&url.value) {
+        match UpstreamUrl::read(&url.value) {
             // It may hold a password.
-            Err(why) if url.value.contains('@') => report.add_unseen(&url.at, without_user(&why)),
+            Err(why) if url.value.contains('@') => {
+                report.add_without_line(&url.at, without_user(&why))
+            }
             Err(why) => report.add(&url.at, why),
             Ok(endpoint) if endpoints.contains(&endpoint) => {
                 report.add(&url.at, format!("{:?} is there twice", brief(&url.value)));
@@ -66,32 +68,41 @@ fn without_user(why: &str) -> &str {
     why.split_once("\": ").map_or(why, |(_, rest)| rest)
 }
 
-fn timeouts(file: Option<&TimeoutsFile>, common: Timeouts, report: &mut Report<'_>) -> Timeouts {
+fn timeouts(
+    file: Option<&FileTimeouts>,
+    common: UpstreamTimeouts,
+    report: &mut ProblemReport<'_>,
+) -> UpstreamTimeouts {
     let Some(file) = file else { return common };
-    let mut span = |text: &Option<Spot<String>>, unless: Span| {
+    let mut span = |text: &Option<SourceValue<String>>, unless: Span| {
         let text = text.as_ref();
         text.and_then(|it| choices::timeout(it, report)).unwrap_or(unless)
     };
-    Timeouts {
+    UpstreamTimeouts {
         connect: span(&file.connect, common.connect),
         response: span(&file.response, common.response),
         idle: span(&file.idle, common.idle),
     }
 }
 
-fn uploads(file: Option<&UploadsFile>, common: Uploads, report: &mut Report<'_>) -> Uploads {
+fn uploads(
+    file: Option<&FileUploads>,
+    common: UploadRules,
+    report: &mut ProblemReport<'_>,
+) -> UploadRules {
     let Some(file) = file else { return common };
     let least_rate = file.least_rate.as_ref().and_then(|it| whole(it, "bytes a second", report));
-    let mut span =
-        |text: &Option<Spot<String>>| text.as_ref().and_then(|it| choices::upload(it, report));
-    Uploads {
+    let mut span = |text: &Option<SourceValue<String>>| {
+        text.as_ref().and_then(|it| choices::upload(it, report))
+    };
+    UploadRules {
         least_rate: least_rate.unwrap_or(common.least_rate),
         grace: span(&file.grace).unwrap_or(common.grace),
         longest: span(&file.longest).or(common.longest),
     }
 }
 
-fn health(file: &HealthFile, report: &mut Report<'_>) -> Option<HealthCheck> {
+fn health(file: &FileHealthCheck, report: &mut ProblemReport<'_>) -> Option<HealthCheck> {
     let is_path = |c: char| c.is_ascii_graphic() && c != '#';
     if !file.path.value.starts_with('/') || !file.path.value.chars().all(is_path) {
         let value = brief(&file.path.value);

@@ -1,80 +1,83 @@
 //! A gateway as the user wrote it.
 
-mod extras;
 mod secret;
+mod sections;
 mod upstream;
 
 use schemars::JsonSchema;
 
-pub(crate) use extras::{
-    AccessLogFile, ApiKeyFile, FieldFile, HeaderRulesFile, JwtFile, RuleFile, field_list, headers,
+pub(crate) use secret::{FileSecret, SecretShape};
+pub(crate) use sections::{
+    FileAccessLog, FileApiKey, FileHeader, FileHeaderRule, FileHeaderRules, FileJwt, field_list,
+    headers,
 };
-pub(crate) use secret::{SecretFile, SecretShape};
 #[cfg(test)]
-pub(crate) use upstream::UpstreamFields;
-pub(crate) use upstream::{HealthFile, TimeoutsFile, UploadsFile, UpstreamFile};
+pub(crate) use upstream::FileUpstreamFields;
+pub(crate) use upstream::{FileHealthCheck, FileTimeouts, FileUploads, FileUpstream};
 
-use super::{Condition, Conditions, OneOrMany, RefuseOrKeep, RequestsFile, conditions};
-use crate::problem::Report;
-use crate::yaml::{At, Fields, Node, Spot, entries, one_or_many, text};
+use super::{
+    ConditionsShape, FileCondition, FileRequestRules, OneOrMany, RefuseOrKeep, conditions,
+};
+use crate::problem::ProblemReport;
+use crate::yaml::{ByteRange, SourceValue, YamlFields, YamlNode, entries, one_or_many, text};
 
 /// A gateway: requests come in, and those that may pass go on to services.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Gateway")]
-pub(crate) struct GatewayFile {
+pub(crate) struct FileGateway {
     /// Where to listen: host:port, one or several. Defaults to 127.0.0.1:8000.
     #[schemars(with = "Option<OneOrMany<String>>")]
-    pub(crate) listen: Vec<Spot<String>>,
+    pub(crate) listen: Vec<SourceValue<String>>,
     /// The services, by name: an address such as http://10.0.0.1:3000, a list of them, or fields.
-    #[schemars(with = "std::collections::BTreeMap<String, upstream::Shape>")]
-    pub(crate) upstreams: Vec<UpstreamFile>,
+    #[schemars(with = "std::collections::BTreeMap<String, upstream::UpstreamShape>")]
+    pub(crate) upstreams: Vec<FileUpstream>,
     /// Which requests go where: the first match wins. Without any, everything goes to the only
     /// service.
-    #[schemars(with = "Option<Vec<RouteFile>>")]
-    pub(crate) routes: Vec<RouteFile>,
+    #[schemars(with = "Option<Vec<FileRoute>>")]
+    pub(crate) routes: Vec<FileRoute>,
     /// How long services may take, by default.
-    pub(crate) timeouts: Option<TimeoutsFile>,
+    pub(crate) timeouts: Option<FileTimeouts>,
     /// How slowly clients may send the bodies of their requests, for all services.
-    pub(crate) uploads: Option<UploadsFile>,
+    pub(crate) uploads: Option<FileUploads>,
     /// Changes to the headers of every request.
-    pub(crate) request_headers: Option<HeaderRulesFile>,
+    pub(crate) request_headers: Option<FileHeaderRules>,
     /// Changes to the headers of every response.
-    pub(crate) response_headers: Option<HeaderRulesFile>,
+    pub(crate) response_headers: Option<FileHeaderRules>,
     /// What is refused or left out of requests, because services are known to read it in two ways.
-    pub(crate) requests: Option<RequestsFile>,
+    pub(crate) requests: Option<FileRequestRules>,
     /// The same as encoded_slashes in requests.
     #[schemars(with = "Option<RefuseOrKeep>")]
-    pub(crate) encoded_slashes: Option<Spot<String>>,
+    pub(crate) encoded_slashes: Option<SourceValue<String>>,
     /// Where the attribute `api_key` is found. Defaults to the header x-api-key.
-    pub(crate) api_key: Option<ApiKeyFile>,
+    pub(crate) api_key: Option<FileApiKey>,
     /// How tokens are verified; their claims are the attributes `jwt:...`.
-    pub(crate) jwt: Option<JwtFile>,
+    pub(crate) jwt: Option<FileJwt>,
     /// Where requests are logged.
-    pub(crate) access_log: Option<AccessLogFile>,
+    pub(crate) access_log: Option<FileAccessLog>,
     /// Where it stands in the file.
     #[schemars(skip)]
-    pub(crate) at: At,
+    pub(crate) at: ByteRange,
 }
 
 /// Requests, and where they go.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Route")]
-pub(crate) struct RouteFile {
+pub(crate) struct FileRoute {
     /// Its name in logs, and the attribute `route`. Defaults to its service's name.
-    pub(crate) name: Option<Spot<String>>,
+    pub(crate) name: Option<SourceValue<String>>,
     /// The requests it applies to, by host, path, method and header:name, as in policies.
     /// Everything if absent.
-    #[schemars(rename = "match", with = "Option<Conditions>")]
-    pub(crate) condition: Vec<Condition>,
+    #[schemars(rename = "match", with = "Option<ConditionsShape>")]
+    pub(crate) condition: Vec<FileCondition>,
     /// The service, by name.
-    pub(crate) upstream: Spot<String>,
+    pub(crate) upstream: SourceValue<String>,
     /// Changes to the headers of its requests, after those that apply to all requests.
-    pub(crate) request_headers: Option<HeaderRulesFile>,
+    pub(crate) request_headers: Option<FileHeaderRules>,
     /// Changes to the headers of its responses.
-    pub(crate) response_headers: Option<HeaderRulesFile>,
+    pub(crate) response_headers: Option<FileHeaderRules>,
 }
 
-impl GatewayFile {
+impl FileGateway {
     pub(crate) const FIELDS: &'static [&'static str] = &[
         "listen",
         "upstreams",
@@ -90,8 +93,8 @@ impl GatewayFile {
         "access_log",
     ];
 
-    pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
-        let fields = Fields::of(node, "a gateway", Self::FIELDS, report)?;
+    pub(super) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        let fields = YamlFields::of(node, "a gateway", Self::FIELDS, report)?;
         let listen = fields.get("listen").map(one_or_many).unwrap_or_default();
         let listen = listen.iter().filter_map(|item| text(item, "an address", report)).collect();
         let upstreams = fields.required("upstreams", "services by name", report);
@@ -99,33 +102,33 @@ impl GatewayFile {
         Some(Self {
             listen,
             upstreams: upstreams.map(|node| read_upstreams(node, report)).unwrap_or_default(),
-            routes: routes.iter().filter_map(|item| RouteFile::read(item, report)).collect(),
-            timeouts: fields.get("timeouts").and_then(|it| TimeoutsFile::read(it, report)),
-            uploads: fields.get("uploads").and_then(|it| UploadsFile::read(it, report)),
+            routes: routes.iter().filter_map(|item| FileRoute::read(item, report)).collect(),
+            timeouts: fields.get("timeouts").and_then(|it| FileTimeouts::read(it, report)),
+            uploads: fields.get("uploads").and_then(|it| FileUploads::read(it, report)),
             request_headers: headers(&fields, "request_headers", report),
             response_headers: headers(&fields, "response_headers", report),
-            requests: fields.get("requests").map(|it| RequestsFile::read(it, report)),
+            requests: fields.get("requests").map(|it| FileRequestRules::read(it, report)),
             encoded_slashes: fields.text("encoded_slashes", report),
-            api_key: fields.get("api_key").and_then(|it| ApiKeyFile::read(it, report)),
-            jwt: fields.get("jwt").and_then(|it| JwtFile::read(it, report)),
-            access_log: fields.get("access_log").and_then(|it| AccessLogFile::read(it, report)),
+            api_key: fields.get("api_key").and_then(|it| FileApiKey::read(it, report)),
+            jwt: fields.get("jwt").and_then(|it| FileJwt::read(it, report)),
+            access_log: fields.get("access_log").and_then(|it| FileAccessLog::read(it, report)),
             at: node.at.clone(),
         })
     }
 }
 
-fn read_upstreams(node: &Node, report: &mut Report<'_>) -> Vec<UpstreamFile> {
+fn read_upstreams(node: &YamlNode, report: &mut ProblemReport<'_>) -> Vec<FileUpstream> {
     let expected = "services by name, such as { api: http://10.0.0.1:3000 }";
     let entries = entries(node, expected, report).iter();
-    entries.filter_map(|entry| UpstreamFile::read(entry, report)).collect()
+    entries.filter_map(|entry| FileUpstream::read(entry, report)).collect()
 }
 
-impl RouteFile {
+impl FileRoute {
     pub(crate) const FIELDS: &'static [&'static str] =
         &["name", "match", "upstream", "request_headers", "response_headers"];
 
-    fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
-        let fields = Fields::of(node, "a route", Self::FIELDS, report)?;
+    fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        let fields = YamlFields::of(node, "a route", Self::FIELDS, report)?;
         fields.required("upstream", "the name of a service", report);
         Some(Self {
             name: fields.text("name", report),

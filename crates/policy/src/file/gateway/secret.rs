@@ -2,15 +2,15 @@
 
 use schemars::JsonSchema;
 
-use crate::problem::Report;
-use crate::yaml::{Fields, Node, Spot, Value};
+use crate::problem::ProblemReport;
+use crate::yaml::{SourceValue, YamlFields, YamlNode, YamlValue};
 
 /// A value that may be secret: in the file itself, or elsewhere.
 #[derive(Clone, Debug)]
-pub(crate) enum SecretFile {
-    Text(Spot<String>),
-    File(Spot<String>),
-    Env(Spot<String>),
+pub(crate) enum FileSecret {
+    Text(SourceValue<String>),
+    File(SourceValue<String>),
+    Env(SourceValue<String>),
 }
 
 /// What such a value looks like to an editor.
@@ -35,14 +35,14 @@ pub(crate) struct SecretPlace {
     env: Option<String>,
 }
 
-impl SecretFile {
+impl FileSecret {
     pub(crate) const FIELDS: &'static [&'static str] = &["file", "env"];
 
-    pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
-        if let Value::Text(value) = &node.value {
-            return Some(Self::Text(Spot::new(node.at.clone(), value.clone())));
+    pub(crate) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        if let YamlValue::Text(value) = &node.value {
+            return Some(Self::Text(SourceValue::new(node.at.clone(), value.clone())));
         }
-        let fields = Fields::of(node, "a value, or where it is found", Self::FIELDS, report)?;
+        let fields = YamlFields::of(node, "a value, or where it is found", Self::FIELDS, report)?;
         match (fields.text("file", report), fields.text("env", report)) {
             (Some(file), None) => Some(Self::File(file)),
             (None, Some(env)) => Some(Self::Env(env)),

@@ -3,111 +3,115 @@
 use schemars::JsonSchema;
 
 use crate::file::OneOrMany;
-use crate::problem::Report;
-use crate::yaml::{Entry, Fields, Node, Spot, Value, one_or_many, text};
+use crate::problem::ProblemReport;
+use crate::yaml::{SourceValue, YamlEntry, YamlFields, YamlNode, YamlValue, one_or_many, text};
 
 /// A service by its name.
 #[derive(Clone, Debug)]
-pub(crate) struct UpstreamFile {
-    pub(crate) name: Spot<String>,
-    pub(crate) fields: UpstreamFields,
+pub(crate) struct FileUpstream {
+    pub(crate) name: SourceValue<String>,
+    pub(crate) fields: FileUpstreamFields,
 }
 
 /// What a service looks like to an editor.
 #[derive(JsonSchema)]
 #[schemars(rename = "Upstream", untagged)]
 #[allow(dead_code, clippy::large_enum_variant, reason = "describes a shape to editors")]
-pub(super) enum Shape {
+pub(super) enum UpstreamShape {
     /// An address, such as http://10.0.0.1:3000.
     One(String),
     /// Several: each request goes to the one with the fewest requests in flight.
     Many(Vec<String>),
     /// Addresses, and options for them.
-    Fields(UpstreamFields),
+    Fields(FileUpstreamFields),
 }
 
 /// The addresses of a service, and options for them.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub(crate) struct UpstreamFields {
+#[schemars(rename = "UpstreamFields")]
+pub(crate) struct FileUpstreamFields {
     /// Where it is: http://, https:// or h2c:// (HTTP/2 without TLS), a host and a port.
     #[schemars(with = "OneOrMany<String>")]
-    pub(crate) urls: Vec<Spot<String>>,
+    pub(crate) urls: Vec<SourceValue<String>>,
     /// How long it may take.
-    pub(crate) timeouts: Option<TimeoutsFile>,
+    pub(crate) timeouts: Option<FileTimeouts>,
     /// How slowly clients may send the bodies of their requests.
-    pub(crate) uploads: Option<UploadsFile>,
+    pub(crate) uploads: Option<FileUploads>,
     /// Asks each address from time to time whether it is healthy.
-    pub(crate) health: Option<HealthFile>,
+    pub(crate) health: Option<FileHealthCheck>,
     /// Whether the service sees the host that the client asked for. Defaults to true.
-    pub(crate) preserve_host: Option<Spot<bool>>,
+    pub(crate) preserve_host: Option<SourceValue<bool>>,
     /// The most requests in flight at a time. Defaults to 10,000; more are answered with 503.
     #[schemars(with = "Option<u32>")]
-    pub(crate) max_requests: Option<Spot<String>>,
+    pub(crate) max_requests: Option<SourceValue<String>>,
     /// A file with the certificates that https:// addresses are verified against. Defaults to the
     /// system's.
-    pub(crate) ca: Option<Spot<String>>,
+    pub(crate) ca: Option<SourceValue<String>>,
 }
 
 /// How long a service may take.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Timeouts")]
-pub(crate) struct TimeoutsFile {
+pub(crate) struct FileTimeouts {
     /// To make a connection. Defaults to 2s.
-    pub(crate) connect: Option<Spot<String>>,
+    pub(crate) connect: Option<SourceValue<String>>,
     /// From the end of a request to the head of the response. Defaults to 60s.
-    pub(crate) response: Option<Spot<String>>,
+    pub(crate) response: Option<SourceValue<String>>,
     /// Without a byte in either direction. Defaults to 60s.
-    pub(crate) idle: Option<Spot<String>>,
+    pub(crate) idle: Option<SourceValue<String>>,
 }
 
 /// How slowly clients may send the bodies of their requests, until the service begins to answer.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Uploads")]
-pub(crate) struct UploadsFile {
+pub(crate) struct FileUploads {
     /// In bytes a second; 0 for any. Defaults to 240.
     #[schemars(with = "Option<u32>")]
-    pub(crate) least_rate: Option<Spot<String>>,
+    pub(crate) least_rate: Option<SourceValue<String>>,
     /// How long a client may take before that counts. Defaults to 10s.
-    pub(crate) grace: Option<Spot<String>>,
+    pub(crate) grace: Option<SourceValue<String>>,
     /// The longest that all of a body may take. By default there is none.
-    pub(crate) longest: Option<Spot<String>>,
+    pub(crate) longest: Option<SourceValue<String>>,
 }
 
 /// How to ask an address whether it is healthy.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Health")]
-pub(crate) struct HealthFile {
+pub(crate) struct FileHealthCheck {
     /// The path to get: any status below 400 is healthy.
-    pub(crate) path: Spot<String>,
+    pub(crate) path: SourceValue<String>,
     /// How often. Defaults to 5s.
-    pub(crate) every: Option<Spot<String>>,
+    pub(crate) every: Option<SourceValue<String>>,
     /// How long the answer may take. Defaults to 1s.
-    pub(crate) timeout: Option<Spot<String>>,
+    pub(crate) timeout: Option<SourceValue<String>>,
 }
 
-impl UpstreamFile {
-    pub(super) fn read(entry: &Entry, report: &mut Report<'_>) -> Option<Self> {
+impl FileUpstream {
+    pub(super) fn read(entry: &YamlEntry, report: &mut ProblemReport<'_>) -> Option<Self> {
         let fields = match &entry.node.value {
-            Value::Map(_) => UpstreamFields::read(&entry.node, report)?,
-            _ => UpstreamFields { urls: urls(&entry.node, report), ..UpstreamFields::default() },
+            YamlValue::Map(_) => FileUpstreamFields::read(&entry.node, report)?,
+            _ => FileUpstreamFields {
+                urls: urls(&entry.node, report),
+                ..FileUpstreamFields::default()
+            },
         };
         Some(Self { name: entry.name.clone(), fields })
     }
 }
 
-impl UpstreamFields {
+impl FileUpstreamFields {
     pub(crate) const FIELDS: &'static [&'static str] =
         &["urls", "timeouts", "uploads", "health", "preserve_host", "max_requests", "ca"];
 
-    fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
-        let fields = Fields::of(node, "a service", Self::FIELDS, report)?;
+    fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        let fields = YamlFields::of(node, "a service", Self::FIELDS, report)?;
         let addresses = fields.required("urls", "addresses, such as http://10.0.0.1:3000", report);
         Some(Self {
             urls: addresses.map(|node| urls(node, report)).unwrap_or_default(),
-            timeouts: fields.get("timeouts").and_then(|it| TimeoutsFile::read(it, report)),
-            uploads: fields.get("uploads").and_then(|it| UploadsFile::read(it, report)),
-            health: fields.get("health").and_then(|it| HealthFile::read(it, report)),
+            timeouts: fields.get("timeouts").and_then(|it| FileTimeouts::read(it, report)),
+            uploads: fields.get("uploads").and_then(|it| FileUploads::read(it, report)),
+            health: fields.get("health").and_then(|it| FileHealthCheck::read(it, report)),
             preserve_host: fields.truth("preserve_host", report),
             max_requests: fields.text("max_requests", report),
             ca: fields.text("ca", report),
@@ -115,7 +119,7 @@ impl UpstreamFields {
     }
 }
 
-fn urls(node: &Node, report: &mut Report<'_>) -> Vec<Spot<String>> {
+fn urls(node: &YamlNode, report: &mut ProblemReport<'_>) -> Vec<SourceValue<String>> {
     let items = one_or_many(node);
     if items.is_empty() {
         report.add(&node.at, "no address in the list: expected at least one");
@@ -124,11 +128,11 @@ fn urls(node: &Node, report: &mut Report<'_>) -> Vec<Spot<String>> {
     items.iter().filter_map(|item| text(item, expected, report)).collect()
 }
 
-impl TimeoutsFile {
+impl FileTimeouts {
     pub(crate) const FIELDS: &'static [&'static str] = &["connect", "response", "idle"];
 
-    pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
-        let fields = Fields::of(node, "timeouts", Self::FIELDS, report)?;
+    pub(super) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        let fields = YamlFields::of(node, "timeouts", Self::FIELDS, report)?;
         Some(Self {
             connect: fields.text("connect", report),
             response: fields.text("response", report),
@@ -137,11 +141,11 @@ impl TimeoutsFile {
     }
 }
 
-impl UploadsFile {
+impl FileUploads {
     pub(crate) const FIELDS: &'static [&'static str] = &["least_rate", "grace", "longest"];
 
-    pub(super) fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
-        let fields = Fields::of(node, "uploads", Self::FIELDS, report)?;
+    pub(super) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        let fields = YamlFields::of(node, "uploads", Self::FIELDS, report)?;
         Some(Self {
             least_rate: fields.text("least_rate", report),
             grace: fields.text("grace", report),
@@ -150,11 +154,11 @@ impl UploadsFile {
     }
 }
 
-impl HealthFile {
+impl FileHealthCheck {
     pub(crate) const FIELDS: &'static [&'static str] = &["path", "every", "timeout"];
 
-    fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
-        let fields = Fields::of(node, "health", Self::FIELDS, report)?;
+    fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        let fields = YamlFields::of(node, "health", Self::FIELDS, report)?;
         fields.required("path", "a path such as /healthz", report);
         Some(Self {
             path: fields.text("path", report)?,

@@ -6,41 +6,41 @@ use foldhash::quality::RandomState;
 use smallvec::SmallVec;
 use tidegate_core::{AlgorithmKind, Charge, Cost, Limit, Quota};
 
-use super::{DescriptorFile, DomainFile, LimitOfFile};
+use super::{EnvoyFile, EnvoyFileDescriptor, EnvoyFileLimit};
 use crate::cost::CostSource;
 use crate::key::Key;
 use crate::key_names::KeyNames;
-use crate::owed::Owed;
-use crate::planned::{AtGateway, LimitSet, PlannedPolicy};
-use crate::problem::{Report, brief};
-use crate::settings::{DEFAULT_DEADLINE, Mode, OnStoreError, Precision};
+use crate::planned_policy::{LimitSet, PlannedPolicy, PolicyGatewayOptions};
+use crate::problem::{ProblemReport, brief};
+use crate::request_charges::RequestCharges;
+use crate::settings::{DEFAULT_DEADLINE, OnStoreError, PolicyMode, Precision};
 use crate::{Descriptor, KeyHasher, Plan, Policy};
 
 /// A domain of an Envoy configuration.
 #[derive(Debug)]
-pub struct Domain {
+pub struct EnvoyDomain {
     name: String,
-    root: Level,
+    root: DescriptorLevel,
 }
 
 /// The children of a descriptor: by key, then by value.
 #[derive(Debug, Default)]
-struct Level(HashMap<Box<str>, Branch, RandomState>);
+struct DescriptorLevel(HashMap<Box<str>, DescriptorBranch, RandomState>);
 
 /// Everything with one key. A value beats a wildcard, which beats the key alone.
 #[derive(Debug, Default)]
-struct Branch {
-    values: HashMap<Box<str>, Entry, RandomState>,
-    wildcards: Vec<(Box<str>, Entry)>,
-    any: Option<Box<Entry>>,
+struct DescriptorBranch {
+    values: HashMap<Box<str>, DescriptorEntry, RandomState>,
+    wildcards: Vec<(Box<str>, DescriptorEntry)>,
+    any: Option<Box<DescriptorEntry>>,
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct DescriptorEntry {
     limit: Option<EntryLimit>,
     /// Whether all values of the wildcard share one counter.
     shares_threshold: bool,
-    children: Level,
+    children: DescriptorLevel,
 }
 
 /// What the file says at an entry.
@@ -52,7 +52,7 @@ pub(crate) struct EntryLimit {
     replaces: Vec<Box<str>>,
 }
 
-impl Domain {
+impl EnvoyDomain {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -82,15 +82,15 @@ impl Domain {
         plan: &'p Plan,
         limit: Option<&EntryLimit>,
         descriptor: &Descriptor<'_>,
-        owed: &mut Owed<'p>,
+        owed: &mut RequestCharges<'p>,
     ) {
         let Some(number) = limit.and_then(|limit| limit.policy) else { return };
         let Some(policy) = plan.policies().get(number as usize) else { return };
         // No Envoy file can say so, but an operator can.
-        if policy.mode() == Mode::Off {
+        if policy.mode() == PolicyMode::Off {
             return;
         }
-        let counted = Counted { domain: self, entries: descriptor.entries };
+        let counted = EnvoyCounterKey { domain: self, entries: descriptor.entries };
         let subject = plan.hasher.fingerprint(&counted);
         for rule in policy.rules() {
             owed.push(number, Charge::new(subject, descriptor.cost, rule));
@@ -98,13 +98,13 @@ impl Domain {
     }
 
     pub(super) fn compile(
-        file: &DomainFile,
+        file: &EnvoyFile,
         hasher: &KeyHasher,
         policies: &mut Vec<PlannedPolicy>,
-        report: &mut Report<'_>,
+        report: &mut ProblemReport<'_>,
     ) -> Self {
         let name = file.domain.value.clone();
-        let mut compiler = Compiler { hasher, policies, report };
+        let mut compiler = EnvoyCompiler { hasher, policies, report };
         let root = compiler.level(&file.descriptors, &name);
         Self { name, root }
     }
@@ -116,22 +116,22 @@ impl EntryLimit {
     }
 }
 
-struct Compiler<'a, 's> {
+struct EnvoyCompiler<'a, 's> {
     hasher: &'a KeyHasher,
     policies: &'a mut Vec<PlannedPolicy>,
-    report: &'a mut Report<'s>,
+    report: &'a mut ProblemReport<'s>,
 }
 
-impl Compiler<'_, '_> {
-    fn level(&mut self, files: &[DescriptorFile], path: &str) -> Level {
-        let mut level = Level::default();
+impl EnvoyCompiler<'_, '_> {
+    fn level(&mut self, files: &[EnvoyFileDescriptor], path: &str) -> DescriptorLevel {
+        let mut level = DescriptorLevel::default();
         for file in files {
             let value = file.value.as_ref().map(|value| value.value.as_str());
             let path = match value {
                 Some(value) => format!("{path}.{}_{value}", file.key.value),
                 None => format!("{path}.{}", file.key.value),
             };
-            let entry = Entry {
+            let entry = DescriptorEntry {
                 limit: file.limit.as_ref().map(|limit| self.limit(limit, file, &path)),
                 shares_threshold: file.shares_threshold,
                 children: self.level(&file.descriptors, &path),
@@ -144,7 +144,12 @@ impl Compiler<'_, '_> {
         level
     }
 
-    fn limit(&mut self, file: &LimitOfFile, descriptor: &DescriptorFile, path: &str) -> EntryLimit {
+    fn limit(
+        &mut self,
+        file: &EnvoyFileLimit,
+        descriptor: &EnvoyFileDescriptor,
+        path: &str,
+    ) -> EntryLimit {
         let policy = file.rate.and_then(|(requests, unit)| {
             let quota = Quota::new(requests, unit.span());
             let limit = quota.and_then(|quota| Limit::new(AlgorithmKind::FixedWindow, &quota));
@@ -183,7 +188,7 @@ impl Compiler<'_, '_> {
         let policy = if is_shadow { policy.shadowed() } else { policy };
         Ok(PlannedPolicy {
             name,
-            mode: if is_shadow { Mode::Shadow } else { Mode::Enforce },
+            mode: if is_shadow { PolicyMode::Shadow } else { PolicyMode::Enforce },
             indexed: None,
             conditions: Vec::new(),
             key: Vec::new(),
@@ -196,15 +201,15 @@ impl Compiler<'_, '_> {
             store_deadline: DEFAULT_DEADLINE,
             precision: Precision::default(),
             key_names: KeyNames::default(),
-            at_gateway: AtGateway::default(),
+            gateway_options: PolicyGatewayOptions::default(),
             uses_claims: false,
         })
     }
 }
 
-impl Branch {
+impl DescriptorBranch {
     /// Returns whether there was none like it.
-    fn insert(&mut self, value: Option<&str>, entry: Entry) -> bool {
+    fn insert(&mut self, value: Option<&str>, entry: DescriptorEntry) -> bool {
         match value.map(|value| (value, value.strip_suffix('*'))) {
             None => self.any.replace(Box::new(entry)).is_none(),
             Some((_, Some(prefix))) => {
@@ -217,7 +222,7 @@ impl Branch {
     }
 
     /// The entry, and the wildcard that led to it.
-    fn find(&self, value: &str) -> Option<(&Entry, Option<&str>)> {
+    fn find(&self, value: &str) -> Option<(&DescriptorEntry, Option<&str>)> {
         if let Some(entry) = self.values.get(value) {
             return Some((entry, None));
         }
@@ -229,8 +234,8 @@ impl Branch {
     }
 }
 
-impl Level {
-    fn child(&self, (key, value): &(&str, &str)) -> Option<(&Entry, Option<&str>)> {
+impl DescriptorLevel {
+    fn child(&self, (key, value): &(&str, &str)) -> Option<(&DescriptorEntry, Option<&str>)> {
         self.0.get(*key)?.find(value)
     }
 
@@ -247,12 +252,12 @@ impl Level {
 
 /// What distinguishes counters: every entry with its value, or with the wildcard if all of its
 /// values share one counter.
-struct Counted<'a> {
-    domain: &'a Domain,
+struct EnvoyCounterKey<'a> {
+    domain: &'a EnvoyDomain,
     entries: &'a [(&'a str, &'a str)],
 }
 
-impl Key for Counted<'_> {
+impl Key for EnvoyCounterKey<'_> {
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
         let mut level = Some(&self.domain.root);
         for entry in self.entries {

@@ -1,32 +1,36 @@
 //! envoyproxy/ratelimit: a domain with nested descriptors, matched the way its own server does.
 
 mod domain;
-mod read;
+mod file;
 
-use crate::attributes::Known;
-use crate::matcher::Index;
+use crate::attributes::PlanAttributes;
+use crate::matcher::PolicyIndex;
 use crate::plan::by_name;
-use crate::problem::Report;
-use crate::settings::Settings;
-use crate::yaml::Node;
+use crate::problem::ProblemReport;
+use crate::settings::PlanSettings;
+use crate::yaml::YamlNode;
 use crate::{KeyHasher, Plan};
 
-pub use domain::Domain;
 pub(crate) use domain::EntryLimit;
-pub(crate) use read::{DescriptorFile, DomainFile, LimitOfFile};
+pub use domain::EnvoyDomain;
+pub(crate) use file::{EnvoyFile, EnvoyFileDescriptor, EnvoyFileLimit};
 
 /// A plan whose policies are the descriptors that have a limit. Requests find them by descriptor
 /// and never by attributes.
-pub(crate) fn compile(root: &Node, hasher: KeyHasher, report: &mut Report<'_>) -> Option<Plan> {
-    let file = DomainFile::read(root, report)?;
+pub(crate) fn compile(
+    root: &YamlNode,
+    hasher: KeyHasher,
+    report: &mut ProblemReport<'_>,
+) -> Option<Plan> {
+    let file = EnvoyFile::read(root, report)?;
     let mut policies = Vec::new();
-    let domain = Domain::compile(&file, &hasher, &mut policies, report);
+    let domain = EnvoyDomain::compile(&file, &hasher, &mut policies, report);
     Some(Plan {
         by_name: by_name(&policies),
         policies,
-        index: Index::default(),
-        known: Known::default(),
-        settings: Settings::default(),
+        index: PolicyIndex::default(),
+        attributes: PlanAttributes::default(),
+        settings: PlanSettings::default(),
         hasher,
         domains: vec![domain],
         shows_keys: false,

@@ -1,26 +1,26 @@
 //! envoyproxy/ratelimit.
 
-use super::writer::{PolicyText, Writer};
-use crate::foreign::envoy::{DescriptorFile, DomainFile, LimitOfFile};
-use crate::problem::{Report, brief};
-use crate::yaml::{Node, Spot};
+use super::writer::{ImportWriter, PolicyText};
+use crate::foreign::envoy::{EnvoyFile, EnvoyFileDescriptor, EnvoyFileLimit};
+use crate::problem::{ProblemReport, brief};
+use crate::yaml::{SourceValue, YamlNode};
 
 /// A policy for each limit. There the most specific entry wins, here all that match apply: so a
 /// less specific one excludes its more specific siblings.
-pub(super) fn translate(root: &Node, report: &mut Report<'_>) -> Option<String> {
-    let file = DomainFile::read(root, report)?;
-    let mut writer = Writer::new("envoyproxy/ratelimit");
+pub(super) fn translate(root: &YamlNode, report: &mut ProblemReport<'_>) -> Option<String> {
+    let file = EnvoyFile::read(root, report)?;
+    let mut writer = ImportWriter::new("envoyproxy/ratelimit");
     writer.comment("The domain and the entries of descriptors are attributes here.");
     writer
         .comment("There a descriptor matches as a whole; here a request may have more attributes.");
-    let path = Path::new(&file.domain, report)?;
+    let path = DescriptorPath::new(&file.domain, report)?;
     level(&file.descriptors, &path, &mut writer);
     Some(writer.finish())
 }
 
 /// The entries that lead to a descriptor.
 #[derive(Clone)]
-struct Path {
+struct DescriptorPath {
     name: String,
     conditions: Vec<(String, Vec<String>)>,
     key: Vec<String>,
@@ -29,9 +29,9 @@ struct Path {
     is_off: bool,
 }
 
-impl Path {
+impl DescriptorPath {
     /// At the top of a domain, whose name stands for itself there.
-    fn new(domain: &Spot<String>, report: &mut Report<'_>) -> Option<Self> {
+    fn new(domain: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Self> {
         let name = &domain.value;
         if name.contains('*') || name.starts_with('!') {
             let problem = format!("the domain {:?} would be a pattern here", brief(name));
@@ -47,7 +47,7 @@ impl Path {
         })
     }
 
-    fn extended(&self, file: &DescriptorFile, siblings: &[DescriptorFile]) -> Self {
+    fn extended(&self, file: &EnvoyFileDescriptor, siblings: &[EnvoyFileDescriptor]) -> Self {
         let mut path = self.clone();
         let key = &file.key.value;
         path.name = match &file.value {
@@ -77,14 +77,14 @@ impl Path {
 }
 
 /// No entry can claim to be the domain here, and a mark in front of a value is no part of it.
-fn is_expressible(file: &DescriptorFile) -> bool {
+fn is_expressible(file: &EnvoyFileDescriptor) -> bool {
     let is_negation = file.value.as_ref().is_some_and(|value| value.value.starts_with('!'));
     file.key.value != DOMAIN && !is_negation
 }
 
 /// What a value must look like so that none of the siblings is more specific: a value beats a
 /// wildcard, and an earlier wildcard beats a later one.
-fn patterns(file: &DescriptorFile, siblings: &[DescriptorFile]) -> Vec<String> {
+fn patterns(file: &EnvoyFileDescriptor, siblings: &[EnvoyFileDescriptor]) -> Vec<String> {
     let own = file.value.as_ref().map(|value| value.value.as_str());
     let mut patterns = vec![own.map_or("*".to_owned(), pattern)];
     let mut is_earlier = true;
@@ -118,7 +118,7 @@ fn pattern(value: &str) -> String {
     }
 }
 
-fn level(files: &[DescriptorFile], path: &Path, writer: &mut Writer) {
+fn level(files: &[EnvoyFileDescriptor], path: &DescriptorPath, writer: &mut ImportWriter) {
     for file in files {
         let path = path.extended(file, files);
         if let Some(limit) = &file.limit {
@@ -128,7 +128,7 @@ fn level(files: &[DescriptorFile], path: &Path, writer: &mut Writer) {
     }
 }
 
-fn policy(limit: &LimitOfFile, file: &DescriptorFile, path: &Path) -> PolicyText {
+fn policy(limit: &EnvoyFileLimit, file: &EnvoyFileDescriptor, path: &DescriptorPath) -> PolicyText {
     let mut text = PolicyText::new(limit.name.as_ref().map_or(&path.name, |name| &name.value));
     text.comments.clone_from(&path.notes);
     for name in &limit.replaces {

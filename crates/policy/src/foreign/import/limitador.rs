@@ -2,39 +2,40 @@
 
 use std::collections::HashSet;
 
-use super::writer::{PolicyText, Writer};
-use crate::problem::Report;
-use crate::yaml::{Fields, Node, Spot, Value, text, unexpected};
+use super::writer::{ImportWriter, PolicyText};
+use crate::problem::ProblemReport;
+use crate::yaml::{SourceValue, YamlFields, YamlNode, YamlValue, text, unexpected};
 
 /// A policy for each limit. Conditions that are simple comparisons become a match; a policy with
 /// any other is switched off, since without it more would be limited than was meant.
-pub(super) fn translate(root: &Node, report: &mut Report<'_>) -> Option<String> {
-    let Value::List(items) = &root.value else {
+pub(super) fn translate(root: &YamlNode, report: &mut ProblemReport<'_>) -> Option<String> {
+    let YamlValue::List(items) = &root.value else {
         unexpected(root, "a list of limits", report);
         return None;
     };
-    let limits: Vec<Limit> = items.iter().filter_map(|item| Limit::read(item, report)).collect();
+    let limits: Vec<LimitadorLimit> =
+        items.iter().filter_map(|item| LimitadorLimit::read(item, report)).collect();
     let namespaces: HashSet<&str> = limits.iter().map(|limit| limit.namespace.as_str()).collect();
-    let mut writer = Writer::new("limitador");
+    let mut writer = ImportWriter::new("limitador");
     for limit in &limits {
         writer.policy(&limit.policy(namespaces.len() > 1));
     }
     Some(writer.finish())
 }
 
-struct Limit {
+struct LimitadorLimit {
     name: String,
     namespace: String,
     max_value: String,
     seconds: String,
-    conditions: Vec<Spot<String>>,
-    variables: Vec<Spot<String>>,
+    conditions: Vec<SourceValue<String>>,
+    variables: Vec<SourceValue<String>>,
 }
 
-impl Limit {
-    fn read(node: &Node, report: &mut Report<'_>) -> Option<Self> {
-        let fields = Fields::of(node, "a limit", FIELDS, report)?;
-        let number = |name: &str, report: &mut Report<'_>| {
+impl LimitadorLimit {
+    fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        let fields = YamlFields::of(node, "a limit", FIELDS, report)?;
+        let number = |name: &str, report: &mut ProblemReport<'_>| {
             fields.required(name, "a number", report)?;
             let text = fields.text(name, report)?;
             if text.value.parse::<u64>().is_err() {
@@ -47,7 +48,7 @@ impl Limit {
         let (max_value, seconds) = (number("max_value", report), number("seconds", report));
         let namespace = fields.text("namespace", report)?.value;
         let name = fields.text("name", report).or_else(|| fields.text("id", report));
-        let list = |name: &str, report: &mut Report<'_>| -> Vec<Spot<String>> {
+        let list = |name: &str, report: &mut ProblemReport<'_>| -> Vec<SourceValue<String>> {
             let items = fields.list(name, report).unwrap_or_default();
             items.iter().filter_map(|item| text(item, "an expression", report)).collect()
         };
@@ -65,7 +66,7 @@ impl Limit {
         let mut policy = PolicyText::new(&self.name);
         match (names_namespace, is_pattern(&self.namespace)) {
             (false, _) => policy.comments.push(format!("The namespace was {:?}.", self.namespace)),
-            (true, true) => not_carried(&mut policy, "namespace", &self.namespace),
+            (true, true) => switch_off(&mut policy, "namespace", &self.namespace),
             (true, false) => {
                 // What comes from Envoy as its domain: the namespace there, an attribute here.
                 policy.conditions.push(("domain".to_owned(), vec![self.namespace.clone()]));
@@ -74,13 +75,13 @@ impl Limit {
         for condition in &self.conditions {
             match comparison(&condition.value) {
                 Some((attribute, pattern)) => condition_on(&mut policy, attribute, pattern),
-                None => not_carried(&mut policy, "condition", &condition.value),
+                None => switch_off(&mut policy, "condition", &condition.value),
             }
         }
         for variable in &self.variables {
             match attribute(&variable.value) {
                 Some(name) => policy.key.push(name),
-                None => not_carried(&mut policy, "variable", &variable.value),
+                None => switch_off(&mut policy, "variable", &variable.value),
             }
         }
         policy.limits.push(format!("{}/{}s", self.max_value, self.seconds));
@@ -93,13 +94,13 @@ fn condition_on(policy: &mut PolicyText, attribute: String, pattern: String) {
     match policy.conditions.iter_mut().find(|(name, _)| *name == attribute) {
         Some((_, patterns)) if pattern.starts_with('!') => patterns.push(pattern),
         Some(_) => {
-            not_carried(policy, "second condition on", &attribute);
+            switch_off(policy, "second condition on", &attribute);
         }
         None => policy.conditions.push((attribute, vec![pattern])),
     }
 }
 
-fn not_carried(policy: &mut PolicyText, what: &str, expression: &str) {
+fn switch_off(policy: &mut PolicyText, what: &str, expression: &str) {
     policy.comments.push(format!("Not carried over, so switched off: the {what} {expression:?}."));
     policy.mode = Some("off");
 }

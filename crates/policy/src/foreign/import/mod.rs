@@ -4,11 +4,11 @@ mod envoy;
 mod limitador;
 mod writer;
 
-use super::{Format, rlaas};
-use crate::file::{File, LimitForm};
-use crate::problem::{Problems, Report};
-use crate::{Plan, Source, yaml};
-use writer::{PolicyText, Writer};
+use super::{FileFormat, rlaas};
+use crate::file::{ConfigFile, FileLimitForm};
+use crate::problem::{FileProblems, ProblemReport};
+use crate::{Plan, PolicySource, yaml};
+use writer::{ImportWriter, PolicyText};
 
 /// Translates another limiter's file into ours: RLaaS, envoyproxy/ratelimit or limitador.
 ///
@@ -27,13 +27,13 @@ use writer::{PolicyText, Writer};
 /// assert!(Plan::compile(&Source::new("limits.yaml", ours)?).is_ok());
 /// # Ok::<(), tidegate::config::Problems>(())
 /// ```
-pub fn import(source: &Source) -> Result<String, Problems> {
-    let mut report = Report::new(source);
-    let text = yaml::parse(&mut report).and_then(|root| match Format::of(&root) {
-        Format::Envoy => envoy::translate(&root, &mut report),
-        Format::Limitador => limitador::translate(&root, &mut report),
-        Format::Rlaas => rlaas::read(&root, &mut report).map(|file| of_rlaas(&file)),
-        Format::Tidegate => {
+pub fn import(source: &PolicySource) -> Result<String, FileProblems> {
+    let mut report = ProblemReport::new(source);
+    let text = yaml::parse(&mut report).and_then(|root| match FileFormat::of(&root) {
+        FileFormat::Envoy => envoy::translate(&root, &mut report),
+        FileFormat::Limitador => limitador::translate(&root, &mut report),
+        FileFormat::Rlaas => rlaas::read(&root, &mut report).map(|file| translate_rlaas(&file)),
+        FileFormat::Tidegate => {
             let theirs = "a file of envoyproxy/ratelimit, limitador or RLaaS";
             report.add(&root.at, format!("there is nothing to import here: expected {theirs}"));
             None
@@ -46,28 +46,28 @@ pub fn import(source: &Source) -> Result<String, Problems> {
 }
 
 /// What is written must be right: names and values of theirs may have no place in our file.
-fn check(source: &Source, text: String) -> Result<String, Problems> {
-    let ours = Source::new("imported", text)?;
+fn check(source: &PolicySource, text: String) -> Result<String, FileProblems> {
+    let ours = PolicySource::new("imported", text)?;
     let Err(problems) = Plan::compile(&ours) else { return Ok(ours.text().to_owned()) };
-    let mut report = Report::new(source);
+    let mut report = ProblemReport::new(source);
     for problem in problems.iter() {
         report.add(&(0..0), format!("cannot be written as ours: {}", problem.message()));
     }
     Err(report.into_problems())
 }
 
-fn of_rlaas(file: &File) -> String {
+fn translate_rlaas(file: &ConfigFile) -> String {
     let mut writer = match &file.store {
-        Some(store) => Writer::with_store("RLaaS", &store.value),
-        None => Writer::new("RLaaS"),
+        Some(store) => ImportWriter::with_store("RLaaS", &store.value),
+        None => ImportWriter::new("RLaaS"),
     };
     for policy in &file.policies {
         let limits = policy.limits.iter().flatten().filter_map(|limit| match &limit.form {
-            LimitForm::Fields(fields) => {
+            FileLimitForm::Fields(fields) => {
                 let per = fields.per.as_ref().map(|per| per.value.as_str()).unwrap_or_default();
                 Some(format!("{}/{per}", fields.quota.value))
             }
-            LimitForm::Text(_) => None,
+            FileLimitForm::Text(_) => None,
         });
         let mut text = PolicyText::new(&policy.name.value);
         text.limits = limits.collect();

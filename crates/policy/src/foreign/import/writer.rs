@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::Policy;
 
 /// The text so far.
-pub(super) struct Writer {
+pub(super) struct ImportWriter {
     text: String,
     names: HashSet<String>,
 }
@@ -31,7 +31,7 @@ impl PolicyText {
     }
 }
 
-impl Writer {
+impl ImportWriter {
     pub(super) fn new(origin: &str) -> Self {
         let text = format!("# Imported from a file of {origin}.\npolicies:\n");
         Self { text, names: HashSet::new() }

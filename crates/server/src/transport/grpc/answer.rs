@@ -1,55 +1,63 @@
 //! From a decision to the message that Envoy gets.
 
 use prost_types::{Duration, Struct, Value, value};
-use tidegate::config::{DescriptorStatus as Status, DescriptorsOwed};
-use tidegate::{Calendar, Limit, Source, Span};
-use tidegate_http::{Answer, Said, each_field};
+use tidegate::config::{DescriptorCharges, DescriptorOutcome as Status};
+use tidegate::{CalendarPeriod, DecisionSource, Limit, Span};
+use tidegate_http::{LimitReport, RateLimitAnswer, each_field};
 use tidegate_wire::envoy::{
     Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit,
 };
 
-use super::request::Kind;
-use super::settle::{Bill, Settled};
+use super::decision::{EnvoyChargeGroup, EnvoyDecision};
+use super::request::DescriptorAction;
 
 /// The decision, the status of each descriptor, and the headers that the client is to see.
-pub(super) fn describe(owed: &DescriptorsOwed<'_>, settled: &Settled<'_>) -> RateLimitResponse {
+pub(super) fn envoy_response(
+    owed: &DescriptorCharges<'_>,
+    settled: &EnvoyDecision<'_>,
+) -> RateLimitResponse {
     RateLimitResponse {
         overall_code: code(settled.is_denied()).into(),
         statuses: owed.statuses.iter().map(|one| status(one, owed, settled)).collect(),
-        response_headers_to_add: settled.speaker().map(headers).unwrap_or_default(),
-        dynamic_metadata: stand_in(settled),
+        response_headers_to_add: settled.tightest_group().map(headers).unwrap_or_default(),
+        dynamic_metadata: fallback_metadata(settled),
         ..RateLimitResponse::default()
     }
 }
 
 /// Says who has decided, if that was not the store: Envoy's access log can show it, and other filters
 /// can go by it.
-fn stand_in(settled: &Settled<'_>) -> Option<Struct> {
-    let mut sources = settled.bills.iter().map(|bill| bill.decision.source());
-    let source = sources.find(|source| *source == Source::Fallback)?;
+fn fallback_metadata(settled: &EnvoyDecision<'_>) -> Option<Struct> {
+    let mut sources = settled.groups.iter().map(|bill| bill.decision.source());
+    let source = sources.find(|source| *source == DecisionSource::Fallback)?;
     let value = Value { kind: Some(value::Kind::StringValue(source.name().to_owned())) };
     Some(Struct { fields: [("source".to_owned(), value)].into() })
 }
 
-fn status(status: &Status, owed: &DescriptorsOwed<'_>, settled: &Settled<'_>) -> DescriptorStatus {
+fn status(
+    status: &Status,
+    owed: &DescriptorCharges<'_>,
+    settled: &EnvoyDecision<'_>,
+) -> DescriptorStatus {
     let ok = DescriptorStatus { code: Code::Ok.into(), ..DescriptorStatus::default() };
     match *status {
         Status::Charged { first, count } => {
             let Some((bill, verdicts)) = settled.verdicts(first, count) else { return ok };
-            let charges = owed.owed.charges().iter().enumerate().skip(first);
+            let charges = owed.charges.charges().iter().enumerate().skip(first);
             let said = charges.zip(verdicts).map(|((number, charge), verdict)| {
-                let policy = owed.owed.policy_name(number).unwrap_or_default();
-                Said { policy, rule: charge.rule(), verdict }
+                let policy = owed.charges.policy_name(number).unwrap_or_default();
+                LimitReport { policy, rule: charge.rule(), verdict }
             });
             let enforced = said.clone().filter(|said| said.rule.enforced);
             let is_over = match verdicts {
                 // The store could not decide, and its stand-in has.
-                [] => bill.is_refused_by(first, count),
+                [] => bill.is_denied_by(first, count),
                 _ => {
-                    bill.kind != Kind::Return && enforced.clone().any(|said| !said.verdict.allowed)
+                    bill.action != DescriptorAction::Refund
+                        && enforced.clone().any(|said| !said.verdict.allowed)
                 }
             };
-            let standing = tightest(enforced).or_else(|| tightest(said)).map(standing);
+            let standing = tightest(enforced).or_else(|| tightest(said)).map(limit_status);
             DescriptorStatus { code: code(is_over).into(), ..standing.unwrap_or_default() }
         }
         Status::Unlimited => DescriptorStatus { limit_remaining: u32::MAX, ..ok },
@@ -57,12 +65,12 @@ fn status(status: &Status, owed: &DescriptorsOwed<'_>, settled: &Settled<'_>) ->
     }
 }
 
-fn tightest<'a>(said: impl Iterator<Item = Said<'a>>) -> Option<Said<'a>> {
+fn tightest<'a>(said: impl Iterator<Item = LimitReport<'a>>) -> Option<LimitReport<'a>> {
     said.reduce(|one, other| if other.verdict.is_tighter_than(one.verdict) { other } else { one })
 }
 
 /// A limit and what is left of it.
-fn standing(said: Said<'_>) -> DescriptorStatus {
+fn limit_status(said: LimitReport<'_>) -> DescriptorStatus {
     let limit = &said.rule.limit;
     DescriptorStatus {
         current_limit: Some(RateLimit {
@@ -77,9 +85,9 @@ fn standing(said: Said<'_>) -> DescriptorStatus {
 }
 
 /// The same headers that an answer over HTTP has.
-fn headers(bill: &Bill<'_>) -> Vec<HeaderValue> {
+fn headers(bill: &EnvoyChargeGroup<'_>) -> Vec<HeaderValue> {
     let mut headers = Vec::with_capacity(3);
-    let answer = Answer::of_owed(&bill.owed, &bill.decision);
+    let answer = RateLimitAnswer::of_charges(&bill.request_charges, &bill.decision);
     let answer = if bill.is_denied() { answer } else { answer.without_wait() };
     each_field(&answer, |name, write| {
         let mut value = Vec::with_capacity(VALUE);
@@ -107,9 +115,9 @@ fn unit(limit: &Limit) -> Unit {
         && let Some(calendar) = fixed.calendar()
     {
         return match calendar {
-            Calendar::Day => Unit::Day,
-            Calendar::Week => Unit::Week,
-            Calendar::Month => Unit::Month,
+            CalendarPeriod::Day => Unit::Day,
+            CalendarPeriod::Week => Unit::Week,
+            CalendarPeriod::Month => Unit::Month,
             _ => Unit::Unknown,
         };
     }

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 
-use super::activity::Call;
+use super::activity::GrpcCallGuard;
 
 /// The body of an answer.
-pub(super) enum Body {
+pub(super) enum GrpcBody {
     /// A refusal is entirely in its head.
     Empty,
     /// One message, then the trailers.
@@ -18,10 +18,10 @@ pub(super) enum Body {
     /// The status: success, or there would be no message.
     Trailers,
     /// A tonic stream. The connection is in use as long as it lasts.
-    Stream { body: tonic::body::Body, _call: Call },
+    Stream { body: tonic::body::Body, _call: GrpcCallGuard },
 }
 
-impl http_body::Body for Body {
+impl http_body::Body for GrpcBody {
     type Data = Bytes;
     type Error = tonic::Status;
 
@@ -39,7 +39,7 @@ impl http_body::Body for Body {
             }
             Self::Trailers => {
                 *self = Self::Empty;
-                Frame::trailers(went_well())
+                Frame::trailers(success_trailers())
             }
         };
         Poll::Ready(Some(Ok(frame)))
@@ -62,7 +62,7 @@ impl http_body::Body for Body {
     }
 }
 
-fn went_well() -> HeaderMap {
+fn success_trailers() -> HeaderMap {
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert(super::refusal::GRPC_STATUS, http::HeaderValue::from_static("0"));
     trailers

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(super) struct MessageBudget(Arc<Semaphore>);
 
 /// A part of the budget, until it is dropped.
-pub(super) type Loan = OwnedSemaphorePermit;
+pub(super) type BudgetPermit = OwnedSemaphorePermit;
 
 impl MessageBudget {
     pub(super) fn new(bytes: usize) -> Self {
@@ -20,7 +20,7 @@ impl MessageBudget {
     }
 
     /// Room for a message, if there is any at the moment.
-    pub(super) fn borrow(&self, bytes: usize) -> Option<Loan> {
+    pub(super) fn try_reserve(&self, bytes: usize) -> Option<BudgetPermit> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).ok()?;
         Arc::clone(&self.0).try_acquire_many_owned(units).ok()
     }
@@ -36,13 +36,13 @@ mod tests {
     #[test]
     fn what_is_borrowed_comes_back() {
         let budget = MessageBudget::new(4 << 10);
-        let first = budget.borrow(3_000).unwrap();
-        assert!(budget.borrow(2_000).is_none());
-        let second = budget.borrow(1_000).unwrap();
+        let first = budget.try_reserve(3_000).unwrap();
+        assert!(budget.try_reserve(2_000).is_none());
+        let second = budget.try_reserve(1_000).unwrap();
         drop(first);
-        assert!(budget.borrow(3_000).is_some());
+        assert!(budget.try_reserve(3_000).is_some());
         drop(second);
-        assert!(budget.borrow(5_000).is_none());
-        assert!(budget.borrow(usize::MAX).is_none());
+        assert!(budget.try_reserve(5_000).is_none());
+        assert!(budget.try_reserve(usize::MAX).is_none());
     }
 }

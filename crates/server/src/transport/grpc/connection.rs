@@ -14,17 +14,17 @@ use tidegate::Store;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-use super::activity::{Activity, Deadline, Due};
-use super::heard::Heard;
-use super::{Door, route};
-use crate::Config;
-use crate::lent::{Lent, lend};
-use crate::rest::{Stirred, leave, leave_http2, rest};
-use crate::room::{GRACE, Seat};
-use crate::transport::half::Half;
+use super::activity::{GrpcActivity, GrpcIdleTimer, GrpcTimerAction};
+use super::socket::GrpcSocket;
+use super::{GrpcListenerContext, route};
+use crate::ListenerConfig;
+use crate::idle::{IdleEnd, close_idle, close_idle_http2, wait_idle};
+use crate::lent_stream::{LentStream, lend};
+use crate::seats::{GRACE, Seat};
+use crate::transport::partial_head::PartialHead;
 
 /// Answers calls until the client leaves, is silent for too long, or the server closes.
-pub(super) async fn serve<S, IO>(mut stream: IO, door: Arc<Door<S>>, mut seat: Seat)
+pub(super) async fn serve<S, IO>(mut stream: IO, door: Arc<GrpcListenerContext<S>>, mut seat: Seat)
 where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -32,41 +32,41 @@ where
     let begun = Instant::now();
     let (from, until) = (begun + GRACE, begun + door.config.header_timeout);
     // Nothing is held for a client that has not said anything.
-    let Stirred::Heard(first) = rest(&mut stream, &mut seat, from, until).await else {
-        return leave(stream).await;
+    let IdleEnd::Received(first) = wait_idle(&mut stream, &mut seat, from, until).await else {
+        return close_idle(stream).await;
     };
-    let half = Half::default();
+    let half = PartialHead::default();
     let (lent, lender) = lend(stream);
-    let due = Box::pin(answer(lent, first, door, half.clone(), seat)).await;
-    if due == Some(Due::Leave)
+    let due = Box::pin(answer_calls(lent, first, door, half.clone(), seat)).await;
+    if due == Some(GrpcTimerAction::YieldSeat)
         && let Some(stream) = lender.take()
     {
-        leave_http2(stream, half.last_stream()).await;
+        close_idle_http2(stream, half.last_stream()).await;
     }
 }
 
 /// Returns why the connection has to end, unless it ended by itself.
-async fn answer<S, IO>(
-    stream: Lent<IO>,
+async fn answer_calls<S, IO>(
+    stream: LentStream<IO>,
     first: Vec<u8>,
-    door: Arc<Door<S>>,
-    half: Half,
+    door: Arc<GrpcListenerContext<S>>,
+    half: PartialHead,
     seat: Seat,
-) -> Option<Due>
+) -> Option<GrpcTimerAction>
 where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let activity = Activity::new(seat.work());
-    let mut deadline = Deadline::new(activity.clone(), half.clone(), &door.config, seat);
+    let activity = GrpcActivity::new(seat.work());
+    let mut deadline = GrpcIdleTimer::new(activity.clone(), half.clone(), &door.config, seat);
     let builder = builder(&door.config);
-    let io = TokioIo::new(Heard::new(stream, first, activity.clone(), half));
+    let io = TokioIo::new(GrpcSocket::new(stream, first, activity.clone(), half));
     let service = service_fn(move |request| {
-        let (door, call) = (Arc::clone(&door), activity.begin());
+        let (door, call) = (Arc::clone(&door), activity.begin_call());
         async move { Ok::<_, Infallible>(route::answer(&door, request, call).await) }
     });
     let mut connection = pin!(builder.serve_connection(io, service));
-    let (mut closed, mut is_open) = (pin!(deadline.seat().told()), true);
+    let (mut closed, mut is_open) = (pin!(deadline.seat().wait_must_close()), true);
     // By hand rather than with `select!`: the deadline must be polled after the connection has
     // moved.
     poll_fn(|cx| {
@@ -83,7 +83,9 @@ where
             }
             match deadline.poll(cx) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Due::Farewell) => connection.as_mut().graceful_shutdown(),
+                Poll::Ready(GrpcTimerAction::AnnounceClose) => {
+                    connection.as_mut().graceful_shutdown()
+                }
                 Poll::Ready(due) => return Poll::Ready(Some(due)),
             }
         }
@@ -91,7 +93,7 @@ where
     .await
 }
 
-fn builder(config: &Config) -> http2::Builder<TokioExecutor> {
+fn builder(config: &ListenerConfig) -> http2::Builder<TokioExecutor> {
     let bytes = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder

@@ -10,13 +10,13 @@
 
 use bytes::{Bytes, BytesMut};
 use tidegate::MemoryStore;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate_wire::envoy::{RateLimitRequest, RateLimitResponse};
 use tokio::runtime::Runtime;
 
-use super::refusal::Refusal;
-use super::{ask, message};
-use crate::{App, Config};
+use super::refusal::GrpcRefusal;
+use super::{message, should_rate_limit};
+use crate::{App, ListenerConfig};
 
 const FILE: &str = "
 domain: edge
@@ -46,7 +46,8 @@ fn read(frame: Bytes) {
         static SERVER: (Runtime, App<MemoryStore>) = server();
     }
     SERVER.with(|(runtime, app)| {
-        match runtime.block_on(ask::answer(app, &Config::default(), &request)) {
+        match runtime.block_on(should_rate_limit::answer(app, &ListenerConfig::default(), &request))
+        {
             Err(refusal) => check(&refusal),
             Ok(response) => {
                 assert_eq!(response.statuses.len(), request.descriptors.len());
@@ -59,7 +60,7 @@ fn read(frame: Bytes) {
 }
 
 /// Whatever a client has sent, not much of it comes back.
-fn check(refusal: &Refusal) {
+fn check(refusal: &GrpcRefusal) {
     let shown = format!("{refusal:?}");
     assert!(shown.len() < 1_000, "a refusal of {} bytes: {shown}", shown.len());
 }
@@ -67,7 +68,7 @@ fn check(refusal: &Refusal) {
 fn server() -> (Runtime, App<MemoryStore>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let app = App::load(
-        &Source::new("fuzz", FILE).unwrap(),
+        &PolicySource::new("fuzz", FILE).unwrap(),
         MemoryStore::builder().max_keys(10_000).build(),
     )
     .unwrap();

@@ -6,15 +6,15 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use prost::Message;
 
-use super::Response;
-use super::body::Body;
-use super::budget::{Loan, MessageBudget};
-use super::refusal::{GRPC, Refusal};
+use super::GrpcResponse;
+use super::body::GrpcBody;
+use super::budget::{BudgetPermit, MessageBudget};
+use super::refusal::{GRPC, GrpcRefusal};
 use crate::RefusalReason;
 
 /// How large a message may be.
 #[derive(Clone, Debug)]
-pub(super) struct Bounds {
+pub(super) struct GrpcMessageBounds {
     /// One of this size is always read.
     pub(super) small: usize,
     /// One of this size is read if the budget has room for it.
@@ -25,42 +25,42 @@ pub(super) struct Bounds {
 /// The only message of a call. The loan is for its bytes, in which a decoded message keeps its values.
 pub(super) async fn read<M: Message + Default>(
     body: &mut Incoming,
-    bounds: &Bounds,
-) -> Result<(M, Option<Loan>), Refusal> {
-    let mut received = Received::default();
+    bounds: &GrpcMessageBounds,
+) -> Result<(M, Option<BudgetPermit>), GrpcRefusal> {
+    let mut received = GrpcMessageBuffer::default();
     let mut refusal = None;
     while let Some(frame) = body.frame().await {
         // If it is cut, the stream may be gone, and with it anyone to tell; but nobody is charged for
         // a call that was given up.
-        let frame = frame.map_err(|_| Refusal::malformed(CUT))?;
+        let frame = frame.map_err(|_| GrpcRefusal::malformed(CUT))?;
         let Ok(data) = frame.into_data() else { continue };
         // The rest of a refused message is received and dropped: some clients lose an answer that
         // comes before they have sent everything.
         if refusal.is_none()
             && let Err(problem) = received.add(data, bounds)
         {
-            (received, refusal) = (Received::default(), Some(problem));
+            (received, refusal) = (GrpcMessageBuffer::default(), Some(problem));
         }
     }
     match refusal {
         Some(refusal) => Err(refusal),
-        None => Ok((decode(received.bytes(), bounds.large)?, received.loan)),
+        None => Ok((decode(received.bytes(), bounds.large)?, received.permit)),
     }
 }
 
 /// What has come of a body.
 #[derive(Default)]
-struct Received {
+struct GrpcMessageBuffer {
     first: Bytes,
     /// With the first part, once there is another.
     all: BytesMut,
-    loan: Option<Loan>,
+    permit: Option<BudgetPermit>,
     /// How much there is room for, if something was borrowed.
     most: usize,
 }
 
-impl Received {
-    fn add(&mut self, data: Bytes, bounds: &Bounds) -> Result<(), Refusal> {
+impl GrpcMessageBuffer {
+    fn add(&mut self, data: Bytes, bounds: &GrpcMessageBounds) -> Result<(), GrpcRefusal> {
         let length = self.first.len().max(self.all.len()).saturating_add(data.len());
         if self.first.is_empty() {
             // Nearly every message arrives in one piece, and is not copied.
@@ -72,18 +72,18 @@ impl Received {
             self.all.extend_from_slice(&data);
         }
         if length > bounds.small.saturating_add(PREFIX) {
-            self.borrow(bounds)?;
+            self.reserve(bounds)?;
             if length > self.most {
                 let most = self.most;
-                return Err(Refusal::malformed(format!("{length} bytes: expected {most}")));
+                return Err(GrpcRefusal::malformed(format!("{length} bytes: expected {most}")));
             }
         }
         Ok(())
     }
 
     /// Borrows as much as the message says that it needs.
-    fn borrow(&mut self, bounds: &Bounds) -> Result<(), Refusal> {
-        if self.loan.is_some() {
+    fn reserve(&mut self, bounds: &GrpcMessageBounds) -> Result<(), GrpcRefusal> {
+        if self.permit.is_some() {
             return Ok(());
         }
         let begun = if self.all.is_empty() { &self.first[..] } else { &self.all[..] };
@@ -95,10 +95,10 @@ impl Received {
             return Err(too_large(bounds.large));
         }
         self.most = length.saturating_add(PREFIX);
-        self.loan = bounds.budget.borrow(self.most);
-        match self.loan {
+        self.permit = bounds.budget.try_reserve(self.most);
+        match self.permit {
             Some(_) => Ok(()),
-            None => Err(Refusal::over_limit(RefusalReason::Overload, NO_ROOM)),
+            None => Err(GrpcRefusal::over_limit(RefusalReason::Overload, NO_ROOM)),
         }
     }
 
@@ -109,10 +109,13 @@ impl Received {
 }
 
 /// Decodes a message that has arrived as a whole.
-pub(crate) fn decode<M: Message + Default>(mut bytes: Bytes, most: usize) -> Result<M, Refusal> {
+pub(crate) fn decode<M: Message + Default>(
+    mut bytes: Bytes,
+    most: usize,
+) -> Result<M, GrpcRefusal> {
     let &[flag, a, b, c, d, ..] = &bytes[..] else {
         let length = bytes.len();
-        return Err(Refusal::malformed(format!(
+        return Err(GrpcRefusal::malformed(format!(
             "{length} bytes: expected one message, after {PREFIX} bytes"
         )));
     };
@@ -120,8 +123,10 @@ pub(crate) fn decode<M: Message + Default>(mut bytes: Bytes, most: usize) -> Res
     bytes.advance(PREFIX);
     match flag {
         0 => {}
-        1 => return Err(Refusal::unimplemented(COMPRESSED)),
-        flag => return Err(Refusal::malformed(format!("a message with flag {flag}: expected 0"))),
+        1 => return Err(GrpcRefusal::unimplemented(COMPRESSED)),
+        flag => {
+            return Err(GrpcRefusal::malformed(format!("a message with flag {flag}: expected 0")));
+        }
     }
     if length > most {
         return Err(too_large(most));
@@ -129,9 +134,9 @@ pub(crate) fn decode<M: Message + Default>(mut bytes: Bytes, most: usize) -> Res
     if length != bytes.len() {
         let found = bytes.len();
         let message = format!("{found} bytes: expected one message, of {length} bytes");
-        return Err(Refusal::malformed(message));
+        return Err(GrpcRefusal::malformed(message));
     }
-    M::decode(bytes).map_err(|error| Refusal::malformed(error.to_string()))
+    M::decode(bytes).map_err(|error| GrpcRefusal::malformed(error.to_string()))
 }
 
 /// A message, ready to be sent.
@@ -146,15 +151,15 @@ pub(crate) fn encode(message: &impl Message) -> Bytes {
 }
 
 /// The answer to a call that succeeds.
-pub(super) fn respond(message: &impl Message) -> Response {
-    let mut response = Response::new(Body::Message(encode(message)));
+pub(super) fn respond(message: &impl Message) -> GrpcResponse {
+    let mut response = GrpcResponse::new(GrpcBody::Message(encode(message)));
     response.headers_mut().insert(CONTENT_TYPE, GRPC);
     response
 }
 
-fn too_large(most: usize) -> Refusal {
+fn too_large(most: usize) -> GrpcRefusal {
     let message = format!("the message is too large: expected at most {most} bytes");
-    Refusal::over_limit(RefusalReason::TooLarge, message)
+    GrpcRefusal::over_limit(RefusalReason::TooLarge, message)
 }
 
 const PREFIX: usize = 5;

@@ -6,19 +6,19 @@
 
 mod activity;
 mod answer;
-mod ask;
 mod body;
 mod budget;
 mod connection;
+mod decision;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
-mod heard;
 pub(crate) mod message;
-mod others;
 mod refusal;
 mod request;
 mod route;
-mod settle;
+mod should_rate_limit;
+mod socket;
+mod tonic_services;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -27,14 +27,14 @@ use std::time::Duration;
 use tidegate::Store;
 use tokio::time::sleep;
 
-use self::body::Body;
+use self::body::GrpcBody;
 use self::budget::MessageBudget;
-use self::message::Bounds;
-use self::others::Others;
-use crate::log::RareLines;
-use crate::{App, Config, Listener, accept};
+use self::message::GrpcMessageBounds;
+use self::tonic_services::TonicServices;
+use crate::log::LogThrottle;
+use crate::{App, Listener, ListenerConfig, accept};
 
-type Response = http::Response<Body>;
+type GrpcResponse = http::Response<GrpcBody>;
 
 /// Answers gRPC on `listener` until `shutdown` resolves, then finishes the calls in flight.
 ///
@@ -42,19 +42,19 @@ type Response = http::Response<Body>;
 pub async fn serve<S: Store + 'static>(
     listener: impl Into<Listener>,
     app: Arc<App<S>>,
-    config: Config,
+    config: ListenerConfig,
     shutdown: impl Future<Output = ()>,
 ) {
-    let door = Arc::new(Door::new(app, config).await);
+    let door = Arc::new(GrpcListenerContext::new(app, config).await);
     let shutdown = async {
         shutdown.await;
         door.app.start_draining();
-        door.others.stop_serving().await;
+        door.tonic_services.stop_serving().await;
         sleep(door.config.drain_delay).await;
-        door.others.end_watches().await;
+        door.tonic_services.end_watches().await;
     };
     // The delay is above: health watches end after it, and before the connections.
-    let at_once = Config { drain_delay: Duration::ZERO, ..door.config.clone() };
+    let at_once = ListenerConfig { drain_delay: Duration::ZERO, ..door.config.clone() };
     accept::run(listener, &at_once, shutdown, |stream, seat| {
         connection::serve(stream, Arc::clone(&door), seat)
     })
@@ -62,24 +62,30 @@ pub async fn serve<S: Store + 'static>(
 }
 
 /// What the connections of a listener share.
-struct Door<S> {
+struct GrpcListenerContext<S> {
     app: Arc<App<S>>,
-    config: Config,
-    others: Others,
-    bounds: Bounds,
+    config: ListenerConfig,
+    tonic_services: TonicServices,
+    bounds: GrpcMessageBounds,
     /// For what nobody else would tell the operator.
-    lines: RareLines,
+    lines: LogThrottle,
 }
 
-impl<S: Store> Door<S> {
-    async fn new(app: Arc<App<S>>, config: Config) -> Self {
+impl<S: Store> GrpcListenerContext<S> {
+    async fn new(app: Arc<App<S>>, config: ListenerConfig) -> Self {
         let small = config.max_body;
-        let bounds = Bounds {
+        let bounds = GrpcMessageBounds {
             small,
             large: small.max(MAX_MESSAGE),
             budget: MessageBudget::new(ALL_LARGE_MESSAGES),
         };
-        Self { app, config, others: Others::new().await, bounds, lines: RareLines::new() }
+        Self {
+            app,
+            config,
+            tonic_services: TonicServices::new().await,
+            bounds,
+            lines: LogThrottle::new(),
+        }
     }
 }
 

@@ -11,30 +11,30 @@ use http::{HeaderValue, StatusCode};
 use prost_types::{Struct, Value, value};
 use tidegate_wire::envoy::{Code, RateLimitResponse};
 
-use super::body::Body;
-use super::{Response, message};
+use super::body::GrpcBody;
+use super::{GrpcResponse, message};
 use crate::RefusalReason;
 
 /// Why a call gets no decision. A denial is a decision, not a refusal.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    kind: RefusalKind,
+pub(crate) struct GrpcRefusal {
+    kind: GrpcRefusalKind,
     message: String,
 }
 
 /// How a refusal is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RefusalKind {
+enum GrpcRefusalKind {
     /// OVER_LIMIT, and the call itself succeeds.
     OverLimit(RefusalReason),
     /// The gRPC error UNIMPLEMENTED.
     Unimplemented,
 }
 
-impl Refusal {
+impl GrpcRefusal {
     /// The request is denied, whatever the limits are.
     pub(super) fn over_limit(reason: RefusalReason, message: impl Into<String>) -> Self {
-        Self { kind: RefusalKind::OverLimit(reason), message: message.into() }
+        Self { kind: GrpcRefusalKind::OverLimit(reason), message: message.into() }
     }
 
     /// A message that cannot be read or makes no sense.
@@ -49,20 +49,20 @@ impl Refusal {
 
     /// A call that a gRPC client is to make in another way.
     pub(super) fn unimplemented(message: impl Into<String>) -> Self {
-        Self { kind: RefusalKind::Unimplemented, message: message.into() }
+        Self { kind: GrpcRefusalKind::Unimplemented, message: message.into() }
     }
 
     /// A request that is not gRPC at all: its client is told so over HTTP.
-    pub(super) fn not_grpc() -> Response {
-        let mut response = Response::new(Body::Empty);
+    pub(super) fn not_grpc() -> GrpcResponse {
+        let mut response = GrpcResponse::new(GrpcBody::Empty);
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         response
     }
 
     pub(super) const fn reason(&self) -> RefusalReason {
         match self.kind {
-            RefusalKind::OverLimit(reason) => reason,
-            RefusalKind::Unimplemented => RefusalReason::NotFound,
+            GrpcRefusalKind::OverLimit(reason) => reason,
+            GrpcRefusalKind::Unimplemented => RefusalReason::NotFound,
         }
     }
 
@@ -73,8 +73,8 @@ impl Refusal {
     /// The status of the call, as a number.
     pub(super) const fn status(&self) -> u16 {
         match self.kind {
-            RefusalKind::OverLimit(_) => 0,
-            RefusalKind::Unimplemented => UNIMPLEMENTED,
+            GrpcRefusalKind::OverLimit(_) => 0,
+            GrpcRefusalKind::Unimplemented => UNIMPLEMENTED,
         }
     }
 
@@ -93,18 +93,18 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for Response {
-    fn from(refusal: Refusal) -> Self {
-        if let RefusalKind::OverLimit(reason) = refusal.kind {
+impl From<GrpcRefusal> for GrpcResponse {
+    fn from(refusal: GrpcRefusal) -> Self {
+        if let GrpcRefusalKind::OverLimit(reason) = refusal.kind {
             return message::respond(&refusal.as_denial(reason));
         }
-        let mut response = Self::new(Body::Empty);
+        let mut response = Self::new(GrpcBody::Empty);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, GRPC);
         headers.insert(GRPC_STATUS, UNIMPLEMENTED.into());
         headers.insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         // Encoding leaves only printable ASCII, so this does not fail.
-        if let Ok(message) = HeaderValue::try_from(encoded(&refusal.message)) {
+        if let Ok(message) = HeaderValue::try_from(percent_encoded(&refusal.message)) {
             headers.insert(GRPC_MESSAGE, message);
         }
         response
@@ -112,7 +112,7 @@ impl From<Refusal> for Response {
 }
 
 /// As gRPC requires it: percent signs, and anything that is not printable ASCII, in hexadecimal.
-fn encoded(text: &str) -> String {
+fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn whatever_a_message_says_it_is_one_header() {
-        let refusal = Refusal::unimplemented("100 % of\r\nnaïve");
-        let response = Response::from(refusal);
+        let refusal = GrpcRefusal::unimplemented("100 % of\r\nnaïve");
+        let response = GrpcResponse::from(refusal);
         assert_eq!(response.headers()["grpc-status"], "12");
         assert_eq!(response.headers()["grpc-message"], "100 %25 of%0D%0Ana%C3%AFve");
         assert_eq!(response.status(), StatusCode::OK);

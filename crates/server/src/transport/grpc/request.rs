@@ -6,13 +6,13 @@ use tidegate_wire::envoy::{
     RateLimitDescriptor, RateLimitOverride, RateLimitRequest, RateLimitUnit,
 };
 
-use super::refusal::Refusal;
+use super::refusal::GrpcRefusal;
 use crate::RefusalReason;
 
 /// What one descriptor asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wish {
-    pub(super) kind: Kind,
+pub(super) struct DescriptorRequest {
+    pub(super) action: DescriptorAction,
     pub(super) cost: Cost,
     /// A limit that it brings along.
     pub(super) limit: Option<Limit>,
@@ -20,78 +20,88 @@ pub(super) struct Wish {
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DescriptorAction {
     /// Only look whether anything is left.
-    Look,
+    Peek,
     /// Take units.
-    Pay,
+    Charge,
     /// Give units back.
-    Return,
+    Refund,
 }
 
-pub(super) type Wishes = SmallVec<[Wish; 4]>;
+pub(super) type DescriptorRequests = SmallVec<[DescriptorRequest; 4]>;
 
 /// What each descriptor asks for. Values may have any length: the message as a whole is bounded, and
 /// values are hashed, never stored.
-pub(super) fn read(request: &RateLimitRequest, may_refund: bool) -> Result<Wishes, Refusal> {
+pub(super) fn read(
+    request: &RateLimitRequest,
+    may_refund: bool,
+) -> Result<DescriptorRequests, GrpcRefusal> {
     let RateLimitRequest { domain, descriptors, hits_addend } = request;
     if domain.is_empty() {
-        return Err(Refusal::field("domain", "is empty", "a name"));
+        return Err(GrpcRefusal::field("domain", "is empty", "a name"));
     }
     if descriptors.is_empty() {
-        return Err(Refusal::field("descriptors", "is empty", "at least one"));
+        return Err(GrpcRefusal::field("descriptors", "is empty", "at least one"));
     }
     let (found, most) = (descriptors.len(), Plan::MAX_CHARGES);
     if found > most {
         let (found, most) = (format!("has {found} of them"), format!("at most {most}"));
-        return Err(Refusal::field("descriptors", &found, &most));
+        return Err(GrpcRefusal::field("descriptors", &found, &most));
     }
     if !may_refund && descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
-        return Err(Refusal::over_limit(RefusalReason::Forbidden, NO_REFUNDS));
+        return Err(GrpcRefusal::over_limit(RefusalReason::Forbidden, NO_REFUNDS));
     }
     let hits = u64::from(*hits_addend).max(1);
     let all = descriptors.iter().enumerate();
-    all.map(|(index, one)| Wish::read(one, hits).map_err(|fault| fault.of(index))).collect()
+    all.map(|(index, one)| {
+        DescriptorRequest::read(one, hits).map_err(|fault| fault.into_refusal(index))
+    })
+    .collect()
 }
 
-impl Wish {
-    fn read(descriptor: &RateLimitDescriptor, hits: u64) -> Result<Self, Fault> {
+impl DescriptorRequest {
+    fn read(descriptor: &RateLimitDescriptor, hits: u64) -> Result<Self, DescriptorFault> {
         check_entries(descriptor)?;
         let hits = descriptor.hits_addend.unwrap_or(hits);
-        let cost = Cost::new(hits).map_err(|_| Fault {
+        let cost = Cost::new(hits).map_err(|_| DescriptorFault {
             field: "hits_addend".to_owned(),
             problem: format!("is {hits}"),
             expected: format!("at most {MAX_COUNT}"),
         })?;
         let kind = match (hits, descriptor.is_negative_hits) {
-            (0, _) => Kind::Look,
-            (_, true) => Kind::Return,
-            (_, false) => Kind::Pay,
+            (0, _) => DescriptorAction::Peek,
+            (_, true) => DescriptorAction::Refund,
+            (_, false) => DescriptorAction::Charge,
         };
         let limit = descriptor.limit.as_ref().map(limit).transpose()?;
-        Ok(Self { kind, cost, limit })
+        Ok(Self { action: kind, cost, limit })
     }
 }
 
-fn check_entries(descriptor: &RateLimitDescriptor) -> Result<(), Fault> {
+fn check_entries(descriptor: &RateLimitDescriptor) -> Result<(), DescriptorFault> {
     let entries = &descriptor.entries;
     if entries.is_empty() {
-        return Err(Fault::new("entries", "is empty", "at least one"));
+        return Err(DescriptorFault::new("entries", "is empty", "at least one"));
     }
     if entries.len() > MAX_ENTRIES {
         let found = format!("has {} of them", entries.len());
-        return Err(Fault::new("entries", &found, &format!("at most {MAX_ENTRIES}")));
+        return Err(DescriptorFault::new("entries", &found, &format!("at most {MAX_ENTRIES}")));
     }
     for (index, entry) in entries.iter().enumerate() {
         if entry.key.is_empty() {
-            return Err(Fault::new(&format!("entries[{index}].key"), "is empty", "a name"));
+            return Err(DescriptorFault::new(
+                &format!("entries[{index}].key"),
+                "is empty",
+                "a name",
+            ));
         }
     }
     Ok(())
 }
 
 /// Fixed windows, as in envoyproxy/ratelimit files: a month has 30 days, a year 365.
-fn limit(given: &RateLimitOverride) -> Result<Limit, Fault> {
+fn limit(given: &RateLimitOverride) -> Result<Limit, DescriptorFault> {
     let days = match given.unit() {
         RateLimitUnit::Second => Span::from_secs(1),
         RateLimitUnit::Minute => Span::from_secs(60),
@@ -101,7 +111,7 @@ fn limit(given: &RateLimitOverride) -> Result<Limit, Fault> {
         RateLimitUnit::Year => Span::from_days(365),
         RateLimitUnit::Unknown => {
             let found = format!("is {}", given.unit);
-            return Err(Fault::new(
+            return Err(DescriptorFault::new(
                 "limit.unit",
                 &found,
                 "SECOND, MINUTE, HOUR, DAY, MONTH or YEAR",
@@ -110,26 +120,26 @@ fn limit(given: &RateLimitOverride) -> Result<Limit, Fault> {
     };
     Quota::new(given.requests_per_unit.into(), days)
         .and_then(|quota| Limit::new(AlgorithmKind::FixedWindow, &quota))
-        .map_err(|error| Fault::new("limit", &error.to_string(), "a limit"))
+        .map_err(|error| DescriptorFault::new("limit", &error.to_string(), "a limit"))
 }
 
 /// What is wrong with a descriptor, before it is known which one it is.
-struct Fault {
+struct DescriptorFault {
     field: String,
     problem: String,
     expected: String,
 }
 
-impl Fault {
+impl DescriptorFault {
     fn new(field: &str, problem: &str, expected: &str) -> Self {
         let [field, problem, expected] = [field, problem, expected].map(str::to_owned);
         Self { field, problem, expected }
     }
 
     #[cold]
-    fn of(self, descriptor: usize) -> Refusal {
+    fn into_refusal(self, descriptor: usize) -> GrpcRefusal {
         let field = format!("descriptors[{descriptor}].{}", self.field);
-        Refusal::field(&field, &self.problem, &self.expected)
+        GrpcRefusal::field(&field, &self.problem, &self.expected)
     }
 }
 
@@ -158,20 +168,20 @@ mod tests {
         let wish = |descriptor, hits_addend| {
             let read =
                 read(&RateLimitRequest { hits_addend, ..request(vec![descriptor]) }, true).unwrap();
-            (read[0].kind, read[0].cost.get())
+            (read[0].action, read[0].cost.get())
         };
         let with = |hits, is_negative_hits| RateLimitDescriptor {
             hits_addend: Some(hits),
             is_negative_hits,
             ..user()
         };
-        assert_eq!(wish(user(), 0), (Kind::Pay, 1));
-        assert_eq!(wish(user(), 7), (Kind::Pay, 7));
-        assert_eq!(wish(with(3, false), 7), (Kind::Pay, 3));
-        assert_eq!(wish(with(0, false), 7), (Kind::Look, 0));
-        assert_eq!(wish(with(3, true), 7), (Kind::Return, 3));
+        assert_eq!(wish(user(), 0), (DescriptorAction::Charge, 1));
+        assert_eq!(wish(user(), 7), (DescriptorAction::Charge, 7));
+        assert_eq!(wish(with(3, false), 7), (DescriptorAction::Charge, 3));
+        assert_eq!(wish(with(0, false), 7), (DescriptorAction::Peek, 0));
+        assert_eq!(wish(with(3, true), 7), (DescriptorAction::Refund, 3));
         let negative = RateLimitDescriptor { is_negative_hits: true, ..user() };
-        assert_eq!(wish(negative, 0), (Kind::Return, 1));
+        assert_eq!(wish(negative, 0), (DescriptorAction::Refund, 1));
     }
 
     #[test]

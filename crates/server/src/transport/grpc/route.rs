@@ -9,30 +9,32 @@ use hyper::body::Incoming;
 use tidegate::Store;
 use tokio::time::timeout;
 
-use super::activity::Call;
-use super::body::Body;
-use super::refusal::{Refusal, brief};
-use super::{Door, Response, ask, message};
-use crate::log::Level;
+use super::activity::GrpcCallGuard;
+use super::body::GrpcBody;
+use super::refusal::{GrpcRefusal, brief};
+use super::{GrpcListenerContext, GrpcResponse, message, should_rate_limit};
+use crate::log::LogLevel;
 use crate::trace::within;
 use crate::{ListenerKind, RefusalReason};
 
 /// Every request is answered, whatever it is.
 pub(super) async fn answer<S: Store>(
-    door: &Door<S>,
+    door: &GrpcListenerContext<S>,
     request: Request<Incoming>,
-    call: Call,
-) -> Response {
+    call: GrpcCallGuard,
+) -> GrpcResponse {
     if !is_grpc(&request) {
         door.app.count_refusal(ListenerKind::Grpc, RefusalReason::Malformed);
-        return Refusal::not_grpc();
+        return GrpcRefusal::not_grpc();
     }
     match request.uri().path() {
-        SHOULD_RATE_LIMIT => traced(door, request).await,
-        path => match door.others.find(path) {
-            Some(service) => service(request).await.map(|body| Body::Stream { body, _call: call }),
+        SHOULD_RATE_LIMIT => answer_traced(door, request).await,
+        path => match door.tonic_services.find(path) {
+            Some(service) => {
+                service(request).await.map(|body| GrpcBody::Stream { body, _call: call })
+            }
             None => {
-                let refusal = Refusal::unimplemented(format!("no method {:?}", brief(path)));
+                let refusal = GrpcRefusal::unimplemented(format!("no method {:?}", brief(path)));
                 door.app.count_refusal(ListenerKind::Grpc, refusal.reason());
                 refusal.into()
             }
@@ -41,16 +43,19 @@ pub(super) async fn answer<S: Store>(
 }
 
 /// Decides within a span, if the call is traced.
-async fn traced<S: Store>(door: &Door<S>, request: Request<Incoming>) -> Response {
+async fn answer_traced<S: Store>(
+    door: &GrpcListenerContext<S>,
+    request: Request<Incoming>,
+) -> GrpcResponse {
     let mut span = door.app.begin_span(SPAN, request.headers());
-    let decided = within(&mut span, pin!(decide(door, request))).await;
+    let decided = within(&mut span, pin!(answer_in_time(door, request))).await;
     if let Some(span) = &mut span {
         let refusal = decided.as_ref().err();
         span.text("rpc.system", "grpc");
         span.number("rpc.grpc.status_code", refusal.map_or(0, |it| it.status().into()));
         if let Some(refusal) = refusal {
             span.text("tidegate.refused", refusal.reason().name());
-            span.failed();
+            span.mark_failed();
         }
     }
     door.app.end_span(span);
@@ -59,27 +64,30 @@ async fn traced<S: Store>(door: &Door<S>, request: Request<Incoming>) -> Respons
 
 /// Counts a refusal, and logs it now and then: Envoy's client is told nothing of it.
 #[cold]
-fn refuse<S: Store>(door: &Door<S>, refusal: Refusal) -> Response {
+fn refuse<S: Store>(door: &GrpcListenerContext<S>, refusal: GrpcRefusal) -> GrpcResponse {
     let reason = refusal.reason();
     door.app.count_refusal(ListenerKind::Grpc, reason);
     let message = format!("Envoy's question was refused: {}", refusal.message());
-    door.lines.say(Level::Warn, "grpc_refused", &message, &[("reason", reason.name())]);
+    door.lines.emit(LogLevel::Warn, "grpc_refused", &message, &[("reason", reason.name())]);
     refusal.into()
 }
 
 /// Within the time that the client gives, if it does, and never forever.
-async fn decide<S: Store>(door: &Door<S>, request: Request<Incoming>) -> Result<Response, Refusal> {
+async fn answer_in_time<S: Store>(
+    door: &GrpcListenerContext<S>,
+    request: Request<Incoming>,
+) -> Result<GrpcResponse, GrpcRefusal> {
     let given = grpc_timeout(request.headers()).unwrap_or(Duration::MAX);
     let most = given.min(door.config.body_timeout);
     let mut body = request.into_body();
     // Boxed, since hyper moves a call as a whole, and more than once.
     let deciding = Box::pin(async {
         let (request, _loan) = message::read(&mut body, &door.bounds).await?;
-        ask::answer(&door.app, &door.config, &request).await
+        should_rate_limit::answer(&door.app, &door.config, &request).await
     });
     let response = timeout(most, deciding).await.unwrap_or_else(|_| {
         let message = format!("no decision within {most:?}");
-        Err(Refusal::over_limit(RefusalReason::Timeout, message))
+        Err(GrpcRefusal::over_limit(RefusalReason::Timeout, message))
     })?;
     Ok(message::respond(&response))
 }

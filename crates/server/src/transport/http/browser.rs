@@ -16,7 +16,7 @@ pub(crate) fn host<'h>(uri: &'h Uri, headers: &'h HeaderMap) -> Option<&'h str> 
 }
 
 /// Whether a page that is not ours has made this request.
-pub(crate) fn is_of_another_site(headers: &HeaderMap, host: Option<&str>) -> bool {
+pub(crate) fn is_cross_site(headers: &HeaderMap, host: Option<&str>) -> bool {
     let is_ours = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
     !headers.get_all("sec-fetch-site").iter().all(is_ours)
         || !headers.get_all(ORIGIN).iter().all(|origin| is_origin_of(origin, host))
@@ -30,29 +30,29 @@ fn is_origin_of(origin: &HeaderValue, host: Option<&str>) -> bool {
 
 /// Whether this is a name of the machine itself. A name that an attacker's DNS points at us is not:
 /// a browser would send that name.
-pub(crate) fn is_of_the_machine(host: &str) -> bool {
-    let name = name_of(host);
+pub(crate) fn is_loopback_host(host: &str) -> bool {
+    let name = host_name(host);
     name.eq_ignore_ascii_case("localhost")
         || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback())
 }
 
 /// Whether nobody's DNS can have made this name lead here: the names of the machine, addresses, and
 /// the names that an operator has listed.
-pub(super) fn is_reliable(host: &str, listed: &[String]) -> bool {
-    let name = name_of(host);
-    is_of_the_machine(host)
+pub(super) fn is_trusted_host(host: &str, listed: &[String]) -> bool {
+    let name = host_name(host);
+    is_loopback_host(host)
         || name.parse::<std::net::IpAddr>().is_ok()
         || listed.iter().any(|listed| listed.eq_ignore_ascii_case(name))
 }
 
 /// The same for the two names that nearly everybody uses, at a glance.
-pub(super) fn is_plainly_local(host: &[u8]) -> bool {
+pub(super) fn is_plain_loopback(host: &[u8]) -> bool {
     let rest = host.strip_prefix(b"127.0.0.1").or_else(|| host.strip_prefix(b"localhost"));
     matches!(rest, Some([] | [b':', ..]))
 }
 
 /// Without the port.
-fn name_of(host: &str) -> &str {
+fn host_name(host: &str) -> &str {
     match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.split(':').next().unwrap_or_default(),
@@ -79,7 +79,7 @@ mod tests {
             ("10.0.0.1", false),
             ("", false),
         ] {
-            assert_eq!(is_of_the_machine(host), expected, "{host}");
+            assert_eq!(is_loopback_host(host), expected, "{host}");
         }
     }
 
@@ -87,13 +87,19 @@ mod tests {
     fn what_is_plainly_local_is_reliable_and_a_strange_name_is_not() {
         let listed = ["tidegate.internal".to_owned()];
         for host in ["localhost", "localhost:8080", "127.0.0.1", "127.0.0.1:1"] {
-            assert!(is_plainly_local(host.as_bytes()) && is_reliable(host, &[]), "{host}");
+            assert!(is_plain_loopback(host.as_bytes()) && is_trusted_host(host, &[]), "{host}");
         }
         for host in ["10.0.0.1:8080", "[2001:db8::1]:80", "Tidegate.Internal:8080"] {
-            assert!(!is_plainly_local(host.as_bytes()) && is_reliable(host, &listed), "{host}");
+            assert!(
+                !is_plain_loopback(host.as_bytes()) && is_trusted_host(host, &listed),
+                "{host}"
+            );
         }
         for host in ["localhost.evil.example", "127.0.0.1.evil.example", "evil.example", "", "x"] {
-            assert!(!is_plainly_local(host.as_bytes()) && !is_reliable(host, &listed), "{host}");
+            assert!(
+                !is_plain_loopback(host.as_bytes()) && !is_trusted_host(host, &listed),
+                "{host}"
+            );
         }
     }
 
@@ -106,7 +112,7 @@ mod tests {
             &[("sec-fetch-site", "none")],
             &[("origin", "http://localhost:8080"), ("sec-fetch-site", "same-origin")],
         ] {
-            assert!(!is_of_another_site(&fields(ours), host), "{ours:?}");
+            assert!(!is_cross_site(&fields(ours), host), "{ours:?}");
         }
         for foreign in [
             &[("sec-fetch-site", "cross-site")][..],
@@ -117,8 +123,8 @@ mod tests {
             &[("origin", "http://localhost")],
             &[("origin", "http://localhost:80801")],
         ] {
-            assert!(is_of_another_site(&fields(foreign), host), "{foreign:?}");
+            assert!(is_cross_site(&fields(foreign), host), "{foreign:?}");
         }
-        assert!(is_of_another_site(&fields(&[("origin", "http://localhost:8080")]), None));
+        assert!(is_cross_site(&fields(&[("origin", "http://localhost:8080")]), None));
     }
 }

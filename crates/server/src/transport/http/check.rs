@@ -2,50 +2,61 @@
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
-use tidegate::{Owed, Plan, Store};
-use tidegate_http::{Answer, JSON, allowance, denial, describe, describe_legacy};
+use tidegate::{Plan, RequestCharges, Store};
+use tidegate_http::{JSON, RateLimitAnswer, allowed_body, denial, describe, describe_legacy};
 
-use super::Response;
-use super::problem::Refusal;
-use super::request::Question;
+use super::HttpResponse;
+use super::refusal::HttpRefusal;
+use super::request::HttpQuestion;
 use crate::App;
 
-pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> Response {
+pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> HttpResponse {
     // Once: the whole answer uses one plan, whatever is loaded meanwhile.
     let plan = app.limiter().plan();
-    match owed(&plan, body) {
+    match request_charges(&plan, body) {
         Ok(owed) => respond(app, &plan, &owed).await,
         Err(refusal) => refusal.into(),
     }
 }
 
 /// What the subject of a body owes.
-pub(super) fn owed<'p>(plan: &'p Plan, body: &[u8]) -> Result<Owed<'p>, Refusal> {
-    Question::check(body).and_then(|question| question.owed(plan))
+pub(super) fn request_charges<'p>(
+    plan: &'p Plan,
+    body: &[u8],
+) -> Result<RequestCharges<'p>, HttpRefusal> {
+    HttpQuestion::read_check(body).and_then(|question| question.request_charges(plan))
 }
 
 /// Decides, and responds.
-pub(super) async fn respond<S: Store>(app: &App<S>, plan: &Plan, owed: &Owed<'_>) -> Response {
-    let decision = app.settle(owed).await;
-    response(plan, &Answer::of_owed(owed, &decision))
+pub(super) async fn respond<S: Store>(
+    app: &App<S>,
+    plan: &Plan,
+    owed: &RequestCharges<'_>,
+) -> HttpResponse {
+    let decision = app.decide(owed).await;
+    response(plan, &RateLimitAnswer::of_charges(owed, &decision))
 }
 
 /// A decision as a response.
-pub(super) fn response(plan: &Plan, answer: &Answer<'_, '_>) -> Response {
+pub(super) fn response(plan: &Plan, answer: &RateLimitAnswer<'_, '_>) -> HttpResponse {
     let mut response = if answer.decision().is_allowed() {
-        let mut response = Response::new(allowance(answer));
+        let mut response = HttpResponse::new(allowed_body(answer));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         describe(answer, response.headers_mut());
         response
     } else {
         denial(answer)
     };
-    describe_as_asked_for(plan, answer, response.headers_mut());
+    describe_if_configured(plan, answer, response.headers_mut());
     response
 }
 
 /// The optional headers.
-pub(super) fn describe_as_asked_for(plan: &Plan, answer: &Answer<'_, '_>, headers: &mut HeaderMap) {
+pub(super) fn describe_if_configured(
+    plan: &Plan,
+    answer: &RateLimitAnswer<'_, '_>,
+    headers: &mut HeaderMap,
+) {
     if let Some(unit) = plan.settings().legacy_headers() {
         describe_legacy(answer, unit, headers);
     }

@@ -16,81 +16,84 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::time::{Instant, timeout};
 
-use super::Response;
-use super::watch::{Due, MOMENT, Progress, Watch};
-use super::wire::Wire;
-use crate::rest::{Stirred, leave, leave_http2, rest};
-use crate::room::{GRACE, QUIET, Seat};
-use crate::{Config, Peer, RefusalReason, Stream};
+use super::HttpResponse;
+use super::timer::{CLOSING_GRACE, HttpConnectionTimer, HttpProgress, HttpTimerAction};
+use super::wire::HttpWire;
+use crate::idle::{IdleEnd, close_idle, close_idle_http2, wait_idle};
+use crate::seats::{GRACE, QUIET, Seat};
+use crate::{ClientStream, ListenerConfig, RefusalReason, StreamPeer};
 
 /// What answers the requests on connections.
-pub(crate) trait Answers: Send + Sync + 'static {
+pub(crate) trait HttpResponder: Send + Sync + 'static {
     /// Every request is answered, whatever it is.
     fn answer(
         &self,
-        peer: &Peer,
+        peer: &StreamPeer,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Response> + Send;
+    ) -> impl Future<Output = HttpResponse> + Send;
 
     /// hyper has refused a request that nobody can read.
-    fn broken(&self, _: RefusalReason) {}
+    fn count_unreadable(&self, _: RefusalReason) {}
 
     /// Answers what needs no hyper.
-    fn hurry(&self, _: &mut Connection) -> impl Future<Output = Flow> + Send {
-        std::future::ready(Flow::Hyper)
+    fn answer_without_hyper(
+        &self,
+        _: &mut HttpConnection,
+    ) -> impl Future<Output = FastPathOutcome> + Send {
+        std::future::ready(FastPathOutcome::Hyper)
     }
 }
 
 /// What the requests on a connection share.
-struct Session<A> {
+struct HttpSession<A> {
     answers: Arc<A>,
-    peer: Peer,
-    progress: Progress,
+    peer: StreamPeer,
+    progress: HttpProgress,
 }
 
 /// A connection on which something is under way.
-pub(crate) struct Connection {
-    pub(super) stream: Stream,
+pub(crate) struct HttpConnection {
+    pub(super) stream: ClientStream,
     /// What was read from it and is still to be answered.
     pub(super) unread: Vec<u8>,
     /// Whether an HTTP/1 request was answered: no other version follows.
     pub(super) is_http1: bool,
-    pub(super) progress: Progress,
-    pub(super) watch: Watch,
+    pub(super) progress: HttpProgress,
+    pub(super) timer: HttpConnectionTimer,
 }
 
 /// How a connection goes on after what could be answered without hyper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
+pub(crate) enum FastPathOutcome {
     /// With hyper.
     Hyper,
     /// At rest: everything is answered, and the client is silent.
     Rest,
     /// Not at all: the client takes too long, or is gone.
-    Over,
+    Closed,
 }
 
 /// Answers requests until the client leaves, takes too long, or the server closes.
 ///
 /// Buffers, timers and hyper are there while something is under way, and gone while the client is silent.
-pub(crate) async fn serve<A: Answers>(
-    mut stream: Stream,
+pub(crate) async fn serve<A: HttpResponder>(
+    mut stream: ClientStream,
     answers: Arc<A>,
-    config: Arc<Config>,
+    config: Arc<ListenerConfig>,
     mut seat: Seat,
 ) {
     let begun = Instant::now();
     let (mut from, mut until) = (begun + GRACE, begun + config.header_timeout);
     let mut is_http1 = false;
     loop {
-        let Some(unread) = hear(&mut stream, &mut seat, from, until).await else {
-            return leave(stream).await;
+        let Some(unread) = wait_for_bytes(&mut stream, &mut seat, from, until).await else {
+            return close_idle(stream).await;
         };
         // The first head has as much time as the connection had.
         let due = if is_http1 { Instant::now() + config.header_timeout } else { until };
-        let progress = Progress::new(seat.work());
-        let watch = Watch::new(progress.clone(), &config, seat, due);
-        let connection = Connection { stream, unread, is_http1, progress, watch };
+        let progress = HttpProgress::new(seat.work());
+        let watch = HttpConnectionTimer::new(progress.clone(), &config, seat, due);
+        let connection = HttpConnection { stream, unread, is_http1, progress, timer: watch };
         match Box::pin(connection.serve(Arc::clone(&answers), &config)).await {
             Some(silent) => (stream, seat, from) = silent,
             None => return,
@@ -101,58 +104,58 @@ pub(crate) async fn serve<A: Answers>(
 }
 
 /// What comes next; `None` if that is nothing.
-async fn hear(
-    stream: &mut Stream,
+async fn wait_for_bytes(
+    stream: &mut ClientStream,
     seat: &mut Seat,
     from: Instant,
     mut until: Instant,
 ) -> Option<Vec<u8>> {
     loop {
-        match rest(stream, seat, from, until).await {
-            Stirred::Heard(bytes) => return Some(bytes),
+        match wait_idle(stream, seat, from, until).await {
+            IdleEnd::Received(bytes) => return Some(bytes),
             // A request may be on its way.
-            Stirred::Told => until = Instant::now() + MOMENT,
-            Stirred::Over => return None,
+            IdleEnd::ServerClosing => until = Instant::now() + CLOSING_GRACE,
+            IdleEnd::Closed => return None,
         }
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// Answers what comes until there is a pause. Then there are the stream and the seat, and from when
     /// on they are at rest.
-    async fn serve<A: Answers>(
+    async fn serve<A: HttpResponder>(
         mut self,
         answers: Arc<A>,
-        config: &Config,
-    ) -> Option<(Stream, Seat, Instant)> {
-        match answers.hurry(&mut self).await {
-            Flow::Hyper => self.serve_with_hyper(answers, config).await,
-            Flow::Rest => Some((self.stream, self.watch.seat, self.watch.rests_from)),
-            Flow::Over => None,
+        config: &ListenerConfig,
+    ) -> Option<(ClientStream, Seat, Instant)> {
+        match answers.answer_without_hyper(&mut self).await {
+            FastPathOutcome::Hyper => self.serve_with_hyper(answers, config).await,
+            FastPathOutcome::Rest => Some((self.stream, self.timer.seat, self.timer.rests_from)),
+            FastPathOutcome::Closed => None,
         }
     }
 
-    async fn serve_with_hyper<A: Answers>(
+    async fn serve_with_hyper<A: HttpResponder>(
         self,
         answers: Arc<A>,
-        config: &Config,
-    ) -> Option<(Stream, Seat, Instant)> {
-        let Self { stream, unread, is_http1, progress, mut watch } = self;
+        config: &ListenerConfig,
+    ) -> Option<(ClientStream, Seat, Instant)> {
+        let Self { stream, unread, is_http1, progress, timer: mut watch } = self;
         let peer = stream.peer().clone();
-        let wire = Wire::new(stream, unread, progress.clone());
-        let io = TokioIo::new(wire.end());
+        let wire = HttpWire::new(stream, unread, progress.clone());
+        let io = TokioIo::new(wire.other_end());
         let refused = Arc::clone(&answers);
         let broken = move |error: &hyper::Error| {
             if error.is_parse_too_large() {
-                refused.broken(RefusalReason::TooLarge);
+                refused.count_unreadable(RefusalReason::TooLarge);
             } else if error.is_parse() {
-                refused.broken(RefusalReason::Malformed);
+                refused.count_unreadable(RefusalReason::Malformed);
             }
         };
-        let session = Arc::new(Session { answers, peer, progress: progress.clone() });
+        let session = Arc::new(HttpSession { answers, peer, progress: progress.clone() });
         let service = service_fn(move |request| {
             // Not when the answer is first polled: with HTTP/2 that is later, in a task of its own.
-            let (session, answering) = (Arc::clone(&session), session.progress.answering());
+            let (session, answering) = (Arc::clone(&session), session.progress.begin_answer());
             async move {
                 let response = session.answer(request).await.map(Full::new);
                 drop(answering);
@@ -164,7 +167,7 @@ impl Connection {
             false => version(&wire, &mut watch).await,
         };
         let end = match version {
-            None => End::Broken,
+            None => HttpConnectionEnd::Broken,
             Some(Version::HTTP_2) => {
                 let connection = pin!(http2(config).serve_connection(io, service));
                 let goodbye = http2::Connection::graceful_shutdown;
@@ -177,16 +180,16 @@ impl Connection {
             }
         };
         match end {
-            End::Broken => {}
-            End::Orderly => {
+            HttpConnectionEnd::Broken => {}
+            HttpConnectionEnd::Orderly => {
                 let _ = timeout(LINGER, wire.linger()).await;
             }
-            End::Rest => {
+            HttpConnectionEnd::Rest => {
                 let (stream, _) = wire.into_stream()?;
                 return Some((stream, watch.seat, watch.rests_from));
             }
-            End::Leave => match wire.into_stream()? {
-                (stream, true) => leave_http2(stream, progress.last_stream()).await,
+            HttpConnectionEnd::YieldSeat => match wire.into_stream()? {
+                (stream, true) => close_idle_http2(stream, progress.last_stream()).await,
                 // The client does not read, and is in the middle of something.
                 (stream, false) => drop(stream),
             },
@@ -195,8 +198,8 @@ impl Connection {
     }
 }
 
-impl<A: Answers> Session<A> {
-    async fn answer(&self, request: Request<Incoming>) -> Response {
+impl<A: HttpResponder> HttpSession<A> {
+    async fn answer(&self, request: Request<Incoming>) -> HttpResponse {
         let version = request.version();
         let mut response = self.answers.answer(&self.peer, request).await;
         if self.progress.is_closing() && version != Version::HTTP_2 {
@@ -207,12 +210,15 @@ impl<A: Answers> Session<A> {
 }
 
 /// Which version of HTTP is spoken, if that is clear in time.
-async fn version(wire: &Wire<Stream>, watch: &mut Watch) -> Option<Version> {
+async fn version(
+    wire: &HttpWire<ClientStream>,
+    watch: &mut HttpConnectionTimer,
+) -> Option<Version> {
     poll_fn(|cx| {
-        watch.is_told_to_close(cx);
+        watch.should_close(cx);
         match wire.poll_version(cx) {
             Poll::Ready(version) => Poll::Ready(version),
-            Poll::Pending => watch.poll_due(cx).map(|_| None),
+            Poll::Pending => watch.poll_action(cx).map(|_| None),
         }
     })
     .await
@@ -220,7 +226,7 @@ async fn version(wire: &Wire<Stream>, watch: &mut Watch) -> Option<Version> {
 
 /// How hyper's part of a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum HttpConnectionEnd {
     /// Everything was said.
     Orderly,
     /// The client broke off, or took too long.
@@ -228,22 +234,22 @@ enum End {
     /// HTTP/1: everything was answered, and the client is silent.
     Rest,
     /// HTTP/2: the same, and somebody else needs its seat.
-    Leave,
+    YieldSeat,
 }
 
 /// Drives a connection to its end. `goodbye` tells the client that it should leave.
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<&mut C>,
-    wire: &Wire<Stream>,
-    watch: &mut Watch,
+    wire: &HttpWire<ClientStream>,
+    watch: &mut HttpConnectionTimer,
     mut goodbye: Option<fn(Pin<&mut C>)>,
     broken: &(dyn Fn(&hyper::Error) + Sync),
-) -> End {
+) -> HttpConnectionEnd {
     let mut is_done = false;
     // By hand rather than with `select!`: the order matters.
     poll_fn(|cx| {
         // So that answers say so.
-        watch.is_told_to_close(cx);
+        watch.should_close(cx);
         loop {
             // An error is a client that broke off or broke the protocol; hyper has answered it.
             if !is_done && let Poll::Ready(outcome) = connection.as_mut().poll(cx) {
@@ -251,11 +257,11 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
                 let _ = outcome.inspect_err(broken);
             }
             match wire.poll_send(cx) {
-                Poll::Ready(Err(_)) => return Poll::Ready(End::Broken),
-                Poll::Ready(Ok(())) if is_done => return Poll::Ready(End::Orderly),
+                Poll::Ready(Err(_)) => return Poll::Ready(HttpConnectionEnd::Broken),
+                Poll::Ready(Ok(())) if is_done => return Poll::Ready(HttpConnectionEnd::Orderly),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
-            let due = watch.poll_due(cx);
+            let due = watch.poll_action(cx);
             // Not before: hyper would end at once, and what the client has asked is still unread.
             if !is_done
                 && watch.is_closing()
@@ -265,13 +271,17 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
                 continue;
             }
             match ready!(due) {
-                Due::Rest if !is_done && wire.is_between() => return Poll::Ready(End::Rest),
-                Due::Rest => continue,
-                Due::Leave if !is_done => return Poll::Ready(End::Leave),
-                Due::Leave | Due::Close => {}
+                HttpTimerAction::Rest if !is_done && wire.is_between_requests() => {
+                    return Poll::Ready(HttpConnectionEnd::Rest);
+                }
+                HttpTimerAction::Rest => continue,
+                HttpTimerAction::YieldSeat if !is_done => {
+                    return Poll::Ready(HttpConnectionEnd::YieldSeat);
+                }
+                HttpTimerAction::YieldSeat | HttpTimerAction::Close => {}
             }
             match goodbye.take().filter(|_| !is_done) {
-                None => return Poll::Ready(End::Broken),
+                None => return Poll::Ready(HttpConnectionEnd::Broken),
                 Some(goodbye) => goodbye(connection.as_mut()),
             }
             watch.close();
@@ -280,7 +290,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     .await
 }
 
-fn http1(config: &Config) -> http1::Builder {
+fn http1(config: &ListenerConfig) -> http1::Builder {
     let mut builder = http1::Builder::new();
     // Not `pipeline_flush`: it withholds an answer while any byte of another request is unread,
     // never sends hyper's own 400 and 431, and lifts the bound on what waits to be written.
@@ -295,7 +305,7 @@ fn http1(config: &Config) -> http1::Builder {
     builder
 }
 
-fn http2(config: &Config) -> http2::Builder<TokioExecutor> {
+fn http2(config: &ListenerConfig) -> http2::Builder<TokioExecutor> {
     let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX >> 1);
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder

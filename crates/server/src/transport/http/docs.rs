@@ -8,10 +8,10 @@ use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 
-use super::Response;
+use super::HttpResponse;
 
 /// What is at a path, if it is one of ours.
-pub(super) fn answer(path: &str) -> Option<Response> {
+pub(super) fn answer(path: &str) -> Option<HttpResponse> {
     let (kind, text) = match path {
         "/openapi.json" => ("application/json", OPENAPI.clone()),
         "/docs" => ("text/html; charset=utf-8", fixed(include_str!("docs/page.html"))),
@@ -19,7 +19,7 @@ pub(super) fn answer(path: &str) -> Option<Response> {
         "/docs/page.js" => ("text/javascript; charset=utf-8", fixed(include_str!("docs/page.js"))),
         _ => return None,
     };
-    let mut response = Response::new(text);
+    let mut response = HttpResponse::new(text);
     let fields = [
         (CONTENT_TYPE, kind),
         (CACHE_CONTROL, "no-cache"),

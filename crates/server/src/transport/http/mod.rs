@@ -6,17 +6,17 @@ pub(crate) mod body;
 pub(crate) mod browser;
 mod check;
 pub(crate) mod connection;
-pub(crate) mod diagnose;
+pub(crate) mod diagnosis;
 mod docs;
-mod express;
-mod original;
-pub(crate) mod problem;
+mod fast_path;
+mod original_request;
 mod refund;
+pub(crate) mod refusal;
 pub(crate) mod request;
 mod rlaas;
 pub(crate) mod route;
 mod subject;
-mod watch;
+mod timer;
 mod wire;
 
 use std::future::Future;
@@ -27,10 +27,10 @@ use http::Request;
 use hyper::body::Incoming;
 use tidegate::Store;
 
-use self::connection::{Answers, Connection, Flow};
-use crate::{App, Config, Listener, ListenerKind, Peer, RefusalReason, accept};
+use self::connection::{FastPathOutcome, HttpConnection, HttpResponder};
+use crate::{App, Listener, ListenerConfig, ListenerKind, RefusalReason, StreamPeer, accept};
 
-pub(crate) type Response = http::Response<Bytes>;
+pub(crate) type HttpResponse = http::Response<Bytes>;
 
 /// Answers HTTP on `listener` until `shutdown` resolves, then finishes the requests in flight.
 ///
@@ -38,12 +38,12 @@ pub(crate) type Response = http::Response<Bytes>;
 pub async fn serve<S: Store + 'static>(
     listener: impl Into<Listener>,
     app: Arc<App<S>>,
-    config: Config,
+    config: ListenerConfig,
     shutdown: impl Future<Output = ()>,
 ) {
     let (listener, config) = (listener.into(), Arc::new(config));
     let is_local = listener.is_on_loopback();
-    let door = Arc::new(Door { app, config: Arc::clone(&config), is_local });
+    let door = Arc::new(HttpListenerContext { app, config: Arc::clone(&config), is_local });
     let shutdown = async {
         shutdown.await;
         door.app.start_draining();
@@ -55,23 +55,23 @@ pub async fn serve<S: Store + 'static>(
 }
 
 /// For everybody.
-struct Door<S> {
+struct HttpListenerContext<S> {
     app: Arc<App<S>>,
-    config: Arc<Config>,
+    config: Arc<ListenerConfig>,
     /// Whether only programs on this machine can reach it, and pages in its browsers.
     is_local: bool,
 }
 
-impl<S: Store + 'static> Answers for Door<S> {
-    async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Response {
+impl<S: Store + 'static> HttpResponder for HttpListenerContext<S> {
+    async fn answer(&self, peer: &StreamPeer, request: Request<Incoming>) -> HttpResponse {
         route::answer(self, peer.address, request).await
     }
 
-    async fn hurry(&self, connection: &mut Connection) -> Flow {
-        express::serve(connection, self).await
+    async fn answer_without_hyper(&self, connection: &mut HttpConnection) -> FastPathOutcome {
+        fast_path::serve(connection, self).await
     }
 
-    fn broken(&self, reason: RefusalReason) {
+    fn count_unreadable(&self, reason: RefusalReason) {
         self.app.count_refusal(ListenerKind::Http, reason);
     }
 }

@@ -4,31 +4,38 @@ use std::io::Write as _;
 
 use bytes::Bytes;
 use tidegate::{Cost, Decision, Plan, Span, Store};
-use tidegate_http::{Answer, query_values};
+use tidegate_http::{RateLimitAnswer, query_values};
 
-use super::diagnose::bounded;
-use super::problem::Refusal;
-use super::{Response, check};
+use super::diagnosis::bounded;
+use super::refusal::HttpRefusal;
+use super::{HttpResponse, check};
 use crate::App;
 
 /// 200 or 429, as there, with our body and headers.
-pub(super) async fn answer<S: Store>(app: &App<S>, plan: &Plan, query: Option<&str>) -> Response {
+pub(super) async fn answer<S: Store>(
+    app: &App<S>,
+    plan: &Plan,
+    query: Option<&str>,
+) -> HttpResponse {
     let mut users = query_values(query.unwrap_or_default().as_bytes(), "userId");
     let Some(user) = users.next() else {
-        return Refusal::bad(Some("userId"), "`userId` is missing: expected /check?userId=ID")
-            .into();
+        return HttpRefusal::invalid(
+            Some("userId"),
+            "`userId` is missing: expected /check?userId=ID",
+        )
+        .into();
     };
     // Whoever reads the query behind us may take the other one.
     if users.any(|other| other != user) {
         let message = "`userId` is there twice, with different values: expected one";
-        return Refusal::bad(Some("userId"), message).into();
+        return HttpRefusal::invalid(Some("userId"), message).into();
     }
     if let Err(refusal) = bounded(&user, || "userId".to_owned()) {
         return refusal.into();
     }
     let owed = plan.charges(&[("userId", user)], Cost::ONE);
-    let decision = app.settle(&owed).await;
-    let response = check::response(plan, &Answer::of_owed(&owed, &decision));
+    let decision = app.decide(&owed).await;
+    let response = check::response(plan, &RateLimitAnswer::of_charges(&owed, &decision));
     response.map(|body| with_count(&body, &decision).unwrap_or(body))
 }
 

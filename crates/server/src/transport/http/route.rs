@@ -8,23 +8,23 @@ use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use tidegate::Store;
 
-use super::browser::{host, is_of_another_site, is_reliable};
-use super::problem::Refusal;
-use super::{Door, Response, authz, batch, body, check, docs, refund, rlaas};
-use crate::trace::{Span, within};
-use crate::{App, ListenerKind, RefusalReason, Right, Transport};
+use super::browser::{host, is_cross_site, is_trusted_host};
+use super::refusal::HttpRefusal;
+use super::{HttpListenerContext, HttpResponse, authz, batch, body, check, docs, refund, rlaas};
+use crate::trace::{TraceSpan, within};
+use crate::{App, ClientRight, ListenerKind, RefusalReason, Transport};
 
 /// Every request is answered, whatever it is. `peer` is the address of the client, if it has one.
 pub(super) async fn answer<S: Store>(
-    door: &Door<S>,
+    door: &HttpListenerContext<S>,
     peer: Option<IpAddr>,
     request: Request<Incoming>,
-) -> Response {
+) -> HttpResponse {
     let app = &door.app;
     let mut span = span(app, &request);
     let response = within(&mut span, pin!(respond(door, peer, request))).await;
     if let Some(span) = &mut span {
-        span.answered(response.status());
+        span.set_http_status(response.status());
     }
     app.end_span(span);
     let status = response.status();
@@ -43,24 +43,27 @@ pub(super) async fn answer<S: Store>(
 ///
 /// A proxy asks `/v1/authz` with the fields of its own client, who may well be a browser; and
 /// whether the server is up is for everybody.
-fn refusal_of_pages<S>(door: &Door<S>, request: &Request<Incoming>) -> Option<Refusal> {
+fn browser_refusal<S>(
+    door: &HttpListenerContext<S>,
+    request: &Request<Incoming>,
+) -> Option<HttpRefusal> {
     let (path, headers) = (request.uri().path(), request.headers());
-    if authz::is_here(path) || path == "/healthz" {
+    if authz::is_authz_path(path) || path == "/healthz" {
         return None;
     }
     let host = host(request.uri(), headers);
-    let is_reliable = |host: &str| is_reliable(host, &door.config.http_hosts);
+    let is_reliable = |host: &str| is_trusted_host(host, &door.config.http_hosts);
     if door.is_local && !host.is_none_or(is_reliable) {
-        return Some(Refusal::new(StatusCode::FORBIDDEN, STRANGE_HOST));
+        return Some(HttpRefusal::new(StatusCode::FORBIDDEN, STRANGE_HOST));
     }
     // Others may be looked at from anywhere: a browser shows nothing of them to another page.
     let is_change = request.method() == Method::POST || path == "/check";
-    (is_change && is_of_another_site(headers, host))
-        .then(|| Refusal::new(StatusCode::FORBIDDEN, ANOTHER_SITE))
+    (is_change && is_cross_site(headers, host))
+        .then(|| HttpRefusal::new(StatusCode::FORBIDDEN, ANOTHER_SITE))
 }
 
 /// For requests that ask for decisions, if they are traced.
-fn span<S: Store>(app: &App<S>, request: &Request<Incoming>) -> Option<Box<Span>> {
+fn span<S: Store>(app: &App<S>, request: &Request<Incoming>) -> Option<Box<TraceSpan>> {
     // Before anything is looked at: mostly nothing is traced.
     app.tracer()?;
     let name = match request.uri().path() {
@@ -68,19 +71,19 @@ fn span<S: Store>(app: &App<S>, request: &Request<Incoming>) -> Option<Box<Span>
         "/v1/check/batch" => "POST /v1/check/batch",
         "/v1/refund" => "POST /v1/refund",
         "/check" => "GET /check",
-        path if authz::is_here(path) => "/v1/authz",
+        path if authz::is_authz_path(path) => "/v1/authz",
         _ => return None,
     };
     app.begin_span(name, request.headers())
 }
 
 async fn respond<S: Store>(
-    door: &Door<S>,
+    door: &HttpListenerContext<S>,
     peer: Option<IpAddr>,
     request: Request<Incoming>,
-) -> Response {
-    let Door { app, config, .. } = door;
-    if let Some(refusal) = refusal_of_pages(door, &request) {
+) -> HttpResponse {
+    let HttpListenerContext { app, config, .. } = door;
+    if let Some(refusal) = browser_refusal(door, &request) {
         drop(body::read(request.into_body(), config).await);
         return refusal.into();
     }
@@ -94,16 +97,16 @@ async fn respond<S: Store>(
             Err(refusal) => refusal.into(),
         },
         ("/v1/refund", &Method::POST) => match body::read(request.into_body(), config).await {
-            Ok(_) if !config.rights.permit(Transport::Http, Right::Refund) => {
-                Refusal::new(StatusCode::FORBIDDEN, NO_REFUNDS).into()
+            Ok(_) if !config.rights.permit(Transport::Http, ClientRight::Refund) => {
+                HttpRefusal::new(StatusCode::FORBIDDEN, NO_REFUNDS).into()
             }
             Ok(body) => refund::answer(app, &body).await,
             Err(refusal) => refusal.into(),
         },
-        ("/healthz", &Method::GET | &Method::HEAD) => plain("ok\n".to_owned()),
-        ("/readyz", &Method::GET | &Method::HEAD) => ready(app),
-        ("/metrics", &Method::GET | &Method::HEAD) => metrics(app.metrics_page().await),
-        (path, _) if authz::is_here(path) => {
+        ("/healthz", &Method::GET | &Method::HEAD) => plain_text("ok\n".to_owned()),
+        ("/readyz", &Method::GET | &Method::HEAD) => readiness(app),
+        ("/metrics", &Method::GET | &Method::HEAD) => metrics_response(app.metrics_page().await),
+        (path, _) if authz::is_authz_path(path) => {
             let (head, _) = request.into_parts();
             authz::answer(app, peer, &head).await
         }
@@ -113,20 +116,20 @@ async fn respond<S: Store>(
             // sends is lost on some of them.
             drop(body::read(body, config).await);
             let (path, method, plan) = (head.uri.path(), &head.method, app.limiter().plan());
-            match allowed(path) {
-                Some(allow) => seldom(path, method, allow),
+            match allowed_methods(path) {
+                Some(allow) => answer_known_path(path, method, allow),
                 None if path == "/check" && plan.settings().is_rlaas() => match *method {
                     Method::GET => rlaas::answer(app, &plan, head.uri.query()).await,
                     _ => wrong_method(path, method, "GET"),
                 },
-                None => Refusal::no_such_path(path).into(),
+                None => HttpRefusal::no_such_path(path).into(),
             }
         }
     }
 }
 
 /// The methods of a path, if it exists. (`/v1/authz` has them all.)
-fn allowed(path: &str) -> Option<&'static str> {
+fn allowed_methods(path: &str) -> Option<&'static str> {
     match path {
         "/v1/check" | "/v1/check/batch" | "/v1/refund" => Some("OPTIONS, POST"),
         "/" | "/healthz" | "/readyz" | "/metrics" => Some("GET, HEAD, OPTIONS"),
@@ -135,16 +138,16 @@ fn allowed(path: &str) -> Option<&'static str> {
 }
 
 /// What people look at, and errors.
-fn seldom(path: &str, method: &Method, allow: &'static str) -> Response {
+fn answer_known_path(path: &str, method: &Method, allow: &'static str) -> HttpResponse {
     match *method {
         Method::OPTIONS => {
-            let mut response = Response::default();
+            let mut response = HttpResponse::default();
             *response.status_mut() = StatusCode::NO_CONTENT;
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
             response
         }
         Method::GET | Method::HEAD if path == "/" => {
-            let mut response = Response::default();
+            let mut response = HttpResponse::default();
             *response.status_mut() = StatusCode::FOUND;
             response.headers_mut().insert(LOCATION, HeaderValue::from_static("/docs"));
             response
@@ -158,9 +161,9 @@ fn seldom(path: &str, method: &Method, allow: &'static str) -> Response {
 
 /// A file that was refused changes nothing, and an unavailable store has a stand-in: neither is a
 /// reason to turn clients away. Both are reported.
-fn ready<S: Store>(app: &App<S>) -> Response {
+fn readiness<S: Store>(app: &App<S>) -> HttpResponse {
     if app.is_draining() {
-        return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "draining: about to stop").into();
+        return HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "draining: about to stop").into();
     }
     let mut text = "ok\n".to_owned();
     if let Some(problem) = app.reload_problem() {
@@ -169,25 +172,25 @@ fn ready<S: Store>(app: &App<S>) -> Response {
     if let Some(problem) = app.limiter().store_problem() {
         text += &format!("deciding without the store: {problem}\n");
     }
-    plain(text)
+    plain_text(text)
 }
 
 /// In the Prometheus text format.
-pub(crate) fn metrics(page: String) -> Response {
-    let mut response = Response::new(page.into());
+pub(crate) fn metrics_response(page: String) -> HttpResponse {
+    let mut response = HttpResponse::new(page.into());
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
 
-fn plain(text: String) -> Response {
-    let mut response = Response::new(text.into());
+fn plain_text(text: String) -> HttpResponse {
+    let mut response = HttpResponse::new(text.into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response
 }
 
-fn wrong_method(path: &str, method: &Method, allow: &'static str) -> Response {
-    let mut response = Response::from(Refusal::wrong_method(method, path, allow));
+fn wrong_method(path: &str, method: &Method, allow: &'static str) -> HttpResponse {
+    let mut response = HttpResponse::from(HttpRefusal::wrong_method(method, path, allow));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }

@@ -1,77 +1,81 @@
 //! Who a question is about.
 
 use tidegate::config::PlannedPolicy;
-use tidegate::{Cost, Owed, Plan};
-use tidegate_wire::{Attributes, Text};
+use tidegate::{Cost, Plan, RequestCharges};
+use tidegate_wire::{JsonAttributes, JsonText};
 
-use super::diagnose::bounded;
-use super::problem::{Refusal, brief, priced};
+use super::diagnosis::bounded;
+use super::refusal::{HttpRefusal, brief, with_valid_cost};
 
 /// The subject, in any form.
 #[derive(Debug)]
-pub(super) enum Subject<'a> {
-    Named {
-        policy: Text<'a>,
-        key: Text<'a>,
+pub(super) enum HttpSubject<'a> {
+    ByKey {
+        policy: JsonText<'a>,
+        key: JsonText<'a>,
     },
     /// To all policies, or to the one that is named.
-    Described {
-        policy: Option<Text<'a>>,
-        attributes: Attributes<'a>,
+    ByAttributes {
+        policy: Option<JsonText<'a>>,
+        attributes: JsonAttributes<'a>,
     },
 }
 
-impl<'a> Subject<'a> {
+impl<'a> HttpSubject<'a> {
     pub(super) fn new(
-        policy: Option<Text<'a>>,
-        key: Option<Text<'a>>,
-        attributes: Option<Attributes<'a>>,
-    ) -> Result<Self, Refusal> {
+        policy: Option<JsonText<'a>>,
+        key: Option<JsonText<'a>>,
+        attributes: Option<JsonAttributes<'a>>,
+    ) -> Result<Self, HttpRefusal> {
         match (policy, key, attributes) {
-            (Some(policy), Some(key), None) => Ok(Self::Named { policy, key }),
+            (Some(policy), Some(key), None) => Ok(Self::ByKey { policy, key }),
             (policy, None, Some(attributes)) => {
-                unambiguous(&attributes)?;
-                Ok(Self::Described { policy, attributes })
+                validate_names(&attributes)?;
+                Ok(Self::ByAttributes { policy, attributes })
             }
-            (None, None, None) => Err(Refusal::bad(None, NEITHER)),
-            (_, _, Some(_)) => Err(Refusal::bad(Some("attributes"), BOTH)),
-            (Some(_), None, None) => Err(Refusal::bad(Some("key"), NO_KEY)),
-            (None, Some(_), None) => Err(Refusal::bad(Some("policy"), NO_POLICY)),
+            (None, None, None) => Err(HttpRefusal::invalid(None, NEITHER)),
+            (_, _, Some(_)) => Err(HttpRefusal::invalid(Some("attributes"), BOTH)),
+            (Some(_), None, None) => Err(HttpRefusal::invalid(Some("key"), NO_KEY)),
+            (None, Some(_), None) => Err(HttpRefusal::invalid(Some("policy"), NO_POLICY)),
         }
     }
 
     /// What the subject owes, to all policies or to the one that is named.
-    pub(super) fn owed<'p>(&self, plan: &'p Plan, cost: Cost) -> Result<Owed<'p>, Refusal> {
+    pub(super) fn request_charges<'p>(
+        &self,
+        plan: &'p Plan,
+        cost: Cost,
+    ) -> Result<RequestCharges<'p>, HttpRefusal> {
         match self {
-            Self::Named { policy, key } => of_policy(plan, policy, key, cost),
-            Self::Described { policy, attributes } => {
-                let attributes = Described(attributes);
+            Self::ByKey { policy, key } => charges_by_key(plan, policy, key, cost),
+            Self::ByAttributes { policy, attributes } => {
+                let attributes = BodyAttributes(attributes);
                 for name in plan.attributes() {
                     let value = tidegate::Attributes::attribute(&attributes, name);
                     bounded(value.unwrap_or_default(), || format!("attributes.{name}"))?;
                 }
                 let owed = match policy {
                     None => plan.charges(&attributes, cost),
-                    Some(name) => described_to(plan, name, &attributes, cost)?,
+                    Some(name) => charges_by_attributes(plan, name, &attributes, cost)?,
                 };
-                priced(owed, "attributes.")
+                with_valid_cost(owed, "attributes.")
             }
         }
     }
 }
 
-fn policy<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedPolicy, Refusal> {
+fn policy<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedPolicy, HttpRefusal> {
     let names = || plan.policies().iter().map(PlannedPolicy::name);
-    plan.policy(name).ok_or_else(|| Refusal::unknown_policy(name, names()))
+    plan.policy(name).ok_or_else(|| HttpRefusal::unknown_policy(name, names()))
 }
 
 /// A policy by name, and everything that its key needs to know.
-fn described_to<'p>(
+fn charges_by_attributes<'p>(
     plan: &'p Plan,
     name: &str,
-    attributes: &Described<'_>,
+    attributes: &BodyAttributes<'_>,
     cost: Cost,
-) -> Result<Owed<'p>, Refusal> {
+) -> Result<RequestCharges<'p>, HttpRefusal> {
     let is_missing = |name: &&str| tidegate::Attributes::attribute(attributes, name).is_none();
     let owed = plan.charges_of(name, attributes, cost);
     match (owed, policy(plan, name)?.key().find(is_missing)) {
@@ -81,13 +85,18 @@ fn described_to<'p>(
         (_, missing) => {
             let missing = missing.unwrap_or_default();
             let detail = format!("`attributes` has no {missing:?}: policy {name:?} counts by it");
-            Err(Refusal::bad(Some(&format!("attributes.{missing}")), detail))
+            Err(HttpRefusal::invalid(Some(&format!("attributes.{missing}")), detail))
         }
     }
 }
 
 /// A policy by name, whose key is one attribute.
-fn of_policy<'p>(plan: &'p Plan, name: &str, key: &str, cost: Cost) -> Result<Owed<'p>, Refusal> {
+fn charges_by_key<'p>(
+    plan: &'p Plan,
+    name: &str,
+    key: &str,
+    cost: Cost,
+) -> Result<RequestCharges<'p>, HttpRefusal> {
     let policy = policy(plan, name)?;
     bounded(key.as_bytes(), || "key".to_owned())?;
     let mut parts = policy.key();
@@ -95,18 +104,18 @@ fn of_policy<'p>(plan: &'p Plan, name: &str, key: &str, cost: Cost) -> Result<Ow
         (Some(attribute), None) => plan.charges_of(name, &[(attribute, key)], cost),
         _ => None,
     };
-    owed.ok_or_else(|| Refusal::not_one_key(name, &policy.key().collect::<Vec<_>>()))
+    owed.ok_or_else(|| HttpRefusal::not_one_key(name, &policy.key().collect::<Vec<_>>()))
 }
 
 /// Each name once, and only valid names.
-fn unambiguous(Attributes(pairs): &Attributes<'_>) -> Result<(), Refusal> {
-    let (count, most) = (pairs.len(), Attributes::MAX);
+fn validate_names(JsonAttributes(pairs): &JsonAttributes<'_>) -> Result<(), HttpRefusal> {
+    let (count, most) = (pairs.len(), JsonAttributes::MAX);
     if count > most {
         let detail = format!("`attributes` has {count} members: expected at most {most}");
-        return Err(Refusal::bad(Some("attributes"), detail));
+        return Err(HttpRefusal::invalid(Some("attributes"), detail));
     }
     for (index, (name, _)) in pairs.iter().enumerate() {
-        let expected = if !Attributes::is_name(name) {
+        let expected = if !JsonAttributes::is_name(name) {
             "is no name: expected text without control characters"
         } else if pairs.iter().take(index).any(|(other, _)| other == name) {
             "is there twice: expected one value"
@@ -115,17 +124,17 @@ fn unambiguous(Attributes(pairs): &Attributes<'_>) -> Result<(), Refusal> {
         };
         let name = brief(name);
         let detail = format!("{name:?} in `attributes` {expected}");
-        return Err(Refusal::bad(Some(&format!("attributes.{name}")), detail));
+        return Err(HttpRefusal::invalid(Some(&format!("attributes.{name}")), detail));
     }
     Ok(())
 }
 
 /// `null` is absent.
-struct Described<'a>(&'a Attributes<'a>);
+struct BodyAttributes<'a>(&'a JsonAttributes<'a>);
 
-impl tidegate::Attributes for Described<'_> {
+impl tidegate::Attributes for BodyAttributes<'_> {
     fn attribute(&self, name: &str) -> Option<&[u8]> {
-        let Attributes(pairs) = self.0;
+        let JsonAttributes(pairs) = self.0;
         let (_, value) = pairs.iter().find(|(other, _)| &**other == name)?;
         value.as_ref().map(|value| value.as_bytes())
     }

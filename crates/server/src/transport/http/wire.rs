@@ -15,18 +15,18 @@ use http::Version;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::watch::Progress;
-use crate::framing::Framing;
+use super::timer::HttpProgress;
+use crate::framing::InboundFraming;
 
 /// A connection's bytes. hyper has one end, and its driver the other.
 #[derive(Debug)]
-pub(super) struct Wire<T>(Arc<Mutex<Ends<T>>>);
+pub(super) struct HttpWire<T>(Arc<Mutex<HttpWireState<T>>>);
 
 #[derive(Debug)]
-struct Ends<T> {
+struct HttpWireState<T> {
     stream: T,
-    progress: Progress,
-    framing: Framing,
+    progress: HttpProgress,
+    framing: InboundFraming,
     /// Read to see what is spoken, and not yet by hyper.
     peeked: Vec<u8>,
     /// Written by hyper, and from `sent` on not yet to the stream.
@@ -37,14 +37,14 @@ struct Ends<T> {
     is_full: bool,
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> HttpWire<T> {
     /// `peeked` was read before, and comes first.
-    pub(super) fn new(stream: T, peeked: Vec<u8>, progress: Progress) -> Self {
-        let framing = Framing::http1();
+    pub(super) fn new(stream: T, peeked: Vec<u8>, progress: HttpProgress) -> Self {
+        let framing = InboundFraming::http1();
         if !peeked.is_empty() {
-            progress.heard(&framing);
+            progress.record_read(&framing);
         }
-        let ends = Ends {
+        let ends = HttpWireState {
             stream,
             progress,
             framing,
@@ -58,7 +58,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
     }
 
     /// The other end.
-    pub(super) fn end(&self) -> Self {
+    pub(super) fn other_end(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 
@@ -67,8 +67,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
         let ends = &mut *self.0.lock();
         loop {
             if ends.peeked.starts_with(PREFACE) {
-                ends.progress.is_http2();
-                ends.framing = Framing::http2();
+                ends.progress.mark_http2();
+                ends.framing = InboundFraming::http2();
                 return Poll::Ready(Some(Version::HTTP_2));
             }
             if !PREFACE.starts_with(&ends.peeked) {
@@ -81,14 +81,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
                 Ok(()) if !chunk.filled().is_empty() => ends.peeked.extend(chunk.filled()),
                 _ => return Poll::Ready(None),
             }
-            ends.progress.heard(&ends.framing);
+            ends.progress.record_read(&ends.framing);
         }
     }
 
     /// Whether HTTP/1 is between two requests, with nothing left to be sent.
-    pub(super) fn is_between(&self) -> bool {
+    pub(super) fn is_between_requests(&self) -> bool {
         let ends = self.0.lock();
-        ends.framing.is_between() && ends.has_sent_all()
+        ends.framing.is_between_requests() && ends.has_sent_all()
     }
 
     /// The stream, once hyper is gone, and whether all that was written to it has left.
@@ -123,13 +123,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
     }
 }
 
-impl<T> Ends<T> {
+impl<T> HttpWireState<T> {
     const fn has_sent_all(&self) -> bool {
         self.gathered.is_empty() && !self.needs_flush
     }
 }
 
-impl<T: AsyncWrite + Unpin> Ends<T> {
+impl<T: AsyncWrite + Unpin> HttpWireState<T> {
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.gathered.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {
@@ -151,7 +151,7 @@ impl<T: AsyncWrite + Unpin> Ends<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for HttpWire<T> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -177,13 +177,13 @@ impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
         if buf.filled().len() > before {
             // Nothing is ever kept: no request here switches to another protocol.
             ends.framing.follow(buf, before);
-            ends.progress.heard(&ends.framing);
+            ends.progress.record_read(&ends.framing);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Wire<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for HttpWire<T> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -234,7 +234,7 @@ mod tests {
             (b"\x16\x03\x01", Version::HTTP_11),
         ] {
             let (mut client, server) = duplex(1);
-            let mut wire = Wire::new(server, Vec::new(), Progress::default());
+            let mut wire = HttpWire::new(server, Vec::new(), HttpProgress::default());
             let talk = async {
                 client.write_all(said).await.unwrap();
                 drop(client);
@@ -254,7 +254,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_written_leaves_in_one_piece_and_is_bounded() {
         let (mut client, server) = duplex(1 << 20);
-        let mut wire = Wire::new(server, Vec::new(), Progress::default());
+        let mut wire = HttpWire::new(server, Vec::new(), HttpProgress::default());
         for _ in 0..100 {
             wire.write_all(b"answer").await.unwrap();
             wire.flush().await.unwrap();
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(client.read(&mut heard).await.unwrap(), 600);
 
         let (_client, server) = duplex(10);
-        let mut wire = Wire::new(server, Vec::new(), Progress::default());
+        let mut wire = HttpWire::new(server, Vec::new(), HttpProgress::default());
         wire.write_all(&[0; MAX_GATHERED]).await.unwrap();
         assert!(futures_poll(wire.write(b"more")).is_none());
     }

@@ -5,40 +5,40 @@ use futures_util::stream::FuturesOrdered;
 use tidegate::{Decision, Store};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::Door;
-use super::decode::Decoder;
-use super::line::Line;
-use super::repeat::Repeat;
-use super::reply::Replies;
-use super::request::{self, Question, Request};
-use super::session::Session;
+use super::RespListenerContext;
+use super::decoder::RespDecoder;
+use super::repeat::RespCommandTemplate;
+use super::reply::RespReplies;
+use super::request::{self, RespQuestion, RespRequest};
+use super::session::RespSession;
+use super::stream::RespStream;
 use crate::{App, ListenerKind, RefusalReason};
 
 /// Whether a connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    Stay,
-    Leave,
+pub(super) enum RespFlow {
+    Continue,
+    Close,
     /// Some of the answers could not be written: nothing more may be.
-    Lost,
+    WriteFailed,
 }
 
 /// Answers all complete commands of `input`, and returns how many bytes they were.
 pub(super) async fn answer<S, IO>(
-    door: &Door<S>,
-    session: &mut Session,
-    line: &mut Line<IO>,
+    door: &RespListenerContext<S>,
+    session: &mut RespSession,
+    line: &mut RespStream<IO>,
     input: &[u8],
-) -> (usize, Flow)
+) -> (usize, RespFlow)
 where
     S: Store,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut decoder = Decoder::new(input, door.bounds);
-    let commands = session.answer_habit(&mut decoder, door, line.replies());
+    let mut decoder = RespDecoder::new(input, door.bounds);
+    let commands = session.answer_repeats(&mut decoder, door, line.replies());
     door.app.redis_clients().count(commands);
     let flow = match decoder.rest() {
-        [] => Flow::Stay,
+        [] => RespFlow::Continue,
         _ => answer_any(door, session, line, &mut decoder).await,
     };
     (decoder.taken(), flow)
@@ -49,11 +49,11 @@ where
 /// With a remote store, decisions are in flight together; everything else waits until those before
 /// it are answered. An embedded store answers at once, and nothing is ever queued.
 async fn answer_any<S, IO>(
-    door: &Door<S>,
-    session: &mut Session,
-    line: &mut Line<IO>,
-    decoder: &mut Decoder<'_>,
-) -> Flow
+    door: &RespListenerContext<S>,
+    session: &mut RespSession,
+    line: &mut RespStream<IO>,
+    decoder: &mut RespDecoder<'_>,
+) -> RespFlow
 where
     S: Store,
     IO: AsyncRead + AsyncWrite + Unpin,
@@ -65,76 +65,82 @@ where
     let flow = loop {
         let command = match decoder.next() {
             Ok(Some(command)) => command,
-            Ok(None) => break Flow::Stay,
+            Ok(None) => break RespFlow::Continue,
             Err(malformed) => {
-                finish(&mut under_way, line.replies()).await;
+                answer_all(&mut under_way, line.replies()).await;
                 door.app.count_refusal(ListenerKind::Resp, RefusalReason::Malformed);
                 line.replies().error(&format!("ERR {malformed}"));
-                break Flow::Leave;
+                break RespFlow::Close;
             }
         };
         let words = command.words();
         commands += 1;
-        match (request::read(&words, &plan, session.is_known()), &mut under_way) {
-            (Request::Ask(question), None) => {
-                if let Some(decision) = question.decide_at_once(&door.app) {
+        match (request::read(&words, &plan, session.is_authenticated()), &mut under_way) {
+            (RespRequest::Question(question), None) => {
+                if let Some(decision) = question.try_decide(&door.app) {
                     question.answer(&decision, line.replies());
-                    let key = question.place_of_key();
-                    session.remember(Repeat::of(decoder, (&words, key), &plan, || {
-                        question.asked(&words, &plan, &door.app)
-                    }));
-                    commands += session.answer_habit(decoder, door, line.replies());
+                    let key = question.key_index();
+                    session.remember_command(RespCommandTemplate::of(
+                        decoder,
+                        (&words, key),
+                        &plan,
+                        || question.repeated_command(&words, &plan, &door.app),
+                    ));
+                    commands += session.answer_repeats(decoder, door, line.replies());
                 } else {
                     let decision = question.decide(&door.app).await;
                     question.answer(&decision, line.replies());
                 }
             }
-            (Request::Ask(question), Some(queue)) => {
+            (RespRequest::Question(question), Some(queue)) => {
                 queue.push_back(decide(&door.app, question));
-                if queue.len() >= MOST_UNDER_WAY {
+                if queue.len() >= MAX_IN_FLIGHT {
                     answer_next(queue, line.replies()).await;
                 }
             }
             (other, _) => {
                 // It may change who the client is.
-                session.remember(None);
-                finish(&mut under_way, line.replies()).await;
+                session.remember_command(None);
+                answer_all(&mut under_way, line.replies()).await;
                 let replies = line.replies();
-                if session.obey(other, &words, door, replies).await == Flow::Leave {
-                    break Flow::Leave;
+                if session.answer(other, &words, door, replies).await == RespFlow::Close {
+                    break RespFlow::Close;
                 }
             }
         }
         // A client that sends a lot and reads little waits here, and we hold no more for it.
         if line.is_full() && !line.flush().await {
-            break Flow::Lost;
+            break RespFlow::WriteFailed;
         }
     };
-    if flow != Flow::Lost {
-        finish(&mut under_way, line.replies()).await;
+    if flow != RespFlow::WriteFailed {
+        answer_all(&mut under_way, line.replies()).await;
     }
     door.app.redis_clients().count(commands);
     flow
 }
 
-async fn decide<'p, S: Store>(app: &App<S>, question: Question<'p>) -> (Question<'p>, Decision) {
+async fn decide<'p, S: Store>(
+    app: &App<S>,
+    question: RespQuestion<'p>,
+) -> (RespQuestion<'p>, Decision) {
     let decision = question.decide(app).await;
     (question, decision)
 }
 
 /// Answers the oldest question, once it is decided; false if there is none.
-async fn answer_next<'p, F>(queue: &mut FuturesOrdered<F>, replies: &mut Replies) -> bool
+async fn answer_next<'p, F>(queue: &mut FuturesOrdered<F>, replies: &mut RespReplies) -> bool
 where
-    F: Future<Output = (Question<'p>, Decision)>,
+    F: Future<Output = (RespQuestion<'p>, Decision)>,
 {
     let Some((question, decision)) = queue.next().await else { return false };
     question.answer(&decision, replies);
     true
 }
 
-async fn finish<'p, F>(queue: &mut Option<FuturesOrdered<F>>, replies: &mut Replies)
+async fn answer_all<'p, F>(queue: &mut Option<FuturesOrdered<F>>, replies: &mut RespReplies)
 where
-    F: Future<Output = (Question<'p>, Decision)>,
+    F: Future<Output = (RespQuestion<'p>, Decision)>,
 {
     if let Some(queue) = queue {
         while answer_next(queue, replies).await {}
@@ -142,4 +148,4 @@ where
 }
 
 /// Decisions of one client in flight.
-const MOST_UNDER_WAY: usize = 256;
+const MAX_IN_FLIGHT: usize = 256;

@@ -1,18 +1,18 @@
 //! `CLIENT`: what a client says about itself, and what it is told.
 
-use super::reply::Replies;
+use super::reply::RespReplies;
 use super::request::{quoted, split};
 
 /// What a client calls itself.
 #[derive(Debug, Default)]
-pub(super) struct Client {
+pub(super) struct RespClient {
     id: u64,
     name: String,
     library: String,
     library_version: String,
 }
 
-impl Client {
+impl RespClient {
     pub(super) fn new(id: u64) -> Self {
         Self { id, ..Self::default() }
     }
@@ -26,7 +26,7 @@ impl Client {
         Ok(())
     }
 
-    pub(super) fn obey(&mut self, arguments: &[&[u8]], replies: &mut Replies) {
+    pub(super) fn answer(&mut self, arguments: &[&[u8]], replies: &mut RespReplies) {
         let (subcommand, rest) = split(arguments);
         let is = |name: &str| subcommand.eq_ignore_ascii_case(name.as_bytes());
         match rest {
@@ -50,7 +50,7 @@ impl Client {
         }
     }
 
-    fn set_info(&mut self, name: &[u8], value: &[u8], replies: &mut Replies) {
+    fn set_info(&mut self, name: &[u8], value: &[u8], replies: &mut RespReplies) {
         let field = if name.eq_ignore_ascii_case(b"LIB-NAME") {
             &mut self.library
         } else if name.eq_ignore_ascii_case(b"LIB-VER") {
@@ -69,7 +69,7 @@ impl Client {
         }
     }
 
-    fn describe(&self, replies: &Replies) -> String {
+    fn describe(&self, replies: &RespReplies) -> String {
         let Self { id, name, library, library_version } = self;
         let protocol = replies.protocol().number();
         format!(
@@ -93,16 +93,16 @@ const KNOWN: &str = "SETNAME, GETNAME, SETINFO, ID, INFO, LIST, NO-EVICT or NO-T
 mod tests {
     use super::*;
 
-    fn said(client: &mut Client, command: &str) -> String {
-        let mut replies = Replies::default();
+    fn said(client: &mut RespClient, command: &str) -> String {
+        let mut replies = RespReplies::default();
         let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-        client.obey(&words, &mut replies);
+        client.answer(&words, &mut replies);
         String::from_utf8(replies.bytes().to_vec()).unwrap()
     }
 
     #[test]
     fn a_client_is_told_what_it_has_said() {
-        let mut client = Client::new(7);
+        let mut client = RespClient::new(7);
         assert_eq!(said(&mut client, "GETNAME"), "$-1\r\n");
         assert_eq!(said(&mut client, "setname worker-1"), "+OK\r\n");
         assert_eq!(said(&mut client, "GETNAME"), "$8\r\nworker-1\r\n");
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_it_may_not_say_is_refused() {
-        let mut client = Client::new(7);
+        let mut client = RespClient::new(7);
         for (command, part) in [
             ("SETNAME a\nb", "cannot contain spaces"),
             ("SETINFO COLOUR red", "expected LIB-NAME or LIB-VER"),

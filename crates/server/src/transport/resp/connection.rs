@@ -7,13 +7,13 @@ use tidegate::Store;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-use super::Door;
-use super::batch::{self, Flow};
-use super::line::{Heard, Inbox, LONGEST, Line, farewell};
-use super::reply::Protocol;
-use super::session::Session;
-use crate::rest::{Stirred, leave, rest};
-use crate::room::{GRACE, QUIET, Seat};
+use super::RespListenerContext;
+use super::batch::{self, RespFlow};
+use super::reply::RespProtocol;
+use super::session::RespSession;
+use super::stream::{LONGEST, RespInputBuffer, RespReadOutcome, RespStream, close_gracefully};
+use crate::idle::{IdleEnd, close_idle, wait_idle};
+use crate::seats::{GRACE, QUIET, Seat};
 
 /// Answers commands until the client leaves, takes too long, or the server closes.
 ///
@@ -21,26 +21,26 @@ use crate::room::{GRACE, QUIET, Seat};
 pub(super) async fn serve<S, IO>(
     mut io: IO,
     address: Option<IpAddr>,
-    door: Arc<Door<S>>,
+    door: Arc<RespListenerContext<S>>,
     mut seat: Seat,
 ) where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let visit = door.app.redis_clients().enter();
-    let mut session = Session::new(visit.id(), address, &door.config);
-    let mut protocol = Protocol::default();
+    let visit = door.app.redis_clients().connect();
+    let mut session = RespSession::new(visit.id(), address, &door.config);
+    let mut protocol = RespProtocol::default();
     let (mut since, mut grace) = (Instant::now(), GRACE);
     loop {
         let until = since + door.config.idle_timeout.min(LONGEST);
-        let bytes = match rest(&mut io, &mut seat, since + grace, until).await {
-            Stirred::Heard(bytes) => bytes,
-            Stirred::Told => return farewell(io, door.config.body_timeout).await,
-            Stirred::Over => return leave(io).await,
+        let bytes = match wait_idle(&mut io, &mut seat, since + grace, until).await {
+            IdleEnd::Received(bytes) => bytes,
+            IdleEnd::ServerClosing => return close_gracefully(io, door.config.body_timeout).await,
+            IdleEnd::Closed => return close_idle(io).await,
         };
-        let line = Line::new(io, &door.config, seat, protocol);
-        match Box::pin(converse(line, &bytes, &door, &mut session)).await {
-            Some(silent) => (io, seat, protocol, since) = silent.rest(),
+        let line = RespStream::new(io, &door.config, seat, protocol);
+        match Box::pin(answer_until_pause(line, &bytes, &door, &mut session)).await {
+            Some(silent) => (io, seat, protocol, since) = silent.into_rest(),
             None => return,
         }
         grace = QUIET;
@@ -48,46 +48,46 @@ pub(super) async fn serve<S, IO>(
 }
 
 /// Answers what comes, `bytes` first, until there is a pause.
-async fn converse<S, IO>(
-    mut line: Line<IO>,
+async fn answer_until_pause<S, IO>(
+    mut line: RespStream<IO>,
     bytes: &[u8],
-    door: &Door<S>,
-    session: &mut Session,
-) -> Option<Line<IO>>
+    door: &RespListenerContext<S>,
+    session: &mut RespSession,
+) -> Option<RespStream<IO>>
 where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut inbox = Inbox::of(bytes);
+    let mut inbox = RespInputBuffer::of(bytes);
     let (mut was_idle, mut was_closing) = (true, line.is_closing());
     loop {
         let (taken, flow) = batch::answer(door, session, &mut line, inbox.bytes()).await;
         inbox.take(taken);
         if taken > 0 {
-            line.serves();
+            line.mark_served();
         }
-        if flow == Flow::Lost || !line.flush().await {
+        if flow == RespFlow::WriteFailed || !line.flush().await {
             return None;
         }
         // Of a server that closes, half a command is still heard out, but not one after the other.
         let is_over = line.is_closing() && (inbox.is_empty() || was_closing && taken > 0);
-        if flow == Flow::Leave || is_over {
-            line.farewell().await;
+        if flow == RespFlow::Close || is_over {
+            line.close_gracefully().await;
             return None;
         }
         // The time for a command begins with its first byte, however many reads it takes.
         let anew = was_idle || taken > 0;
         (was_idle, was_closing) = (inbox.is_empty(), line.is_closing());
-        match line.hear(&mut inbox, anew).await {
-            Heard::Something => {}
-            Heard::Pause => {
+        match line.read_more(&mut inbox, anew).await {
+            RespReadOutcome::Bytes => {}
+            RespReadOutcome::Pause => {
                 // What it asked last is soon known again.
-                session.remember(None);
+                session.remember_command(None);
                 return Some(line);
             }
-            Heard::Nothing => return None,
-            Heard::End => {
-                line.farewell().await;
+            RespReadOutcome::Gone => return None,
+            RespReadOutcome::ServerCloses => {
+                line.close_gracefully().await;
                 return None;
             }
         }

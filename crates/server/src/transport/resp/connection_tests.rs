@@ -10,12 +10,12 @@ use tokio::task::coop::poll_proceed;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
-use crate::{App, Config};
+use crate::{App, ListenerConfig};
 
 /// A stream that counts how often it is written to.
-struct Counted(DuplexStream, Arc<AtomicUsize>);
+struct CountingStream(DuplexStream, Arc<AtomicUsize>);
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountingStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -25,7 +25,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountingStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -47,7 +47,7 @@ impl AsyncWrite for Counted {
 /// A connection with the bounds of the default configuration.
 fn connect() -> (DuplexStream, watch::Sender<bool>) {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let door = Arc::new(Door::new(app, Config::default()));
+    let door = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
     let ((client, server), (open, closing)) = (duplex(1 << 20), watch::channel(false));
     tokio::spawn(serve(server, None, door, Seat::alone(closing)));
     (client, open)
@@ -113,9 +113,9 @@ async fn a_closing_server_hangs_up_on_the_idle_and_waits_for_half_a_command() {
 }
 
 /// A client that is always there before the server is, this many times, and then silent.
-struct Eager(usize);
+struct EagerClient(usize);
 
-impl AsyncRead for Eager {
+impl AsyncRead for EagerClient {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -136,9 +136,14 @@ impl AsyncRead for Eager {
 #[tokio::test(start_paused = true)]
 async fn a_closing_server_hangs_up_on_who_was_never_waited_for() {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let door = Arc::new(Door::new(app, Config::default()));
+    let door = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
     let ((mut answers, output), (open, closing)) = (duplex(1 << 20), watch::channel(false));
-    tokio::spawn(serve(tokio::io::join(Eager(1_000), output), None, door, Seat::alone(closing)));
+    tokio::spawn(serve(
+        tokio::io::join(EagerClient(1_000), output),
+        None,
+        door,
+        Seat::alone(closing),
+    ));
     sleep(Duration::from_secs(1)).await;
     let asked = Instant::now();
     open.send_replace(true);
@@ -152,10 +157,10 @@ async fn a_closing_server_hangs_up_on_who_was_never_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn who_comes_when_the_server_closes_is_answered_once() {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let door = Arc::new(Door::new(app, Config::default()));
+    let door = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
     let ((mut answers, output), open) = (duplex(1 << 20), watch::Sender::new(true));
     tokio::spawn(serve(
-        tokio::io::join(Eager(1_000), output),
+        tokio::io::join(EagerClient(1_000), output),
         None,
         door,
         Seat::alone(open.subscribe()),
@@ -168,13 +173,13 @@ async fn who_comes_when_the_server_closes_is_answered_once() {
 /// The answer to `input`, sent at once, and in how many writes.
 async fn writes(input: &[u8]) -> (Vec<u8>, usize) {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let door = Arc::new(Door::new(app, Config::default()));
+    let door = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
     let (mut client, server) = duplex(1 << 20);
     let (_open, closing) = watch::channel(false);
     let count = Arc::new(AtomicUsize::new(0));
     client.write_all(input).await.unwrap();
     client.shutdown().await.unwrap();
-    serve(Counted(server, Arc::clone(&count)), None, door, Seat::alone(closing)).await;
+    serve(CountingStream(server, Arc::clone(&count)), None, door, Seat::alone(closing)).await;
     let mut output = Vec::new();
     client.read_to_end(&mut output).await.unwrap();
     (output, count.load(Ordering::Relaxed))
@@ -200,7 +205,7 @@ async fn answers_that_grow_large_are_written_on_the_way() {
 #[tokio::test(start_paused = true)]
 async fn what_a_stream_holds_back_is_sent() {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let door = Arc::new(Door::new(app, Config::default()));
+    let door = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
     let ((mut client, server), (_open, closing)) = (duplex(1 << 20), watch::channel(false));
     tokio::spawn(serve(
         BufWriter::with_capacity(1 << 20, server),
@@ -215,9 +220,9 @@ async fn what_a_stream_holds_back_is_sent() {
 }
 
 /// A store whose decisions are under way together.
-struct Remote(MemoryStore);
+struct RemoteStore(MemoryStore);
 
-impl Store for Remote {
+impl Store for RemoteStore {
     async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
         Ok(self.0.settle_now(charges, out))
     }
@@ -238,8 +243,8 @@ impl Store for Remote {
 #[tokio::test(start_paused = true)]
 async fn nothing_follows_an_answer_that_was_cut() {
     const ROOM: usize = 1_000;
-    let app = Arc::new(App::demo(Remote(MemoryStore::new())).unwrap());
-    let door = Arc::new(Door::new(app, Config::default()));
+    let app = Arc::new(App::demo(RemoteStore(MemoryStore::new())).unwrap());
+    let door = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
     let ((mut client, input), (output, mut answers)) = (duplex(1 << 20), duplex(ROOM));
     let (_open, closing) = watch::channel(false);
     tokio::spawn(serve(tokio::io::join(input, output), None, door, Seat::alone(closing)));
@@ -250,7 +255,7 @@ async fn nothing_follows_an_answer_that_was_cut() {
     client.write_all(&b"RL.PEEK demo alice\n".repeat(20_000)).await.unwrap();
     // It reads when it is too late for the first answers, but not for others: there is what had left
     // by then, and the end.
-    sleep(Config::default().body_timeout + Duration::from_secs(1)).await;
+    sleep(ListenerConfig::default().body_timeout + Duration::from_secs(1)).await;
     let mut taken = Vec::new();
     answers.read_to_end(&mut taken).await.unwrap();
     let answer = "*6\r\n:1\r\n:10\r\n:10\r\n:-1\r\n:0\r\n$12\r\nwithin_limit\r\n";

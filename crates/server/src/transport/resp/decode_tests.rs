@@ -1,18 +1,18 @@
-use super::super::line::Inbox;
+use super::super::stream::RespInputBuffer;
 use super::*;
 use proptest::prelude::*;
 
-const BOUNDS: Bounds = Bounds { words: 8, bytes: 1_000, line: 100 };
+const BOUNDS: RespCommandBounds = RespCommandBounds { words: 8, bytes: 1_000, line: 100 };
 
 /// Commands with owned words, and how it ended.
-type Read = (Vec<Vec<Vec<u8>>>, Option<Malformed>);
+type DecoderOutput = (Vec<Vec<Vec<u8>>>, Option<RespProtocolError>);
 
 /// As a connection does it: whatever is complete is taken, the rest waits for more.
-fn read(chunks: &[&[u8]]) -> Read {
-    let (mut inbox, mut commands) = (Inbox::of(b""), Vec::new());
+fn read(chunks: &[&[u8]]) -> DecoderOutput {
+    let (mut inbox, mut commands) = (RespInputBuffer::of(b""), Vec::new());
     for chunk in chunks {
         inbox.put(chunk);
-        let mut decoder = Decoder::new(inbox.bytes(), BOUNDS);
+        let mut decoder = RespDecoder::new(inbox.bytes(), BOUNDS);
         loop {
             match decoder.next() {
                 Ok(Some(command)) => {
@@ -59,24 +59,24 @@ fn a_pipeline_is_the_same_wherever_it_is_cut() {
 #[test]
 fn what_is_no_command_is_refused_for_what_it_is() {
     for (bytes, malformed) in [
-        (&b"*x\r\n"[..], Malformed::Count(None)),
-        (b"*\r\n", Malformed::Count(None)),
-        (b"*1\rx", Malformed::Count(None)),
-        (b"*+1\r\n", Malformed::Count(None)),
-        (b"*1000000000000000000000\r\n", Malformed::Count(None)),
-        (b"*9\r\n", Malformed::Count(Some((9, 8)))),
-        (b"*999999999999\r\n", Malformed::Count(Some((999_999_999_999, 8)))),
-        (b"*1\r\n$x\r\n", Malformed::Length(None)),
-        (b"*1\r\n$-1\r\n", Malformed::Length(Some((-1, 1_000)))),
-        (b"*1\r\n$1001\r\n", Malformed::Length(Some((1_001, 1_000)))),
-        (b"*1\r\n:1\r\n", Malformed::NoWord(b':')),
-        (b"*1\r\n*1\r\n", Malformed::NoWord(b'*')),
-        (b"*1\r\n$1\r\nab\r\n", Malformed::NoEnd),
-        (b"*1\r\n$1\r\na\rb", Malformed::NoEnd),
-        (b"*1\r\n$1\r\naX", Malformed::NoEnd),
-        (b"ECHO 'x\r\n", Malformed::Quotes),
-        (b"1 2 3 4 5 6 7 8 9\r\n", Malformed::Count(Some((9, 8)))),
-        (&[b'x'; 101], Malformed::Line(100)),
+        (&b"*x\r\n"[..], RespProtocolError::Count(None)),
+        (b"*\r\n", RespProtocolError::Count(None)),
+        (b"*1\rx", RespProtocolError::Count(None)),
+        (b"*+1\r\n", RespProtocolError::Count(None)),
+        (b"*1000000000000000000000\r\n", RespProtocolError::Count(None)),
+        (b"*9\r\n", RespProtocolError::Count(Some((9, 8)))),
+        (b"*999999999999\r\n", RespProtocolError::Count(Some((999_999_999_999, 8)))),
+        (b"*1\r\n$x\r\n", RespProtocolError::Length(None)),
+        (b"*1\r\n$-1\r\n", RespProtocolError::Length(Some((-1, 1_000)))),
+        (b"*1\r\n$1001\r\n", RespProtocolError::Length(Some((1_001, 1_000)))),
+        (b"*1\r\n:1\r\n", RespProtocolError::NoWord(b':')),
+        (b"*1\r\n*1\r\n", RespProtocolError::NoWord(b'*')),
+        (b"*1\r\n$1\r\nab\r\n", RespProtocolError::NoEnd),
+        (b"*1\r\n$1\r\na\rb", RespProtocolError::NoEnd),
+        (b"*1\r\n$1\r\naX", RespProtocolError::NoEnd),
+        (b"ECHO 'x\r\n", RespProtocolError::Quotes),
+        (b"1 2 3 4 5 6 7 8 9\r\n", RespProtocolError::Count(Some((9, 8)))),
+        (&[b'x'; 101], RespProtocolError::Line(100)),
     ] {
         let shown = bytes.escape_ascii();
         assert_eq!(read(&[bytes]), (vec![], Some(malformed)), "{shown}");
@@ -89,7 +89,7 @@ fn the_words_of_a_command_share_their_room() {
     let words = vec![vec![b'x'; 500], vec![b'y'; 500]];
     assert_eq!(read(&[&encode(&words)]), (vec![words], None));
     let words = vec![vec![b'x'; 500], vec![b'y'; 501]];
-    assert_eq!(read(&[&encode(&words)]).1, Some(Malformed::Length(Some((501, 1_000)))));
+    assert_eq!(read(&[&encode(&words)]).1, Some(RespProtocolError::Length(Some((501, 1_000)))));
 }
 
 #[test]

@@ -11,16 +11,16 @@
 use std::sync::Arc;
 
 use tidegate::MemoryStore;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use super::decode::Decoder;
-use super::line::Inbox;
-use super::{Door, connection};
-use crate::room::Seat;
-use crate::{App, Config, Rights};
+use super::decoder::RespDecoder;
+use super::stream::RespInputBuffer;
+use super::{RespListenerContext, connection};
+use crate::seats::Seat;
+use crate::{App, ClientRights, ListenerConfig};
 
 const PLAN: &str = "
 policies:
@@ -31,7 +31,7 @@ policies:
 /// A connection on which these bytes arrive is answered with whole replies, and needs little memory.
 pub(crate) fn connection(input: &[u8]) {
     thread_local! {
-        static SERVER: (Runtime, Arc<Door<MemoryStore>>) = server();
+        static SERVER: (Runtime, Arc<RespListenerContext<MemoryStore>>) = server();
     }
     SERVER.with(|(runtime, door)| {
         stays_small(input, door);
@@ -40,20 +40,24 @@ pub(crate) fn connection(input: &[u8]) {
     });
 }
 
-fn server() -> (Runtime, Arc<Door<MemoryStore>>) {
+fn server() -> (Runtime, Arc<RespListenerContext<MemoryStore>>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let app = App::load(
-        &Source::new("fuzz", PLAN).unwrap(),
+        &PolicySource::new("fuzz", PLAN).unwrap(),
         MemoryStore::builder().max_keys(10_000).build(),
     )
     .unwrap();
-    let config =
-        Config { max_body: 4 << 10, max_head: 1 << 10, rights: Rights::ALL, ..Config::default() };
-    (runtime, Arc::new(Door::new(Arc::new(app), config)))
+    let config = ListenerConfig {
+        max_body: 4 << 10,
+        max_head: 1 << 10,
+        rights: ClientRights::ALL,
+        ..ListenerConfig::default()
+    };
+    (runtime, Arc::new(RespListenerContext::new(Arc::new(app), config)))
 }
 
 /// Sends it in pieces, and takes whatever is answered.
-async fn talk(door: &Arc<Door<MemoryStore>>, input: &[u8]) -> Vec<u8> {
+async fn talk(door: &Arc<RespListenerContext<MemoryStore>>, input: &[u8]) -> Vec<u8> {
     let (client, server) = duplex(1 << 10);
     let (_open, closing) = watch::channel(false);
     let connection =
@@ -78,11 +82,11 @@ async fn talk(door: &Arc<Door<MemoryStore>>, input: &[u8]) -> Vec<u8> {
 }
 
 /// What is kept of incomplete commands is bounded.
-fn stays_small(input: &[u8], door: &Door<MemoryStore>) {
-    let mut inbox = Inbox::of(b"");
+fn stays_small(input: &[u8], door: &RespListenerContext<MemoryStore>) {
+    let mut inbox = RespInputBuffer::of(b"");
     for piece in input.chunks(100) {
         inbox.put(piece);
-        let mut decoder = Decoder::new(inbox.bytes(), door.bounds);
+        let mut decoder = RespDecoder::new(inbox.bytes(), door.bounds);
         loop {
             match decoder.next() {
                 Ok(Some(_)) => {}

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// The Redis clients of a server, in numbers.
 #[derive(Debug)]
-pub(crate) struct RedisClients {
+pub(crate) struct RespClientCounters {
     started: Instant,
     entered: AtomicU64,
     connected: AtomicU64,
@@ -16,12 +16,12 @@ pub(crate) struct RedisClients {
 
 /// A client that is connected, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Visit<'a> {
-    clients: &'a RedisClients,
+pub(super) struct RespClientGuard<'a> {
+    clients: &'a RespClientCounters,
     id: u64,
 }
 
-impl RedisClients {
+impl RespClientCounters {
     pub(crate) fn new() -> Self {
         Self {
             started: Instant::now(),
@@ -32,9 +32,9 @@ impl RedisClients {
     }
 
     /// A client has connected.
-    pub(super) fn enter(&self) -> Visit<'_> {
+    pub(super) fn connect(&self) -> RespClientGuard<'_> {
         self.connected.fetch_add(1, Ordering::Relaxed);
-        Visit { clients: self, id: self.entered.fetch_add(1, Ordering::Relaxed) + 1 }
+        RespClientGuard { clients: self, id: self.entered.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
     /// This many commands were read.
@@ -43,20 +43,20 @@ impl RedisClients {
     }
 }
 
-impl Visit<'_> {
+impl RespClientGuard<'_> {
     pub(super) const fn id(&self) -> u64 {
         self.id
     }
 }
 
-impl Drop for Visit<'_> {
+impl Drop for RespClientGuard<'_> {
     fn drop(&mut self) {
         self.clients.connected.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The sections that are asked for, or all of them.
-pub(super) fn text(sections: &[&[u8]], clients: &RedisClients) -> String {
+pub(super) fn text(sections: &[&[u8]], clients: &RespClientCounters) -> String {
     let wants = |name: &str| {
         let names = [name, "all", "default", "everything"];
         let is_named = |section: &&[u8]| {
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn clients_are_counted_while_they_are_there() {
-        let clients = RedisClients::new();
-        let (first, second) = (clients.enter(), clients.enter());
+        let clients = RespClientCounters::new();
+        let (first, second) = (clients.connect(), clients.connect());
         assert_eq!((first.id(), second.id()), (1, 2));
         drop(first);
         clients.count(5);
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_section_can_be_asked_for() {
-        let clients = RedisClients::new();
+        let clients = RespClientCounters::new();
         let one = text(&[b"CLIENTS"], &clients);
         assert!(one.contains("# Clients") && !one.contains("# Server"));
         assert_eq!(text(&[b"everything"], &clients), text(&[], &clients));

@@ -2,20 +2,20 @@
 
 use memchr::memchr2;
 
-use super::decode::{Command, Malformed, Words};
+use super::decoder::{RespCommand, RespProtocolError, RespWords};
 
 /// The command in a line, as Redis reads it (`sdssplitargs`). Quotes hold together what contains
 /// spaces, and may open within a word; a backslash is an escape only inside them.
-pub(super) fn read(line: &[u8]) -> Result<Command<'_>, Malformed> {
+pub(super) fn read(line: &[u8]) -> Result<RespCommand<'_>, RespProtocolError> {
     match memchr2(b'"', b'\'', line) {
-        None => Ok(Command::Plain(split(line))),
-        Some(_) => unquoted(line).map(Command::Escaped),
+        None => Ok(RespCommand::Plain(split(line))),
+        Some(_) => unquoted(line).map(RespCommand::Escaped),
     }
 }
 
 /// The words of a line without quotes, which lie in it as they are.
-fn split(line: &[u8]) -> Words<'_> {
-    let mut words = Words::new();
+fn split(line: &[u8]) -> RespWords<'_> {
+    let mut words = RespWords::new();
     let mut rest = past_spaces(line);
     while !rest.is_empty() {
         let (word, after) = rest.split_at(length(rest));
@@ -26,7 +26,7 @@ fn split(line: &[u8]) -> Words<'_> {
 }
 
 #[cold]
-fn unquoted(line: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
+fn unquoted(line: &[u8]) -> Result<Vec<Vec<u8>>, RespProtocolError> {
     let mut words = Vec::new();
     let mut rest = past_spaces(line);
     while !rest.is_empty() {
@@ -47,11 +47,15 @@ fn unquoted(line: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
 /// Adds what stands for the text before the closing quote, and returns what comes after it. Escapes
 /// are Redis's: `\\xff`, `\\n`, `\\r`, `\\t`, `\\b`, `\\a` and any other character as it is in double
 /// quotes; in single quotes only `\\'`.
-fn add_quoted<'t>(quote: u8, text: &'t [u8], word: &mut Vec<u8>) -> Result<&'t [u8], Malformed> {
+fn add_quoted<'t>(
+    quote: u8,
+    text: &'t [u8],
+    word: &mut Vec<u8>,
+) -> Result<&'t [u8], RespProtocolError> {
     let mut rest = text;
     loop {
         rest = match rest {
-            [] => return Err(Malformed::Quotes),
+            [] => return Err(RespProtocolError::Quotes),
             [b'\\', b'x', high, low, after @ ..]
                 if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
             {
@@ -64,7 +68,7 @@ fn add_quoted<'t>(quote: u8, text: &'t [u8], word: &mut Vec<u8>) -> Result<&'t [
             }
             [byte, after @ ..] if *byte == quote => {
                 return match after.first() {
-                    Some(next) if !is_space(*next) => Err(Malformed::Quotes),
+                    Some(next) if !is_space(*next) => Err(RespProtocolError::Quotes),
                     _ => Ok(after),
                 };
             }
@@ -144,14 +148,14 @@ mod tests {
         let whole = [r#"ECHO "x"#, r#"ECHO "x"y"#, "ECHO '", "ECHO it's", r#"ECHO "a"'b'"#];
         let escaped = [r#"ECHO "x\"#, r#"ECHO "x\""#, r#"ECHO "\n"y"#, r"ECHO 'it\'"];
         for line in whole.iter().chain(&escaped) {
-            assert_eq!(read(line.as_bytes()).err(), Some(Malformed::Quotes), "{line}");
+            assert_eq!(read(line.as_bytes()).err(), Some(RespProtocolError::Quotes), "{line}");
         }
     }
 
     #[test]
     fn escapes_are_those_of_redis() {
         let words = |line: &str| match read(line.as_bytes()) {
-            Ok(Command::Escaped(words)) => words,
+            Ok(RespCommand::Escaped(words)) => words,
             _ => Vec::new(),
         };
         let line = r#"ECHO "\xff\x4A\n\r\t\b\a" "say \"hi\" \\ \q" a\b"#;

@@ -5,20 +5,20 @@
 //! mean, [`batch`] decides them, and [`reply`] writes the answers, all of a pipeline in one go.
 
 mod batch;
-mod catalogue;
 mod client;
+mod command_spec;
 mod connection;
 mod decimal;
-mod decode;
+mod decoder;
 mod info;
 mod inline;
-mod line;
 mod password;
 mod policies;
 mod repeat;
 mod reply;
 mod request;
 mod session;
+mod stream;
 mod throttle;
 
 #[cfg(any(test, fuzzing))]
@@ -29,10 +29,10 @@ use std::sync::Arc;
 
 use tidegate::Store;
 
-use self::decode::Bounds;
-pub(crate) use self::info::RedisClients;
+use self::decoder::RespCommandBounds;
+pub(crate) use self::info::RespClientCounters;
 pub use self::password::Password;
-use crate::{App, Config, Listener, accept};
+use crate::{App, Listener, ListenerConfig, accept};
 
 /// Answers Redis clients on `listener` until `shutdown` resolves, then finishes the commands that
 /// have come.
@@ -56,10 +56,10 @@ use crate::{App, Config, Listener, accept};
 pub async fn serve<S: Store + 'static>(
     listener: impl Into<Listener>,
     app: Arc<App<S>>,
-    config: Config,
+    config: ListenerConfig,
     shutdown: impl Future<Output = ()>,
 ) {
-    let door = Arc::new(Door::new(app, config));
+    let door = Arc::new(RespListenerContext::new(app, config));
     let shutdown = async {
         shutdown.await;
         door.app.start_draining();
@@ -72,15 +72,16 @@ pub async fn serve<S: Store + 'static>(
 }
 
 /// What the connections of a listener share.
-struct Door<S> {
+struct RespListenerContext<S> {
     app: Arc<App<S>>,
-    config: Config,
-    bounds: Bounds,
+    config: ListenerConfig,
+    bounds: RespCommandBounds,
 }
 
-impl<S: Store> Door<S> {
-    fn new(app: Arc<App<S>>, config: Config) -> Self {
-        let bounds = Bounds { words: MAX_WORDS, bytes: config.max_body, line: config.max_head };
+impl<S: Store> RespListenerContext<S> {
+    fn new(app: Arc<App<S>>, config: ListenerConfig) -> Self {
+        let bounds =
+            RespCommandBounds { words: MAX_WORDS, bytes: config.max_body, line: config.max_head };
         Self { app, config, bounds }
     }
 }

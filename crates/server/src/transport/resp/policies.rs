@@ -8,36 +8,38 @@
 
 use smallvec::{SmallVec, smallvec};
 use tidegate::config::{PlannedPolicy, SingleLimit};
-use tidegate::{Charge, Cost, Decision, MAX_COUNT, Owed, Plan, Reason, Span, Verdict};
-use tidegate_http::Answer;
+use tidegate::{
+    Charge, Cost, Decision, DecisionReason, MAX_COUNT, Plan, RequestCharges, Span, Verdict,
+};
+use tidegate_http::RateLimitAnswer;
 
-use super::catalogue::{Spec, Verb};
-use super::reply::{Protocol, Replies, brief, whole};
+use super::command_spec::{RespCommandSpec, RespVerb};
+use super::reply::{RespProtocol, RespReplies, brief, whole};
 use super::request::{bounded, number};
 
 /// What a command owes to its policy.
-pub(super) fn owed<'p>(
-    spec: &Spec,
+pub(super) fn request_charges<'p>(
+    spec: &RespCommandSpec,
     words: &[&[u8]],
     plan: &'p Plan,
-) -> Result<Box<Owed<'p>>, String> {
+) -> Result<Box<RequestCharges<'p>>, String> {
     let [_, name, rest @ ..] = words else { return Err("a policy was expected".to_owned()) };
     let name = std::str::from_utf8(name).unwrap_or_default();
-    let Some(policy) = plan.policy(name) else { return Err(unknown(words, plan)) };
-    let Some(asked) = Asked::read(policy, rest, number_behind_the_key(spec.verb))? else {
-        return Err(expected(spec, policy));
+    let Some(policy) = plan.policy(name) else { return Err(unknown_policy(words, plan)) };
+    let Some(asked) = RespPolicyArgs::read(policy, rest, number_name(spec.verb))? else {
+        return Err(usage_error(spec, policy));
     };
     let cost = match (spec.verb, asked.cost) {
-        (Verb::Check, cost) => cost.unwrap_or(Cost::ONE),
-        (Verb::Refund, Some(amount)) => amount,
-        (Verb::Peek, None) => Cost::PEEK,
-        (Verb::Forget, None) => Cost::ONE,
-        _ => return Err(expected(spec, policy)),
+        (RespVerb::Check, cost) => cost.unwrap_or(Cost::ONE),
+        (RespVerb::Refund, Some(amount)) => amount,
+        (RespVerb::Peek, None) => Cost::PEEK,
+        (RespVerb::ResetKey, None) => Cost::ONE,
+        _ => return Err(usage_error(spec, policy)),
     };
     let owed = plan.charges_of(name, &asked.attributes[..], cost).map(Box::new);
-    let owed = owed.ok_or_else(|| unknown(words, plan))?;
+    let owed = owed.ok_or_else(|| unknown_policy(words, plan))?;
     if owed.is_empty() && policy.key().any(|part| !asked.has(part)) {
-        return Err(expected(spec, policy));
+        return Err(usage_error(spec, policy));
     }
     owed.cost_fault().map_or(Ok(()), |fault| Err(fault.to_string()))?;
     Ok(owed)
@@ -45,12 +47,12 @@ pub(super) fn owed<'p>(
 
 /// The words after a policy.
 #[derive(Default)]
-struct Asked<'a> {
+struct RespPolicyArgs<'a> {
     attributes: SmallVec<[(&'a str, &'a [u8]); 4]>,
     cost: Option<Cost>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RespPolicyArgs<'a> {
     /// `None` if they are not what the policy needs. `called` is what a number after the key means,
     /// if there may be one.
     fn read(
@@ -60,7 +62,7 @@ impl<'a> Asked<'a> {
     ) -> Result<Option<Self>, String> {
         let mut key = policy.key();
         if let (Some(attribute), None, Some((value, number))) =
-            (key.next(), key.next(), alone(words))
+            (key.next(), key.next(), lone_key(words))
         {
             bounded("key", value)?;
             let attributes = smallvec![(attribute, value)];
@@ -109,7 +111,7 @@ impl<'a> Asked<'a> {
 }
 
 /// A key that stands alone, whatever it looks like, and the number after it.
-fn alone<'a, 'w>(words: &'w [&'a [u8]]) -> Option<(&'a [u8], Option<&'w [u8]>)> {
+fn lone_key<'a, 'w>(words: &'w [&'a [u8]]) -> Option<(&'a [u8], Option<&'w [u8]>)> {
     let is_cost = |word: &[u8]| word.eq_ignore_ascii_case(COST);
     match words {
         [key] => Some((key, None)),
@@ -125,10 +127,10 @@ fn attribute(word: &[u8]) -> Option<(&str, &[u8])> {
     Some((name, word.get(middle + 1..)?))
 }
 
-const fn number_behind_the_key(verb: Verb) -> Option<&'static str> {
+const fn number_name(verb: RespVerb) -> Option<&'static str> {
     match verb {
-        Verb::Check => Some("cost"),
-        Verb::Refund => Some("amount"),
+        RespVerb::Check => Some("cost"),
+        RespVerb::Refund => Some("amount"),
         _ => None,
     }
 }
@@ -139,7 +141,7 @@ fn cost(called: &str, word: &[u8]) -> Result<Cost, String> {
 }
 
 #[cold]
-fn unknown(words: &[&[u8]], plan: &Plan) -> String {
+fn unknown_policy(words: &[&[u8]], plan: &Plan) -> String {
     let mut names: Vec<&str> =
         plan.policies().iter().take(MAX_LISTED + 1).map(PlannedPolicy::name).collect();
     if names.len() > MAX_LISTED {
@@ -152,13 +154,13 @@ fn unknown(words: &[&[u8]], plan: &Plan) -> String {
 
 /// How to ask this policy.
 #[cold]
-fn expected(spec: &Spec, policy: &PlannedPolicy) -> String {
+fn usage_error(spec: &RespCommandSpec, policy: &PlannedPolicy) -> String {
     let (name, key): (_, Vec<_>) = (policy.name(), policy.key().collect());
     let by = if key.is_empty() { "nothing".to_owned() } else { key.join(" and ") };
     let ask = format!("{} {name}", spec.name);
     let mut usage = match (&key[..], spec.verb) {
-        ([_], Verb::Check) => format!("{ask} key [cost], or {ask}"),
-        ([_], Verb::Refund) => format!("{ask} key amount, or {ask}"),
+        ([_], RespVerb::Check) => format!("{ask} key [cost], or {ask}"),
+        ([_], RespVerb::Refund) => format!("{ask} key amount, or {ask}"),
         ([_], _) => format!("{ask} key, or {ask}"),
         _ => ask,
     };
@@ -167,40 +169,40 @@ fn expected(spec: &Spec, policy: &PlannedPolicy) -> String {
         usage += " name=value ...";
     }
     usage += match spec.verb {
-        Verb::Check => " [COST n]",
-        Verb::Refund => " COST n",
+        RespVerb::Check => " [COST n]",
+        RespVerb::Refund => " COST n",
         _ => "",
     };
     format!("policy {name:?} tells callers apart by {by}: expected {usage}")
 }
 
 /// What is told about a decision.
-struct Told {
+struct RespCheckReply {
     allowed: bool,
     limit: Option<u64>,
     remaining: Option<u64>,
     retry_after: Option<Span>,
     reset_after: Option<Span>,
-    reason: Reason,
+    reason: DecisionReason,
 }
 
-pub(super) fn answer(owed: &Owed<'_>, decision: &Decision, replies: &mut Replies) {
-    let told = Told {
+pub(super) fn answer(owed: &RequestCharges<'_>, decision: &Decision, replies: &mut RespReplies) {
+    let told = RespCheckReply {
         allowed: decision.is_allowed(),
         limit: decision.limit(),
         remaining: decision.remaining(),
         retry_after: decision.retry_after(),
         reset_after: decision.reset_after(),
-        reason: Answer::of_owed(owed, decision).reason(),
+        reason: RateLimitAnswer::of_charges(owed, decision).reason(),
     };
     told.write(replies);
 }
 
-impl Told {
+impl RespCheckReply {
     /// Whether it may happen, the limit, what remains, when to retry, when the limit is full again (in
     /// milliseconds, rounded up; -1 for unknown or never), and why.
     #[inline]
-    fn write(&self, replies: &mut Replies) {
+    fn write(&self, replies: &mut RespReplies) {
         let count = |value: Option<u64>| value.map_or(-1, whole);
         let millis = |span: Option<Span>| count(span.map(Span::as_millis_ceil));
         let numbers = [
@@ -210,7 +212,7 @@ impl Told {
             millis(self.retry_after),
             millis(self.reset_after),
         ];
-        if replies.protocol() == Protocol::Resp3 {
+        if replies.protocol() == RespProtocol::Resp3 {
             replies.map(NAMES.len() + 1);
             for (name, number) in NAMES.into_iter().zip(numbers) {
                 replies.bulk(name.as_bytes());
@@ -227,15 +229,15 @@ impl Told {
 
 /// A command that asks a policy for which the key alone matters, as it may come for many keys.
 #[derive(Debug)]
-pub(super) struct Check {
+pub(super) struct RespPolicyCheck {
     limit: SingleLimit,
     cost: Cost,
 }
 
-impl Check {
+impl RespPolicyCheck {
     /// From such a command, of which the key is the third word, and what it owes.
-    pub(super) fn of(owed: &Owed<'_>, words: &[&[u8]], plan: &Plan) -> Option<Self> {
-        let ([charge], Some(_)) = (owed.charges(), alone(words.get(2..)?)) else { return None };
+    pub(super) fn of(owed: &RequestCharges<'_>, words: &[&[u8]], plan: &Plan) -> Option<Self> {
+        let ([charge], Some(_)) = (owed.charges(), lone_key(words.get(2..)?)) else { return None };
         if !charge.rule().enforced {
             return None;
         }
@@ -252,17 +254,17 @@ impl Check {
 
 /// What the one limit says, which is enforced.
 #[inline]
-pub(super) fn tell(verdict: &Verdict, replies: &mut Replies) {
-    let told = Told {
+pub(super) fn answer_verdict(verdict: &Verdict, replies: &mut RespReplies) {
+    let told = RespCheckReply {
         allowed: verdict.allowed,
         limit: Some(verdict.limit),
         remaining: Some(verdict.remaining),
         retry_after: verdict.retry_after,
         reset_after: Some(verdict.reset_after),
         reason: match verdict.allowed {
-            true => Reason::WithinLimit,
-            false if verdict.is_hopeless() => Reason::CostExceedsLimit,
-            false => Reason::LimitExceeded,
+            true => DecisionReason::WithinLimit,
+            false if verdict.is_hopeless() => DecisionReason::CostExceedsLimit,
+            false => DecisionReason::LimitExceeded,
         },
     };
     told.write(replies);

@@ -1,6 +1,6 @@
-use super::super::catalogue;
+use super::super::command_spec;
 use super::*;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 
 const PLAN: &str = "
 policies:
@@ -13,11 +13,11 @@ policies:
   - { name: tokens, key: [user], limits: [9/minute], cost: { attribute: tokens, default: 2 } }
 ";
 
-fn with<T>(command: &str, then: impl FnOnce(Result<Box<Owed<'_>>, String>) -> T) -> T {
-    let plan = Plan::compile(&Source::new("test", PLAN).unwrap()).unwrap();
+fn with<T>(command: &str, then: impl FnOnce(Result<Box<RequestCharges<'_>>, String>) -> T) -> T {
+    let plan = Plan::compile(&PolicySource::new("test", PLAN).unwrap()).unwrap();
     let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-    let spec = catalogue::find(words[0]).unwrap();
-    then(owed(spec, &words, &plan))
+    let spec = command_spec::find(words[0]).unwrap();
+    then(request_charges(spec, &words, &plan))
 }
 
 /// The capacity of the limit, and the cost.

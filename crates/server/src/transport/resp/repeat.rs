@@ -8,33 +8,33 @@ use std::sync::{Arc, Weak};
 
 use tidegate::{Charge, Plan, Store, Verdict};
 
-use super::decode::{Decoder, MAX_DIGITS};
-use super::policies::Check;
-use super::reply::Replies;
+use super::decoder::{MAX_DIGITS, RespDecoder};
+use super::policies::RespPolicyCheck;
+use super::reply::RespReplies;
 use super::request::MAX_KEY;
-use super::throttle::Throttle;
-use super::{Door, line, policies, throttle};
+use super::throttle::RespThrottle;
+use super::{RespListenerContext, policies, stream, throttle};
 use crate::metrics::PolicyCounters;
 
 /// A command that was understood, for all that differ from it only in their key.
 #[derive(Debug)]
-pub(super) struct Repeat {
+pub(super) struct RespCommandTemplate {
     command: Box<[u8]>,
     /// Where in it the key is, and the line that says how long that is.
     key: Range<usize>,
-    asked: Asked,
+    repeated: RepeatedCommand,
     /// By which it was understood. A client that is silent does not keep it.
     plan: Weak<Plan>,
 }
 
 /// What such a command asks for, whatever its key.
 #[derive(Debug)]
-pub(super) enum Asked {
-    Throttle(Throttle),
-    Check(Check, Arc<PolicyCounters>),
+pub(super) enum RepeatedCommand {
+    Throttle(RespThrottle),
+    Check(RespPolicyCheck, Arc<PolicyCounters>),
 }
 
-impl Asked {
+impl RepeatedCommand {
     /// What a key owes; `None` if it is not as simple as that.
     #[inline]
     fn charge<'a>(&'a self, key: &[u8], plan: &'a Plan) -> Option<Charge<'a>> {
@@ -45,10 +45,10 @@ impl Asked {
     }
 
     #[inline]
-    fn tell(&self, verdict: &Verdict, replies: &mut Replies) {
+    fn answer_verdict(&self, verdict: &Verdict, replies: &mut RespReplies) {
         match self {
-            Self::Throttle(_) => throttle::tell(verdict, replies),
-            Self::Check(..) => policies::tell(verdict, replies),
+            Self::Throttle(_) => throttle::answer_verdict(verdict, replies),
+            Self::Check(..) => policies::answer_verdict(verdict, replies),
         }
     }
 
@@ -61,42 +61,43 @@ impl Asked {
     }
 }
 
-impl Repeat {
+impl RespCommandTemplate {
     /// Of the last command, of whose words the one at `key` is the key. `None` for a command that is a
     /// line, for a long one, and for one that something else follows already.
     pub(super) fn of(
-        decoder: &Decoder<'_>,
+        decoder: &RespDecoder<'_>,
         (words, key): (&[&[u8]], usize),
         plan: &Arc<Plan>,
-        asked: impl FnOnce() -> Option<Asked>,
+        asked: impl FnOnce() -> Option<RepeatedCommand>,
     ) -> Option<Self> {
         let command = decoder.last();
         if command.first() != Some(&b'*') || command.len() > LONGEST {
             return None;
         }
-        let key = place(command, words, key)?;
+        let key = key_range(command, words, key)?;
         if !begin_alike(command.get(..key.start)?, decoder.rest()) {
             return None;
         }
-        Some(Self { asked: asked()?, command: command.into(), key, plan: Arc::downgrade(plan) })
+        Some(Self { repeated: asked()?, command: command.into(), key, plan: Arc::downgrade(plan) })
     }
 
     /// Answers all commands that differ only in their key, as long as nothing has to be waited for,
     /// and returns how many.
     pub(super) fn answer<S: Store>(
         &self,
-        decoder: &mut Decoder<'_>,
-        door: &Door<S>,
-        replies: &mut Replies,
+        decoder: &mut RespDecoder<'_>,
+        door: &RespListenerContext<S>,
+        replies: &mut RespReplies,
     ) -> u64 {
         let Some(plan) = door.app.limiter().plan_if(&self.plan) else { return 0 };
         let (input, longest) = (decoder.rest(), door.bounds.bytes);
-        let mut ahead = Ahead { repeat: self, plan: &plan, input, longest, commands: 0 };
-        while replies.bytes().len() < line::MOST_WAITING {
+        let mut ahead = UpcomingCharges { repeat: self, plan: &plan, input, longest, commands: 0 };
+        while replies.bytes().len() < stream::MAX_PENDING_REPLIES {
             let before = ahead.commands;
             let charges = ahead.by_ref().take(AT_ONCE);
-            let tell = |_: &Charge<'_>, verdict: &Verdict| self.asked.tell(verdict, replies);
-            if !door.app.settle_each_at_once(self.asked.counters(), charges, tell)
+            let tell =
+                |_: &Charge<'_>, verdict: &Verdict| self.repeated.answer_verdict(verdict, replies);
+            if !door.app.decide_each(self.repeated.counters(), charges, tell)
                 || ahead.commands == before
             {
                 break;
@@ -117,8 +118,8 @@ impl Repeat {
 }
 
 /// What the next commands owe.
-struct Ahead<'r, 'i> {
-    repeat: &'r Repeat,
+struct UpcomingCharges<'r, 'i> {
+    repeat: &'r RespCommandTemplate,
     plan: &'r Plan,
     input: &'i [u8],
     /// As many bytes as a command may have.
@@ -126,7 +127,7 @@ struct Ahead<'r, 'i> {
     commands: u64,
 }
 
-impl<'r> Iterator for Ahead<'r, '_> {
+impl<'r> Iterator for UpcomingCharges<'r, '_> {
     type Item = Charge<'r>;
 
     #[inline]
@@ -135,7 +136,7 @@ impl<'r> Iterator for Ahead<'r, '_> {
         if self.input.len() - rest.len() > self.longest {
             return None;
         }
-        let charge = self.repeat.asked.charge(key, self.plan)?;
+        let charge = self.repeat.repeated.charge(key, self.plan)?;
         self.input = rest;
         self.commands += 1;
         Some(charge)
@@ -149,7 +150,7 @@ const LONGEST: usize = 512;
 const END: &[u8] = b"\r\n";
 
 /// Where in a command the word at `key` is, and the line that says how long that is.
-fn place(command: &[u8], words: &[&[u8]], key: usize) -> Option<Range<usize>> {
+fn key_range(command: &[u8], words: &[&[u8]], key: usize) -> Option<Range<usize>> {
     let mut start = after_line(command)?;
     for word in words.get(..key)? {
         start += after_line(command.get(start..)?)? + word.len() + END.len();

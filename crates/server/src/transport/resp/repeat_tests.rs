@@ -1,21 +1,21 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidegate::config::Source;
+use tidegate::config::PolicySource;
 use tidegate::{ManualClock, MemoryStore, Timestamp};
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::sync::watch;
 
-use super::super::batch::{self, Flow};
-use super::super::decode::{Bounds, tests::encode};
+use super::super::batch::{self, RespFlow};
+use super::super::decoder::{RespCommandBounds, tests::encode};
 use super::super::info;
-use super::super::line::Line;
-use super::super::reply::Protocol;
-use super::super::session::Session;
+use super::super::reply::RespProtocol;
+use super::super::session::RespSession;
+use super::super::stream::RespStream;
 use super::*;
-use crate::metrics::Outcome;
-use crate::room::Seat;
-use crate::{App, Config, Rights, resp::Password};
+use crate::metrics::MetricOutcome;
+use crate::seats::Seat;
+use crate::{App, ClientRights, ListenerConfig, resp::Password};
 
 const POLICIES: &str = "
 policies:
@@ -32,33 +32,34 @@ policies:
     overrides: { 'key=a': [5/hour], 'key=b': [1/minute, 5/hour] }
 ";
 
-fn door() -> Door<MemoryStore<ManualClock>> {
+fn door() -> RespListenerContext<MemoryStore<ManualClock>> {
     let clock = ManualClock::at(Timestamp::from_secs(1_000));
-    let source = Source::new("limits.yaml", POLICIES).unwrap();
+    let source = PolicySource::new("limits.yaml", POLICIES).unwrap();
     let app = App::load(&source, MemoryStore::builder().clock(clock).build()).unwrap();
-    let config = Config {
+    let config = ListenerConfig {
         resp_password: Some(Password::new("open sesame")),
         max_body: 4_110,
-        rights: Rights::ALL,
-        ..Config::default()
+        rights: ClientRights::ALL,
+        ..ListenerConfig::default()
     };
-    Door::new(Arc::new(app), config)
+    RespListenerContext::new(Arc::new(app), config)
 }
 
 /// A client, as the server knows it.
-struct Guest<'d> {
-    door: &'d Door<MemoryStore<ManualClock>>,
-    session: Session,
-    line: Line<DuplexStream>,
+struct RespTestClient<'d> {
+    door: &'d RespListenerContext<MemoryStore<ManualClock>>,
+    session: RespSession,
+    line: RespStream<DuplexStream>,
     client: DuplexStream,
     _open: watch::Sender<bool>,
 }
 
-impl<'d> Guest<'d> {
-    fn of(door: &'d Door<MemoryStore<ManualClock>>) -> Self {
+impl<'d> RespTestClient<'d> {
+    fn of(door: &'d RespListenerContext<MemoryStore<ManualClock>>) -> Self {
         let ((client, server), (open, closing)) = (duplex(1 << 20), watch::channel(false));
-        let session = Session::new(1, None, &door.config);
-        let line = Line::new(server, &door.config, Seat::alone(closing), Protocol::default());
+        let session = RespSession::new(1, None, &door.config);
+        let line =
+            RespStream::new(server, &door.config, Seat::alone(closing), RespProtocol::default());
         Self { door, session, line, client, _open: open }
     }
 
@@ -67,7 +68,7 @@ impl<'d> Guest<'d> {
         let Self { door, session, line, .. } = self;
         let (taken, flow) = batch::answer(door, session, line, bytes).await;
         assert!(line.flush().await);
-        flow != Flow::Leave && taken == bytes.len()
+        flow != RespFlow::Close && taken == bytes.len()
     }
 
     async fn heard(self) -> String {
@@ -83,13 +84,13 @@ impl<'d> Guest<'d> {
 /// that is forgetful reads every one of them anew.
 async fn answers(chunks: &[Vec<u8>], is_forgetful: bool) -> String {
     let door = door();
-    let mut guest = Guest::of(&door);
+    let mut guest = RespTestClient::of(&door);
     for chunk in chunks {
         if !guest.send(chunk).await {
             break;
         }
         if is_forgetful {
-            guest.session.remember(None);
+            guest.session.remember_command(None);
         }
     }
     guest.heard().await
@@ -171,12 +172,12 @@ proptest! {
 #[tokio::test]
 async fn a_habit_does_not_outlive_its_plan() {
     let door = door();
-    let mut guest = Guest::of(&door);
+    let mut guest = RespTestClient::of(&door);
     let check = |key: &[u8]| command(&[b"RL.CHECK", b"demo", key]);
     assert!(guest.send(&command(&[b"AUTH", b"open sesame"])).await);
     assert!(guest.send(&check(b"a").repeat(3)).await);
     let changed = POLICIES.replace("10/minute", "4/minute");
-    door.app.reload(&Source::new("limits.yaml", changed).unwrap()).unwrap();
+    door.app.reload(&PolicySource::new("limits.yaml", changed).unwrap()).unwrap();
     assert!(guest.send(&check(b"a").repeat(2)).await);
     let heard = guest.heard().await;
     let told: Vec<_> = heard.split("*6\r\n").skip(1).map(|it| it.replace("\r\n", " ")).collect();
@@ -188,7 +189,7 @@ async fn a_habit_does_not_outlive_its_plan() {
 #[tokio::test]
 async fn what_comes_again_is_counted() {
     let door = door();
-    let mut guest = Guest::of(&door);
+    let mut guest = RespTestClient::of(&door);
     let metrics = door.app.metrics();
     assert!(guest.send(&command(&[b"AUTH", b"open sesame"])).await);
     assert!(guest.send(&command(&[b"RL.CHECK", b"demo", b"a"]).repeat(30)).await);
@@ -196,9 +197,9 @@ async fn what_comes_again_is_counted() {
     assert!(guest.send(&command(&ALICE).repeat(9)).await);
     let demo = metrics.policy("demo").unwrap();
     let of = |outcome| (demo.total(outcome), metrics.ad_hoc().total(outcome));
-    assert_eq!(of(Outcome::Allowed), (10, 5));
-    assert_eq!(of(Outcome::Denied), (20, 4));
-    assert_eq!(of(Outcome::Peeked), (2, 0));
+    assert_eq!(of(MetricOutcome::Allowed), (10, 5));
+    assert_eq!(of(MetricOutcome::Denied), (20, 4));
+    assert_eq!(of(MetricOutcome::Peeked), (2, 0));
     let top = metrics.top().list(1);
     assert_eq!((top.busiest_total, top.busiest[0].count), (30, 30));
     assert_eq!((top.denied_total, top.denied[0].count), (20, 20));
@@ -215,14 +216,16 @@ async fn what_comes_again_is_counted() {
 
 const ALICE: [&[u8]; 5] = [b"CL.THROTTLE", b"alice", b"4", b"10", b"60"];
 
-fn repeat(input: &[u8]) -> Option<Repeat> {
-    let source = Source::new("t", "policies: [{ name: a, key: [], limits: [1/s] }]");
+fn repeat(input: &[u8]) -> Option<RespCommandTemplate> {
+    let source = PolicySource::new("t", "policies: [{ name: a, key: [], limits: [1/s] }]");
     let plan = Arc::new(Plan::compile(&source.unwrap()).unwrap());
     let throttle = super::super::throttle::read(&ALICE, &plan).unwrap();
-    let bounds = Bounds { words: 8, bytes: 4_096, line: 4_096 };
-    let mut decoder = Decoder::new(input, bounds);
+    let bounds = RespCommandBounds { words: 8, bytes: 4_096, line: 4_096 };
+    let mut decoder = RespDecoder::new(input, bounds);
     decoder.next().unwrap().unwrap();
-    Repeat::of(&decoder, (&ALICE, 1), &plan, || Some(Asked::Throttle(throttle)))
+    RespCommandTemplate::of(&decoder, (&ALICE, 1), &plan, || {
+        Some(RepeatedCommand::Throttle(throttle))
+    })
 }
 
 #[test]
@@ -272,10 +275,10 @@ fn what_something_else_follows_is_not_repeated() {
 #[tokio::test]
 async fn a_silent_client_keeps_no_plan() {
     let door = door();
-    let mut guest = Guest::of(&door);
+    let mut guest = RespTestClient::of(&door);
     assert!(guest.send(&command(&[b"AUTH", b"open sesame"])).await);
     assert!(guest.send(&command(&[b"RL.CHECK", b"demo", b"a"]).repeat(2)).await);
     let plan = Arc::downgrade(&door.app.limiter().plan());
-    door.app.reload(&Source::new("limits.yaml", POLICIES).unwrap()).unwrap();
+    door.app.reload(&PolicySource::new("limits.yaml", POLICIES).unwrap()).unwrap();
     assert_eq!(plan.strong_count(), 0);
 }

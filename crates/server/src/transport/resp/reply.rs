@@ -4,7 +4,7 @@ use super::decimal;
 
 /// Which of the two protocols a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(super) enum RespProtocol {
     /// What every client understands.
     #[default]
     Resp2,
@@ -12,7 +12,7 @@ pub(super) enum Protocol {
     Resp3,
 }
 
-impl Protocol {
+impl RespProtocol {
     /// Its number.
     pub(super) const fn number(self) -> i64 {
         match self {
@@ -24,20 +24,20 @@ impl Protocol {
 
 /// Answers that wait to be written.
 #[derive(Debug, Default)]
-pub(super) struct Replies {
+pub(super) struct RespReplies {
     /// Those, and room for more: whatever is written goes where it will stay.
     room: Vec<u8>,
     length: usize,
-    protocol: Protocol,
+    protocol: RespProtocol,
 }
 
-impl Replies {
+impl RespReplies {
     /// Uses this protocol from now on.
-    pub(super) const fn speak(&mut self, protocol: Protocol) {
+    pub(super) const fn set_protocol(&mut self, protocol: RespProtocol) {
         self.protocol = protocol;
     }
 
-    pub(super) const fn protocol(&self) -> Protocol {
+    pub(super) const fn protocol(&self) -> RespProtocol {
         self.protocol
     }
 
@@ -108,8 +108,8 @@ impl Replies {
     /// Text of several lines, for people.
     pub(super) fn text(&mut self, text: &str) {
         match self.protocol {
-            Protocol::Resp2 => self.bulk(text.as_bytes()),
-            Protocol::Resp3 => {
+            RespProtocol::Resp2 => self.bulk(text.as_bytes()),
+            RespProtocol::Resp3 => {
                 self.header(b'=', text.len() + 4);
                 self.put(b"txt:");
                 self.put(text.as_bytes());
@@ -121,8 +121,8 @@ impl Replies {
     /// Nothing.
     pub(super) fn null(&mut self) {
         self.put(match self.protocol {
-            Protocol::Resp2 => b"$-1\r\n",
-            Protocol::Resp3 => b"_\r\n",
+            RespProtocol::Resp2 => b"$-1\r\n",
+            RespProtocol::Resp3 => b"_\r\n",
         });
     }
 
@@ -134,8 +134,8 @@ impl Replies {
     /// Names and values, which come next in turn. A client that does not know maps gets a list.
     pub(super) fn map(&mut self, pairs: usize) {
         match self.protocol {
-            Protocol::Resp2 => self.header(b'*', pairs * 2),
-            Protocol::Resp3 => self.header(b'%', pairs),
+            RespProtocol::Resp2 => self.header(b'*', pairs * 2),
+            RespProtocol::Resp3 => self.header(b'%', pairs),
         }
     }
 
@@ -198,38 +198,41 @@ const KEPT: usize = 4 << 10;
 mod tests {
     use super::*;
 
-    fn written(protocol: Protocol, write: impl FnOnce(&mut Replies)) -> String {
-        let mut replies = Replies::default();
-        replies.speak(protocol);
+    fn written(protocol: RespProtocol, write: impl FnOnce(&mut RespReplies)) -> String {
+        let mut replies = RespReplies::default();
+        replies.set_protocol(protocol);
         write(&mut replies);
         String::from_utf8_lossy(replies.bytes()).into_owned()
     }
 
     #[test]
     fn each_protocol_has_its_own_maps_and_nulls() {
-        let write = |replies: &mut Replies| {
+        let write = |replies: &mut RespReplies| {
             replies.map(1);
             replies.bulk(b"a");
             replies.null();
             replies.text("hi");
         };
-        assert_eq!(written(Protocol::Resp2, write), "*2\r\n$1\r\na\r\n$-1\r\n$2\r\nhi\r\n");
-        assert_eq!(written(Protocol::Resp3, write), "%1\r\n$1\r\na\r\n_\r\n=6\r\ntxt:hi\r\n");
+        assert_eq!(written(RespProtocol::Resp2, write), "*2\r\n$1\r\na\r\n$-1\r\n$2\r\nhi\r\n");
+        assert_eq!(written(RespProtocol::Resp3, write), "%1\r\n$1\r\na\r\n_\r\n=6\r\ntxt:hi\r\n");
     }
 
     #[test]
     fn numbers_are_written_whole() {
         for number in [0, -1, 9, 10, i64::MAX, i64::MIN] {
-            let text = written(Protocol::Resp2, |replies| replies.integer(number));
+            let text = written(RespProtocol::Resp2, |replies| replies.integer(number));
             assert_eq!(text, format!(":{number}\r\n"));
         }
-        assert_eq!(written(Protocol::Resp2, |it| it.count(u64::MAX)), format!(":{}\r\n", i64::MAX));
-        assert_eq!(written(Protocol::Resp2, |it| it.list(12)), "*12\r\n");
+        assert_eq!(
+            written(RespProtocol::Resp2, |it| it.count(u64::MAX)),
+            format!(":{}\r\n", i64::MAX)
+        );
+        assert_eq!(written(RespProtocol::Resp2, |it| it.list(12)), "*12\r\n");
     }
 
     #[test]
     fn nothing_in_an_error_begins_another_reply() {
-        let text = written(Protocol::Resp2, |replies| replies.error("ERR a\r\n+OK\r\n"));
+        let text = written(RespProtocol::Resp2, |replies| replies.error("ERR a\r\n+OK\r\n"));
         assert_eq!(text, "-ERR a  +OK  \r\n");
         assert_eq!(brief(b"a\r\n\xff\""), "\"a\\r\\n\u{fffd}\\\"\"");
         assert!(brief(&[b'x'; 100_000]).len() < 100);
@@ -237,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_large_answer_is_not_kept_in_memory() {
-        let mut replies = Replies::default();
+        let mut replies = RespReplies::default();
         replies.bulk(&[0; 100_000]);
         replies.clear();
         replies.status("OK");

@@ -2,28 +2,28 @@
 
 use std::pin::pin;
 
-use tidegate::{Decision, Owed, Plan, Store};
+use tidegate::{Decision, Plan, RequestCharges, Store};
 
-use super::catalogue::{self, Spec, Verb};
-use super::policies::Check;
-use super::repeat::Asked;
-use super::reply::{Replies, brief};
-use super::throttle::Throttle;
+use super::command_spec::{self, RespCommandSpec, RespVerb};
+use super::policies::RespPolicyCheck;
+use super::repeat::RepeatedCommand;
+use super::reply::{RespReplies, brief};
+use super::throttle::RespThrottle;
 use super::{policies, throttle};
 use crate::App;
 use crate::trace::within;
 
 /// A command, understood. What is large is in a box: it changes hands several times, and that would
 /// take longer than making room for it.
-pub(super) enum Request<'p> {
+pub(super) enum RespRequest<'p> {
     /// May this happen?
-    Ask(Question<'p>),
+    Question(RespQuestion<'p>),
     /// It was taken and not used.
-    GiveBack(Box<Owed<'p>>),
+    Refund(Box<RequestCharges<'p>>),
     /// The counter is to be reset.
-    Forget(Box<Owed<'p>>),
+    ResetKey(Box<RequestCharges<'p>>),
     /// About the connection or the server.
-    About(&'static Spec),
+    ConnectionCommand(&'static RespCommandSpec),
     /// Invalid, and why.
     Refused(String),
     /// Not meant for us.
@@ -31,25 +31,25 @@ pub(super) enum Request<'p> {
 }
 
 /// What a decision is asked for.
-pub(super) enum Question<'p> {
-    Throttle(Throttle),
-    Check(Box<Owed<'p>>),
+pub(super) enum RespQuestion<'p> {
+    Throttle(RespThrottle),
+    Check(Box<RequestCharges<'p>>),
 }
 
-impl Question<'_> {
+impl RespQuestion<'_> {
     pub(super) async fn decide<S: Store>(&self, app: &App<S>) -> Decision {
         // Redis clients have no way to say what they are part of.
         let mut span = app.tracer().and_then(|tracer| tracer.begin(self.name(), None));
-        let decision = within(&mut span, pin!(self.settle(app))).await;
+        let decision = within(&mut span, pin!(self.decide_untraced(app))).await;
         app.end_span(span);
         decision
     }
 
     /// The same if there is no need to wait and nothing is traced.
-    pub(super) fn decide_at_once<S: Store>(&self, app: &App<S>) -> Option<Decision> {
+    pub(super) fn try_decide<S: Store>(&self, app: &App<S>) -> Option<Decision> {
         match self {
-            Self::Throttle(throttle) => app.settle_ad_hoc_at_once(&throttle.asked, throttle.cost),
-            Self::Check(owed) => app.settle_at_once(owed),
+            Self::Throttle(throttle) => app.try_decide_ad_hoc(&throttle.ad_hoc, throttle.cost),
+            Self::Check(owed) => app.try_decide(owed),
         }
     }
 
@@ -63,14 +63,14 @@ impl Question<'_> {
         }
     }
 
-    async fn settle<S: Store>(&self, app: &App<S>) -> Decision {
+    async fn decide_untraced<S: Store>(&self, app: &App<S>) -> Decision {
         match self {
-            Self::Throttle(throttle) => app.settle_ad_hoc(&throttle.asked, throttle.cost).await,
-            Self::Check(owed) => app.settle(owed).await,
+            Self::Throttle(throttle) => app.decide_ad_hoc(&throttle.ad_hoc, throttle.cost).await,
+            Self::Check(owed) => app.decide(owed).await,
         }
     }
 
-    pub(super) fn answer(&self, decision: &Decision, replies: &mut Replies) {
+    pub(super) fn answer(&self, decision: &Decision, replies: &mut RespReplies) {
         match self {
             Self::Throttle(throttle) => throttle.answer(decision, replies),
             Self::Check(owed) => policies::answer(owed, decision, replies),
@@ -78,24 +78,24 @@ impl Question<'_> {
     }
 
     /// What it asks for, whatever the key.
-    pub(super) fn asked<S: Store>(
+    pub(super) fn repeated_command<S: Store>(
         self,
         words: &[&[u8]],
         plan: &Plan,
         app: &App<S>,
-    ) -> Option<Asked> {
+    ) -> Option<RepeatedCommand> {
         match self {
-            Self::Throttle(throttle) => Some(Asked::Throttle(throttle)),
+            Self::Throttle(throttle) => Some(RepeatedCommand::Throttle(throttle)),
             Self::Check(owed) => {
-                let check = Check::of(&owed, words, plan)?;
+                let check = RespPolicyCheck::of(&owed, words, plan)?;
                 let counters = app.metrics().policy(owed.policy_name(0)?)?;
-                Some(Asked::Check(check, counters))
+                Some(RepeatedCommand::Check(check, counters))
             }
         }
     }
 
     /// Which of its words is the key, if it is only one.
-    pub(super) const fn place_of_key(&self) -> usize {
+    pub(super) const fn key_index(&self) -> usize {
         match self {
             Self::Throttle(_) => 1,
             Self::Check(_) => 2,
@@ -104,38 +104,42 @@ impl Question<'_> {
 }
 
 /// Reads a command. Before a client is known, it may only say who it is.
-pub(super) fn read<'p>(words: &[&[u8]], plan: &'p Plan, is_known: bool) -> Request<'p> {
-    let Some(spec) = words.first().and_then(|name| catalogue::find(name)) else {
-        return unknown(words);
+pub(super) fn read<'p>(words: &[&[u8]], plan: &'p Plan, is_known: bool) -> RespRequest<'p> {
+    let Some(spec) = words.first().and_then(|name| command_spec::find(name)) else {
+        return unknown_command(words);
     };
     if !spec.accepts(words.len()) {
-        return Request::Refused(spec.wrong_number());
+        return RespRequest::Refused(spec.wrong_number());
     }
-    if !is_known && !spec.verb.is_introduction() {
-        return Request::Refused("NOAUTH Authentication required.".to_owned());
+    if !is_known && !spec.verb.is_allowed_before_auth() {
+        return RespRequest::Refused("NOAUTH Authentication required.".to_owned());
     }
     let understood = match spec.verb {
-        Verb::Throttle => throttle::read(words, plan).map(Question::Throttle).map(Request::Ask),
-        Verb::Check | Verb::Peek => {
-            policies::owed(spec, words, plan).map(Question::Check).map(Request::Ask)
+        RespVerb::Throttle => {
+            throttle::read(words, plan).map(RespQuestion::Throttle).map(RespRequest::Question)
         }
-        Verb::Refund => policies::owed(spec, words, plan).map(Request::GiveBack),
-        Verb::Forget => policies::owed(spec, words, plan).map(Request::Forget),
-        _ => Ok(Request::About(spec)),
+        RespVerb::Check | RespVerb::Peek => policies::request_charges(spec, words, plan)
+            .map(RespQuestion::Check)
+            .map(RespRequest::Question),
+        RespVerb::Refund => policies::request_charges(spec, words, plan).map(RespRequest::Refund),
+        RespVerb::ResetKey => {
+            policies::request_charges(spec, words, plan).map(RespRequest::ResetKey)
+        }
+        _ => Ok(RespRequest::ConnectionCommand(spec)),
     };
-    understood.unwrap_or_else(|problem| Request::Refused(format!("ERR {problem}")))
+    understood.unwrap_or_else(|problem| RespRequest::Refused(format!("ERR {problem}")))
 }
 
 #[cold]
-fn unknown<'p>(words: &[&[u8]]) -> Request<'p> {
+fn unknown_command<'p>(words: &[&[u8]]) -> RespRequest<'p> {
     let (name, arguments) = split(words);
     // A browser that was tricked into sending us a form: its body would be commands.
     if [&b"POST"[..], b"HOST:"].iter().any(|word| name.eq_ignore_ascii_case(word)) {
-        return Request::Foreign;
+        return RespRequest::Foreign;
     }
     let list: String = arguments.iter().take(4).map(|word| format!("{} ", quoted(word))).collect();
     let name = quoted(name);
-    Request::Refused(format!("ERR unknown command {name}, with args beginning with: {list}"))
+    RespRequest::Refused(format!("ERR unknown command {name}, with args beginning with: {list}"))
 }
 
 /// The first word, which is empty if there is none, and the others.

@@ -4,122 +4,128 @@ use std::net::IpAddr;
 
 use tidegate::Store;
 
-use super::batch::Flow;
-use super::catalogue::{self, Spec, Verb};
-use super::client::Client;
-use super::decode::Decoder;
-use super::repeat::Repeat;
-use super::reply::{Protocol, Replies};
-use super::request::{Request, quoted};
-use super::{Door, info};
-use crate::{Config, ListenerKind, RefusalReason, Right, Transport};
+use super::batch::RespFlow;
+use super::client::RespClient;
+use super::command_spec::{self, RespCommandSpec, RespVerb};
+use super::decoder::RespDecoder;
+use super::repeat::RespCommandTemplate;
+use super::reply::{RespProtocol, RespReplies};
+use super::request::{RespRequest, quoted};
+use super::{RespListenerContext, info};
+use crate::{ClientRight, ListenerConfig, ListenerKind, RefusalReason, Transport};
 
 /// A client, as far as it is known.
 #[derive(Debug)]
-pub(super) struct Session {
-    client: Client,
+pub(super) struct RespSession {
+    client: RespClient,
     /// Whether it has sent the password, or there is none.
-    is_known: bool,
+    is_authenticated: bool,
     has_password: bool,
     /// Where it comes from, if that is not a unix socket.
     address: Option<IpAddr>,
     wrong_passwords: u32,
     /// What it asked last: most clients ask the same over and over, for other keys.
-    habit: Option<Repeat>,
+    template: Option<RespCommandTemplate>,
 }
 
-impl Session {
-    pub(super) fn new(id: u64, address: Option<IpAddr>, config: &Config) -> Self {
+impl RespSession {
+    pub(super) fn new(id: u64, address: Option<IpAddr>, config: &ListenerConfig) -> Self {
         let has_password = config.resp_password.is_some();
         Self {
-            client: Client::new(id),
-            is_known: !has_password,
+            client: RespClient::new(id),
+            is_authenticated: !has_password,
             has_password,
             address,
             wrong_passwords: 0,
-            habit: None,
+            template: None,
         }
     }
 
-    pub(super) const fn is_known(&self) -> bool {
-        self.is_known
+    pub(super) const fn is_authenticated(&self) -> bool {
+        self.is_authenticated
     }
 
     /// Takes note of a question that may come again, or forgets the last.
-    pub(super) fn remember(&mut self, habit: Option<Repeat>) {
-        self.habit = habit;
+    pub(super) fn remember_command(&mut self, habit: Option<RespCommandTemplate>) {
+        self.template = habit;
     }
 
     /// Answers whatever comes next that was asked last, and returns how many times.
-    pub(super) fn answer_habit<S: Store>(
+    pub(super) fn answer_repeats<S: Store>(
         &self,
-        decoder: &mut Decoder<'_>,
-        door: &Door<S>,
-        replies: &mut Replies,
+        decoder: &mut RespDecoder<'_>,
+        door: &RespListenerContext<S>,
+        replies: &mut RespReplies,
     ) -> u64 {
-        self.habit.as_ref().map_or(0, |habit| habit.answer(decoder, door, replies))
+        self.template.as_ref().map_or(0, |habit| habit.answer(decoder, door, replies))
     }
 
     /// Executes whatever is not a question, and answers it.
-    pub(super) async fn obey<S: Store>(
+    pub(super) async fn answer<S: Store>(
         &mut self,
-        request: Request<'_>,
+        request: RespRequest<'_>,
         words: &[&[u8]],
-        door: &Door<S>,
-        replies: &mut Replies,
-    ) -> Flow {
+        door: &RespListenerContext<S>,
+        replies: &mut RespReplies,
+    ) -> RespFlow {
         let limiter = door.app.limiter();
         let may = |right| door.config.rights.permit(Transport::Resp, right);
         let changed = match request {
-            Request::GiveBack(owed) if may(Right::Refund) => limiter.refund(&owed).await,
-            Request::Forget(owed) if may(Right::Reset) => limiter.reset(&owed).await,
-            Request::GiveBack(_) => return refuse(door, NO_REFUNDS, replies),
-            Request::Forget(_) => return refuse(door, NO_RESETS, replies),
-            Request::About(spec) => return self.about(spec, words, door, replies),
-            Request::Refused(problem) => return refuse(door, &problem, replies),
-            Request::Foreign => {
-                door.app.count_refusal(ListenerKind::Resp, RefusalReason::Forbidden);
-                return Flow::Leave;
+            RespRequest::Refund(owed) if may(ClientRight::Refund) => limiter.refund(&owed).await,
+            RespRequest::ResetKey(owed) if may(ClientRight::Reset) => limiter.reset(&owed).await,
+            RespRequest::Refund(_) => return refuse(door, NO_REFUNDS, replies),
+            RespRequest::ResetKey(_) => return refuse(door, NO_RESETS, replies),
+            RespRequest::ConnectionCommand(spec) => {
+                return self.answer_connection_command(spec, words, door, replies);
             }
-            Request::Ask(_) => return Flow::Leave,
+            RespRequest::Refused(problem) => return refuse(door, &problem, replies),
+            RespRequest::Foreign => {
+                door.app.count_refusal(ListenerKind::Resp, RefusalReason::Forbidden);
+                return RespFlow::Close;
+            }
+            RespRequest::Question(_) => return RespFlow::Close,
         };
         match changed {
             Ok(()) => replies.status("OK"),
             Err(error) => replies.error(&format!("ERR the store did not answer: {error}")),
         }
-        Flow::Stay
+        RespFlow::Continue
     }
 
-    fn about<S: Store>(
+    fn answer_connection_command<S: Store>(
         &mut self,
-        spec: &Spec,
+        spec: &RespCommandSpec,
         words: &[&[u8]],
-        door: &Door<S>,
-        replies: &mut Replies,
-    ) -> Flow {
+        door: &RespListenerContext<S>,
+        replies: &mut RespReplies,
+    ) -> RespFlow {
         let arguments = words.get(1..).unwrap_or_default();
         match spec.verb {
-            Verb::Ping => match arguments {
+            RespVerb::Ping => match arguments {
                 [text, ..] => replies.bulk(text),
                 [] => replies.status("PONG"),
             },
-            Verb::Echo => replies.bulk(arguments.first().copied().unwrap_or_default()),
-            Verb::Hello => return self.hello(arguments, door, replies),
-            Verb::Auth => return self.auth(arguments, door, replies),
-            Verb::Select => select(arguments, replies),
-            Verb::Client => self.client.obey(arguments, replies),
-            Verb::Command => catalogue::describe(arguments, replies),
-            Verb::Info => replies.text(&info::text(arguments, door.app.redis_clients())),
-            Verb::Config => config(arguments, replies),
-            Verb::Reset => self.reset(replies),
-            Verb::Quit => {
+            RespVerb::Echo => replies.bulk(arguments.first().copied().unwrap_or_default()),
+            RespVerb::Hello => return self.hello(arguments, door, replies),
+            RespVerb::Auth => return self.auth(arguments, door, replies),
+            RespVerb::Select => select(arguments, replies),
+            RespVerb::Client => self.client.answer(arguments, replies),
+            RespVerb::Command => command_spec::describe(arguments, replies),
+            RespVerb::Info => replies.text(&info::text(arguments, door.app.redis_clients())),
+            RespVerb::Config => config(arguments, replies),
+            RespVerb::Reset => self.reset(replies),
+            RespVerb::Quit => {
                 replies.status("OK");
-                return Flow::Leave;
+                return RespFlow::Close;
             }
             // Decided long before.
-            Verb::Throttle | Verb::Check | Verb::Peek | Verb::Refund | Verb::Forget => {}
+            RespVerb::Throttle
+            | RespVerb::Check
+            | RespVerb::Peek
+            | RespVerb::Refund
+            | RespVerb::ResetKey => {}
         }
-        Flow::Stay
+        RespFlow::Continue
     }
 
     /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`: nothing is changed unless all of it can
@@ -127,23 +133,23 @@ impl Session {
     fn hello<S: Store>(
         &mut self,
         arguments: &[&[u8]],
-        door: &Door<S>,
-        replies: &mut Replies,
-    ) -> Flow {
+        door: &RespListenerContext<S>,
+        replies: &mut RespReplies,
+    ) -> RespFlow {
         let (protocol, mut options) = match arguments {
             [] => (replies.protocol(), arguments),
-            [b"2", rest @ ..] => (Protocol::Resp2, rest),
-            [b"3", rest @ ..] => (Protocol::Resp3, rest),
+            [b"2", rest @ ..] => (RespProtocol::Resp2, rest),
+            [b"3", rest @ ..] => (RespProtocol::Resp3, rest),
             _ => {
                 let problem = "NOPROTO unsupported protocol version: expected 2 or 3";
                 return refuse(door, problem, replies);
             }
         };
-        let (mut is_known, mut name) = (self.is_known, None);
+        let (mut is_known, mut name) = (self.is_authenticated, None);
         loop {
             match options {
                 [word, user, guess, rest @ ..] if word.eq_ignore_ascii_case(b"AUTH") => {
-                    if let Err(flow) = self.log_in(user, guess, door, replies) {
+                    if let Err(flow) = self.authenticate(user, guess, door, replies) {
                         return flow;
                     }
                     (is_known, options) = (true, rest);
@@ -167,13 +173,13 @@ impl Session {
         {
             return refuse(door, problem, replies);
         }
-        self.is_known = is_known;
-        replies.speak(protocol);
-        self.introduce_ourselves(replies);
-        Flow::Stay
+        self.is_authenticated = is_known;
+        replies.set_protocol(protocol);
+        self.write_hello(replies);
+        RespFlow::Continue
     }
 
-    fn introduce_ourselves(&self, replies: &mut Replies) {
+    fn write_hello(&self, replies: &mut RespReplies) {
         replies.map(7);
         for (name, value) in [
             ("server", "tidegate"),
@@ -196,39 +202,39 @@ impl Session {
     fn auth<S: Store>(
         &mut self,
         arguments: &[&[u8]],
-        door: &Door<S>,
-        replies: &mut Replies,
-    ) -> Flow {
+        door: &RespListenerContext<S>,
+        replies: &mut RespReplies,
+    ) -> RespFlow {
         let (user, guess) = match arguments {
             [guess] => (&b"default"[..], *guess),
             [user, guess, ..] => (*user, *guess),
-            [] => return Flow::Stay,
+            [] => return RespFlow::Continue,
         };
         if !self.has_password && arguments.len() == 1 {
             replies.error(NO_PASSWORD);
-            return Flow::Stay;
+            return RespFlow::Continue;
         }
-        if let Err(flow) = self.log_in(user, guess, door, replies) {
+        if let Err(flow) = self.authenticate(user, guess, door, replies) {
             return flow;
         }
-        self.is_known = true;
+        self.is_authenticated = true;
         replies.status("OK");
-        Flow::Stay
+        RespFlow::Continue
     }
 
     /// Whether a password is right. One that is not is answered here, and a client that guesses is
     /// not heard for long.
-    fn log_in<S: Store>(
+    fn authenticate<S: Store>(
         &mut self,
         user: &[u8],
         guess: &[u8],
-        door: &Door<S>,
-        replies: &mut Replies,
-    ) -> Result<(), Flow> {
+        door: &RespListenerContext<S>,
+        replies: &mut RespReplies,
+    ) -> Result<(), RespFlow> {
         let (password, logins) = (door.config.resp_password.as_ref(), door.app.logins());
         if password.is_some() && logins.wait(ListenerKind::Resp, self.address).is_some() {
             refuse(door, TOO_MANY, replies);
-            return Err(Flow::Leave);
+            return Err(RespFlow::Close);
         }
         // There is one user. Without a password any will do, as with Redis.
         if user == b"default" && password.is_none_or(|password| password.is(guess)) {
@@ -236,24 +242,28 @@ impl Session {
         }
         refuse(door, WRONG_PASSWORD, replies);
         if password.is_some() {
-            logins.failed(ListenerKind::Resp, self.address);
+            logins.record_failure(ListenerKind::Resp, self.address);
             self.wrong_passwords = self.wrong_passwords.saturating_add(1);
         }
-        Err(if self.wrong_passwords < MOST_WRONG { Flow::Stay } else { Flow::Leave })
+        Err(if self.wrong_passwords < MOST_WRONG { RespFlow::Continue } else { RespFlow::Close })
     }
 
     /// As if the client had just connected.
-    fn reset(&mut self, replies: &mut Replies) {
-        self.client = Client::new(self.client.id());
-        self.is_known = !self.has_password;
-        replies.speak(Protocol::default());
+    fn reset(&mut self, replies: &mut RespReplies) {
+        self.client = RespClient::new(self.client.id());
+        self.is_authenticated = !self.has_password;
+        replies.set_protocol(RespProtocol::default());
         replies.status("RESET");
     }
 }
 
 /// Answers with an error, and counts it.
 #[cold]
-fn refuse<S: Store>(door: &Door<S>, problem: &str, replies: &mut Replies) -> Flow {
+fn refuse<S: Store>(
+    door: &RespListenerContext<S>,
+    problem: &str,
+    replies: &mut RespReplies,
+) -> RespFlow {
     let reason = match problem.split(' ').next() {
         Some("NOAUTH" | "WRONGPASS") => RefusalReason::Unauthenticated,
         Some("NOPERM") => RefusalReason::Forbidden,
@@ -263,11 +273,11 @@ fn refuse<S: Store>(door: &Door<S>, problem: &str, replies: &mut Replies) -> Flo
     };
     door.app.count_refusal(ListenerKind::Resp, reason);
     replies.error(problem);
-    Flow::Stay
+    RespFlow::Continue
 }
 
 /// There is one database.
-fn select(arguments: &[&[u8]], replies: &mut Replies) {
+fn select(arguments: &[&[u8]], replies: &mut RespReplies) {
     match arguments {
         [b"0"] => replies.status("OK"),
         _ => replies.error("ERR DB index is out of range: expected 0"),
@@ -275,7 +285,7 @@ fn select(arguments: &[&[u8]], replies: &mut Replies) {
 }
 
 /// Some clients ask for settings of Redis; there are none here.
-fn config(arguments: &[&[u8]], replies: &mut Replies) {
+fn config(arguments: &[&[u8]], replies: &mut RespReplies) {
     match arguments {
         [get, _, ..] if get.eq_ignore_ascii_case(b"GET") => replies.map(0),
         _ => replies.error("ERR CONFIG knows GET only: limits are in the configuration file"),

@@ -1,15 +1,15 @@
 //! `CL.THROTTLE key max_burst count period [quantity]`, as in redis-cell.
 
 use tidegate::algorithm::{Algorithm, TokenBucket};
-use tidegate::{AdHoc, Charge, Cost, Decision, MAX_COUNT, Plan, Quota, Span, Verdict};
+use tidegate::{AdHocLimit, Charge, Cost, Decision, MAX_COUNT, Plan, Quota, Span, Verdict};
 
-use super::reply::{Replies, whole};
+use super::reply::{RespReplies, whole};
 use super::request::{bounded, number};
 
 /// A limit that its command describes, for one key.
 #[derive(Debug)]
-pub(super) struct Throttle {
-    pub(super) asked: AdHoc,
+pub(super) struct RespThrottle {
+    pub(super) ad_hoc: AdHocLimit,
     pub(super) cost: Cost,
     /// What the bucket holds.
     limit: u64,
@@ -17,7 +17,7 @@ pub(super) struct Throttle {
 
 /// The counter belongs to the key and the period: another burst or count finds the old debt, in
 /// tokens, and another period starts anew.
-pub(super) fn read(words: &[&[u8]], plan: &Plan) -> Result<Throttle, String> {
+pub(super) fn read(words: &[&[u8]], plan: &Plan) -> Result<RespThrottle, String> {
     let [_, key, max_burst, count, period, quantity @ ..] = words else {
         return Err("five or six words were expected".to_owned());
     };
@@ -34,29 +34,34 @@ pub(super) fn read(words: &[&[u8]], plan: &Plan) -> Result<Throttle, String> {
         .and_then(|quota| TokenBucket::from_quota(&quota));
     let bucket = bucket.map_err(|error| error.to_string())?;
     let cost = Cost::new(quantity).map_err(|error| error.to_string())?;
-    Ok(Throttle { asked: plan.ad_hoc("cl.throttle", bucket.into(), *key), cost, limit })
+    Ok(RespThrottle { ad_hoc: plan.ad_hoc("cl.throttle", bucket.into(), *key), cost, limit })
 }
 
-impl Throttle {
+impl RespThrottle {
     /// What another key owes to the same limit.
     #[inline]
     pub(super) fn charge(&self, key: &[u8], plan: &Plan) -> Charge<'_> {
-        self.asked.charge_of(key, self.cost, plan)
+        self.ad_hoc.charge_of(key, self.cost, plan)
     }
 
     /// Limited or not, the limit, what remains, when to retry (-1 for never, and if there is no
     /// need to), and when the bucket is full again; seconds, rounded up.
-    pub(super) fn answer(&self, decision: &Decision, replies: &mut Replies) {
+    pub(super) fn answer(&self, decision: &Decision, replies: &mut RespReplies) {
         let (allowed, retry) = (decision.is_allowed(), decision.retry_after());
         match decision.verdicts() {
             // There is only one limit, and it is enforced.
-            [verdict, ..] => tell(&Verdict { allowed, retry_after: retry, ..*verdict }, replies),
+            [verdict, ..] => {
+                answer_verdict(&Verdict { allowed, retry_after: retry, ..*verdict }, replies)
+            }
             // The store and its stand-in are silent.
             [] => {
                 let remaining = if allowed { self.limit } else { 0 };
                 let reset_after = retry.unwrap_or_default();
                 let (limit, retry_after) = (self.limit, retry);
-                tell(&Verdict { allowed, limit, remaining, retry_after, reset_after }, replies);
+                answer_verdict(
+                    &Verdict { allowed, limit, remaining, retry_after, reset_after },
+                    replies,
+                );
             }
         }
     }
@@ -64,7 +69,7 @@ impl Throttle {
 
 /// What the one limit says.
 #[inline]
-pub(super) fn tell(verdict: &Verdict, replies: &mut Replies) {
+pub(super) fn answer_verdict(verdict: &Verdict, replies: &mut RespReplies) {
     replies.list(5);
     replies.integers([
         i64::from(!verdict.allowed),
@@ -81,11 +86,11 @@ const MAX_PERIOD: u64 = Quota::MAX_WINDOW.as_micros() / 1_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate::config::Source;
+    use tidegate::config::PolicySource;
 
     fn refusal(command: &str) -> String {
         let source =
-            Source::new("test", "policies: [{ name: a, key: [], limits: [1/s] }]").unwrap();
+            PolicySource::new("test", "policies: [{ name: a, key: [], limits: [1/s] }]").unwrap();
         let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         read(&words, &Plan::compile(&source).unwrap()).err().unwrap_or_default()
     }

@@ -1,77 +1,81 @@
 //! What each Sentinel says, and whose word counts.
 
-use crate::link::failure::Failure;
-use crate::url::Address;
+use crate::link::failure::RedisFailure;
+use crate::url::RedisAddress;
 
 /// What a Sentinel says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct View {
-    pub(super) primary: Address,
+pub(super) struct SentinelView {
+    pub(super) primary: RedisAddress,
     /// Grows with each failover. One that was cut off from the others has an older one.
     pub(super) epoch: u64,
 }
 
 /// What each Sentinel said last, or why it said nothing.
 #[derive(Debug, Default)]
-pub(super) struct Views {
-    all: Vec<Entry>,
+pub(super) struct SentinelViews {
+    all: Vec<SentinelViewEntry>,
     /// How often any of them has changed its mind.
     changes: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
-    sentinel: Address,
-    said: Result<View, Failure>,
+struct SentinelViewEntry {
+    sentinel: RedisAddress,
+    view: Result<SentinelView, RedisFailure>,
     /// When it changed its mind, counted in such changes; zero if it never did.
     changed: u64,
 }
 
-impl Views {
-    pub(super) fn told(&mut self, sentinel: &Address, view: View) {
-        let before = self.entry(sentinel).and_then(|entry| entry.said.as_ref().ok());
+impl SentinelViews {
+    pub(super) fn record_view(&mut self, sentinel: &RedisAddress, view: SentinelView) {
+        let before = self.entry(sentinel).and_then(|entry| entry.view.as_ref().ok());
         let is_change = before.is_some_and(|before| before.primary != view.primary);
         self.changes += u64::from(is_change);
         let changes = self.changes;
         self.set(sentinel, Ok(view), |before| if is_change { changes } else { before });
     }
 
-    pub(super) fn lost(&mut self, sentinel: &Address, failure: Failure) {
+    pub(super) fn record_loss(&mut self, sentinel: &RedisAddress, failure: RedisFailure) {
         self.set(sentinel, Err(failure), |_| 0);
     }
 
-    pub(super) fn forget(&mut self, sentinel: &Address) {
+    pub(super) fn forget(&mut self, sentinel: &RedisAddress) {
         self.all.retain(|entry| entry.sentinel != *sentinel);
     }
 
     /// The view of the latest epoch, and among those the one that was changed last: some users may
     /// not ask for epochs.
-    pub(super) fn newest(&self) -> Option<&View> {
-        let views = self.all.iter().filter_map(|entry| Some((entry.said.as_ref().ok()?, entry)));
+    pub(super) fn newest(&self) -> Option<&SentinelView> {
+        let views = self.all.iter().filter_map(|entry| Some((entry.view.as_ref().ok()?, entry)));
         // Of equals the first: two ways to write one address must not make anybody move.
         let newest = views.rev().max_by_key(|(view, entry)| (view.epoch, entry.changed));
         newest.map(|(view, _)| view)
     }
 
     /// Why there is no view, if all of these have failed.
-    pub(super) fn why_none(&self, named: &[Address]) -> Option<&Failure> {
-        let why = |sentinel| self.entry(sentinel)?.said.as_ref().err();
+    pub(super) fn why_none(&self, named: &[RedisAddress]) -> Option<&RedisFailure> {
+        let why = |sentinel| self.entry(sentinel)?.view.as_ref().err();
         named.iter().map(why).collect::<Option<Vec<_>>>()?.pop()
     }
 
-    fn entry(&self, sentinel: &Address) -> Option<&Entry> {
+    fn entry(&self, sentinel: &RedisAddress) -> Option<&SentinelViewEntry> {
         self.all.iter().find(|entry| entry.sentinel == *sentinel)
     }
 
     fn set(
         &mut self,
-        sentinel: &Address,
-        said: Result<View, Failure>,
+        sentinel: &RedisAddress,
+        said: Result<SentinelView, RedisFailure>,
         changed: impl Fn(u64) -> u64,
     ) {
         match self.all.iter_mut().find(|entry| entry.sentinel == *sentinel) {
-            Some(entry) => (entry.said, entry.changed) = (said, changed(entry.changed)),
-            None => self.all.push(Entry { sentinel: sentinel.clone(), said, changed: 0 }),
+            Some(entry) => (entry.view, entry.changed) = (said, changed(entry.changed)),
+            None => self.all.push(SentinelViewEntry {
+                sentinel: sentinel.clone(),
+                view: said,
+                changed: 0,
+            }),
         }
     }
 }
@@ -82,56 +86,56 @@ mod tests {
 
     use super::*;
 
-    fn at(host: &str) -> Address {
-        Address::Tcp { host: host.to_owned(), port: 1 }
+    fn at(host: &str) -> RedisAddress {
+        RedisAddress::Tcp { host: host.to_owned(), port: 1 }
     }
 
-    fn view(primary: &str, epoch: u64) -> View {
-        View { primary: at(primary), epoch }
+    fn view(primary: &str, epoch: u64) -> SentinelView {
+        SentinelView { primary: at(primary), epoch }
     }
 
-    fn primary(views: &Views) -> Option<Address> {
+    fn primary(views: &SentinelViews) -> Option<RedisAddress> {
         views.newest().map(|view| view.primary.clone())
     }
 
     #[test]
     fn the_latest_epoch_counts_whoever_says_so() {
-        let mut views = Views::default();
-        views.told(&at("a"), view("old", 1));
-        views.told(&at("b"), view("new", 2));
+        let mut views = SentinelViews::default();
+        views.record_view(&at("a"), view("old", 1));
+        views.record_view(&at("b"), view("new", 2));
         assert_eq!(primary(&views), Some(at("new")));
         // One that is behind the times and changes its mind is still behind.
-        views.told(&at("a"), view("older", 1));
+        views.record_view(&at("a"), view("older", 1));
         assert_eq!(primary(&views), Some(at("new")));
-        views.lost(&at("b"), Failure::not_run(StoreErrorKind::Unreachable, "gone"));
+        views.record_loss(&at("b"), RedisFailure::not_run(StoreErrorKind::Unreachable, "gone"));
         assert_eq!(primary(&views), Some(at("older")));
     }
 
     #[test]
     fn of_equals_the_one_that_changed_last_counts_and_otherwise_the_first() {
-        let mut views = Views::default();
-        views.told(&at("a"), view("10.0.0.1", 0));
-        views.told(&at("b"), view("redis-0", 0));
+        let mut views = SentinelViews::default();
+        views.record_view(&at("a"), view("10.0.0.1", 0));
+        views.record_view(&at("b"), view("redis-0", 0));
         assert_eq!(primary(&views), Some(at("10.0.0.1")));
-        views.told(&at("b"), view("redis-1", 0));
+        views.record_view(&at("b"), view("redis-1", 0));
         assert_eq!(primary(&views), Some(at("redis-1")));
-        views.told(&at("b"), view("redis-1", 0));
-        views.told(&at("a"), view("10.0.0.1", 0));
+        views.record_view(&at("b"), view("redis-1", 0));
+        views.record_view(&at("a"), view("10.0.0.1", 0));
         assert_eq!(primary(&views), Some(at("redis-1")));
-        views.told(&at("a"), view("10.0.0.2", 0));
+        views.record_view(&at("a"), view("10.0.0.2", 0));
         assert_eq!(primary(&views), Some(at("10.0.0.2")));
     }
 
     #[test]
     fn there_is_no_primary_once_all_that_are_named_have_failed() {
-        let (mut views, named) = (Views::default(), [at("a"), at("b")]);
-        let gone = || Failure::not_run(StoreErrorKind::Unreachable, "gone");
-        views.lost(&at("a"), gone());
-        views.lost(&at("c"), gone());
+        let (mut views, named) = (SentinelViews::default(), [at("a"), at("b")]);
+        let gone = || RedisFailure::not_run(StoreErrorKind::Unreachable, "gone");
+        views.record_loss(&at("a"), gone());
+        views.record_loss(&at("c"), gone());
         assert!(views.why_none(&named).is_none(), "b may still answer");
-        views.lost(&at("b"), gone());
+        views.record_loss(&at("b"), gone());
         assert!(views.why_none(&named).is_some() && views.newest().is_none());
-        views.told(&at("c"), view("p", 1));
+        views.record_view(&at("c"), view("p", 1));
         assert_eq!(primary(&views), Some(at("p")));
         views.forget(&at("c"));
         assert_eq!(primary(&views), None);

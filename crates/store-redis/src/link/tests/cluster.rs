@@ -9,9 +9,9 @@ use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
 use super::*;
-use crate::link::Nodes;
-use crate::link::live::Fault;
-use crate::url::Address;
+use crate::link::LinkNodes;
+use crate::link::shared_connection::ConnectionFault;
+use crate::url::RedisAddress;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_key_goes_to_its_node_and_follows_its_slot() {
@@ -27,7 +27,7 @@ async fn every_key_goes_to_its_node_and_follows_its_slot() {
 
 /// At each step of a migration, with keys on either side: nothing is refused, nothing counted
 /// twice.
-async fn follows_a_migration(cluster: &Cluster, link: &Link, tag: &str) {
+async fn follows_a_migration(cluster: &Cluster, link: &RedisLink, tag: &str) {
     let slot = slot_of(tag.as_bytes());
     let to = (cluster.node_of_slot(slot) + 1) % 3;
     let keys: Vec<_> = (0..20).map(|n| format!("{tag}{n}")).collect();
@@ -79,15 +79,18 @@ async fn the_wrong_kind_of_url_is_a_misconfiguration() {
         failures.extend(count(&plain, &key.to_string()).await.err());
     }
     let failure = failures.pop().expect("a key of another node");
-    assert_eq!((failure.kind, failure.outcome), (StoreErrorKind::Misconfigured, Outcome::NotRun));
+    assert_eq!(
+        (failure.kind, failure.outcome),
+        (StoreErrorKind::Misconfigured, CallOutcome::NotRun)
+    );
     assert!(failure.message.contains("redis+cluster://"), "{failure}");
 
     let single = Redis::start();
     let url = single.url().replace("redis://", "redis+cluster://");
     let result = count(&link(&url), "k").await;
-    assert_failed(result, StoreErrorKind::Misconfigured, Outcome::NotRun);
+    assert_failed(result, StoreErrorKind::Misconfigured, CallOutcome::NotRun);
     let nowhere = link("redis+cluster://127.0.0.1:1");
-    assert_failed(count(&nowhere, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
+    assert_failed(count(&nowhere, "k").await, StoreErrorKind::Unreachable, CallOutcome::NotRun);
 }
 
 /// A node that says on which port all slots are served, and answers scripts so.
@@ -116,16 +119,16 @@ async fn a_probe_that_is_sent_on_blames_who_is_silent() {
     let alive = node(&port, move || format!("-MOVED 42 {to}\r\n").into_bytes());
     let _ = port.set(alive.port());
     let link = link(&alive.url().replace("redis://", "redis+cluster://"));
-    let Nodes::Many(nodes) = &link.nodes else { panic!("a Cluster") };
+    let LinkNodes::Many(nodes) = &link.nodes else { panic!("a Cluster") };
     let first = link.node(42).await.unwrap();
-    let address = Address::Tcp { host: to.ip().to_string(), port: to.port() };
+    let address = RedisAddress::Tcp { host: to.ip().to_string(), port: to.port() };
     let second = nodes.node_at(address).unwrap();
     let [is_alive, is_silent] =
-        [first.lane(0).live().await.unwrap(), second.lane(0).live().await.unwrap()];
-    let mut call = Call::new(&COUNT, &["k"]);
+        [first.lane(0).connection().await.unwrap(), second.lane(0).connection().await.unwrap()];
+    let mut call = ScriptCall::new(&COUNT, &["k"]);
     call.number(1);
     let answer = link.probe(42, 0, &call, Duration::from_millis(200)).await;
-    assert_failed(answer, StoreErrorKind::Timeout, Outcome::Unknown);
+    assert_failed(answer, StoreErrorKind::Timeout, CallOutcome::Unknown);
     assert!(is_alive.fault().is_none(), "it has answered");
-    assert!(matches!(is_silent.fault(), Some(Fault::Silent)));
+    assert!(matches!(is_silent.fault(), Some(ConnectionFault::Silent)));
 }

@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::*;
 
 /// A call with a deadline, as the store makes it.
-async fn count_within(link: &Link, key: &str, limit: Duration) -> Result<i64, Failure> {
+async fn count_within(link: &RedisLink, key: &str, limit: Duration) -> Result<i64, RedisFailure> {
     timeout(limit, count(link, key)).await.unwrap_or_else(|_| {
-        link.timed_out(tidegate_testkit::slot_of(key.as_bytes()), 0);
-        Err(Failure::unknown(StoreErrorKind::Timeout, "deadline"))
+        link.record_timeout(tidegate_testkit::slot_of(key.as_bytes()), 0);
+        Err(RedisFailure::unknown(StoreErrorKind::Timeout, "deadline"))
     })
 }
 
@@ -32,7 +32,7 @@ async fn down_at_first_and_up_later() {
     let link = link(&redis.url());
     for _ in 0..10 {
         let start = Instant::now();
-        assert_failed(count(&link, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
+        assert_failed(count(&link, "k").await, StoreErrorKind::Unreachable, CallOutcome::NotRun);
         assert!(start.elapsed() < Duration::from_millis(200));
     }
     redis.start_again();
@@ -47,7 +47,7 @@ async fn killed_and_started_again() {
         assert_eq!(count_soon(&link, "k", Duration::from_millis(1_500)).await, 1);
         redis.kill();
         sleep(Duration::from_millis(100)).await;
-        assert_failed(count(&link, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
+        assert_failed(count(&link, "k").await, StoreErrorKind::Unreachable, CallOutcome::NotRun);
         redis.start_again();
     }
 }
@@ -72,12 +72,12 @@ async fn a_call_whose_reply_is_lost_is_not_sent_again() {
     let link = link(&proxy.url());
     assert_eq!(count(&link, "k").await.unwrap(), 1);
     proxy.set_mode(Mode::DropReplies);
-    assert_failed(count(&link, "k").await, StoreErrorKind::Timeout, Outcome::Unknown);
+    assert_failed(count(&link, "k").await, StoreErrorKind::Timeout, CallOutcome::Unknown);
     reset(&proxy).await;
     assert_eq!(count_soon(&link, "k", Duration::from_secs(2)).await, 3);
     proxy.set_mode(Mode::Truncate(1));
     let failure = count(&link, "k").await.unwrap_err();
-    assert_eq!(failure.outcome, Outcome::Unknown, "{failure}");
+    assert_eq!(failure.outcome, CallOutcome::Unknown, "{failure}");
     sleep(Duration::from_millis(100)).await;
     proxy.set_mode(Mode::Forward);
     assert_eq!(count_soon(&link, "k", Duration::from_secs(2)).await, 5);
@@ -94,7 +94,7 @@ async fn a_call_whose_connection_breaks_is_lost() {
         sleep(Duration::from_millis(50)).await;
         proxy.set_mode(Mode::Reset);
     });
-    assert_failed(result, StoreErrorKind::Lost, Outcome::Unknown);
+    assert_failed(result, StoreErrorKind::Lost, CallOutcome::Unknown);
     assert_eq!(count_soon(&link, "k", Duration::from_secs(2)).await, 3);
 }
 
@@ -106,11 +106,11 @@ async fn garbage_is_not_understood_and_the_connection_replaced() {
         let link = link(&proxy.url());
         count(&link, "k").await.unwrap();
         proxy.set_mode(Mode::Garbage(garbage.into()));
-        assert_failed(count(&link, "k").await, StoreErrorKind::Protocol, Outcome::Unknown);
+        assert_failed(count(&link, "k").await, StoreErrorKind::Protocol, CallOutcome::Unknown);
         sleep(Duration::from_millis(30)).await;
         // A server that greets us with garbage is not a Redis, or not yet.
         let failure = count(&link, "k").await.unwrap_err();
-        assert_eq!(failure.outcome, Outcome::NotRun, "{failure}");
+        assert_eq!(failure.outcome, CallOutcome::NotRun, "{failure}");
         proxy.set_mode(Mode::Forward);
         count_soon(&link, "k", Duration::from_secs(2)).await;
     }
@@ -124,7 +124,7 @@ async fn a_server_that_hangs_is_given_up_and_found_again() {
     redis.pause();
     for _ in 0..3 {
         let result = count_within(&link, "k", DEADLINE).await;
-        assert_failed(result, StoreErrorKind::Timeout, Outcome::Unknown);
+        assert_failed(result, StoreErrorKind::Timeout, CallOutcome::Unknown);
     }
     sleep(Duration::from_millis(100)).await;
     // From now on nobody waits, and nothing is sent that would be run later.
@@ -132,7 +132,7 @@ async fn a_server_that_hangs_is_given_up_and_found_again() {
     while start.elapsed() < Duration::from_secs(2) {
         let asked = Instant::now();
         let failure = count_within(&link, "k", DEADLINE).await.unwrap_err();
-        assert_eq!(failure.outcome, Outcome::NotRun, "{failure}");
+        assert_eq!(failure.outcome, CallOutcome::NotRun, "{failure}");
         assert!(asked.elapsed() < DEADLINE);
         sleep(Duration::from_millis(1)).await;
     }
@@ -155,7 +155,7 @@ async fn a_connection_that_hangs_is_replaced_when_the_server_does_not() {
     let link = link(&fake.url());
     for _ in 0..3 {
         let result = count_within(&link, "k", DEADLINE).await;
-        assert_failed(result, StoreErrorKind::Timeout, Outcome::Unknown);
+        assert_failed(result, StoreErrorKind::Timeout, CallOutcome::Unknown);
     }
     assert_eq!(count_soon(&link, "k", Duration::from_secs(1)).await, 1);
 }
@@ -167,8 +167,8 @@ async fn a_missed_deadline_now_and_then_is_forgiven() {
     let link = link(&proxy.url());
     for expected in 1..=20 {
         assert_eq!(count(&link, "k").await.unwrap(), expected);
-        link.timed_out(0, 0);
-        link.timed_out(0, 0);
+        link.record_timeout(0, 0);
+        link.record_timeout(0, 0);
     }
     assert_eq!(proxy.connections(), 1);
 }
@@ -180,7 +180,7 @@ async fn a_server_that_hangs_up_is_not_dialed_in_a_loop() {
     let link = link(&proxy.url());
     proxy.set_mode(Mode::Refuse);
     for _ in 0..750 {
-        assert_failed(count(&link, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
+        assert_failed(count(&link, "k").await, StoreErrorKind::Unreachable, CallOutcome::NotRun);
         sleep(Duration::from_millis(1)).await;
     }
     assert!(proxy.connections() < 30, "{} dials", proxy.connections());
@@ -195,11 +195,11 @@ async fn a_server_that_does_not_greet_is_given_up_in_time() {
     proxy.set_mode(Mode::Blackhole);
     let link = link_of(proxy.url().parse().unwrap());
     let start = Instant::now();
-    assert_failed(count(&link, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
+    assert_failed(count(&link, "k").await, StoreErrorKind::Unreachable, CallOutcome::NotRun);
     assert!(start.elapsed() < Duration::from_millis(400), "{:?}", start.elapsed());
     assert!(start.elapsed() >= Duration::from_millis(250));
     let start = Instant::now();
-    assert_failed(count(&link, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
+    assert_failed(count(&link, "k").await, StoreErrorKind::Unreachable, CallOutcome::NotRun);
     assert!(start.elapsed() < Duration::from_millis(20));
 }
 

@@ -30,7 +30,7 @@ async fn what_may_soon_go_well_is_tried_once_more() {
         assert_eq!(count(&link(&once.url()), "k").await.unwrap(), 1, "{refusal}");
         let always = fake(vec![refusal; 100].leak());
         let result = count(&link(&always.url()), "k").await;
-        assert_failed(result, StoreErrorKind::Overloaded, Outcome::NotRun);
+        assert_failed(result, StoreErrorKind::Overloaded, CallOutcome::NotRun);
         assert_eq!(calls(&always), 2, "{refusal}");
     }
 }
@@ -40,7 +40,7 @@ async fn who_is_no_primary_from_the_start_is_not_waited_for() {
     for refusal in ["-READONLY x", "-MASTERDOWN x"] {
         let fake = fake(vec![refusal; 100].leak());
         let result = count(&link(&fake.url()), "k").await;
-        assert_failed(result, StoreErrorKind::ReadOnly, Outcome::NotRun);
+        assert_failed(result, StoreErrorKind::ReadOnly, CallOutcome::NotRun);
         assert_eq!(calls(&fake), 1, "{refusal}");
     }
 }
@@ -49,17 +49,17 @@ async fn who_is_no_primary_from_the_start_is_not_waited_for() {
 async fn what_will_not_go_well_is_tried_once() {
     use StoreErrorKind::*;
     for (refusal, kind, outcome) in [
-        ("-BUSY x", Overloaded, Outcome::NotRun),
-        ("-OOM x", Full, Outcome::NotRun),
-        ("-MISCONF x", Misconfigured, Outcome::NotRun),
-        ("-NOREPLICAS x", ReadOnly, Outcome::NotRun),
-        ("-NOAUTH x", Misconfigured, Outcome::NotRun),
-        ("-NOPERM x", Misconfigured, Outcome::Unknown),
-        ("-WRONGTYPE x", WrongType, Outcome::Unknown),
-        ("-ERR x", Other, Outcome::Unknown),
-        ("-UNHEARD of", Other, Outcome::Unknown),
-        ("-", Other, Outcome::Unknown),
-        (">2\r\n+message\r\n+x\r\n-ERR x", Other, Outcome::Unknown),
+        ("-BUSY x", Overloaded, CallOutcome::NotRun),
+        ("-OOM x", Full, CallOutcome::NotRun),
+        ("-MISCONF x", Misconfigured, CallOutcome::NotRun),
+        ("-NOREPLICAS x", ReadOnly, CallOutcome::NotRun),
+        ("-NOAUTH x", Misconfigured, CallOutcome::NotRun),
+        ("-NOPERM x", Misconfigured, CallOutcome::Unknown),
+        ("-WRONGTYPE x", WrongType, CallOutcome::Unknown),
+        ("-ERR x", Other, CallOutcome::Unknown),
+        ("-UNHEARD of", Other, CallOutcome::Unknown),
+        ("-", Other, CallOutcome::Unknown),
+        (">2\r\n+message\r\n+x\r\n-ERR x", Other, CallOutcome::Unknown),
     ] {
         let fake = fake(vec![refusal].leak());
         let link = link(&fake.url());
@@ -73,7 +73,7 @@ async fn what_will_not_go_well_is_tried_once() {
 async fn a_server_that_never_learns_a_script_is_asked_twice() {
     let fake = fake(&["-NOSCRIPT x", "-NOSCRIPT x", "-NOSCRIPT x"]);
     let result = count(&link(&fake.url()), "k").await;
-    assert_failed(result, StoreErrorKind::Protocol, Outcome::NotRun);
+    assert_failed(result, StoreErrorKind::Protocol, CallOutcome::NotRun);
     assert_eq!(calls(&fake), 2);
 }
 
@@ -86,7 +86,7 @@ async fn a_wrong_password_is_a_misconfiguration_and_no_loop() {
         let before = proxy.connections();
         for _ in 0..750 {
             let result = count(&link, "k").await;
-            let failure = assert_failed(result, StoreErrorKind::Misconfigured, Outcome::NotRun);
+            let failure = assert_failed(result, StoreErrorKind::Misconfigured, CallOutcome::NotRun);
             assert!(!failure.message.contains("wrong@"), "{failure}");
             sleep(Duration::from_millis(1)).await;
         }
@@ -100,7 +100,7 @@ async fn a_right_password_is_noticed() {
     let redis = Redis::start();
     let link = link(&redis.url().replace("://", "://:late@"));
     redis.command(&["CONFIG", "SET", "requirepass", "early"]).or_panic();
-    assert_failed(count(&link, "k").await, StoreErrorKind::Misconfigured, Outcome::NotRun);
+    assert_failed(count(&link, "k").await, StoreErrorKind::Misconfigured, CallOutcome::NotRun);
     let mut connection = redis.connect().unwrap();
     connection.call(&["AUTH", "early"]).unwrap().or_panic();
     connection.call(&["CONFIG", "SET", "requirepass", "late"]).unwrap().or_panic();
@@ -111,7 +111,7 @@ async fn a_right_password_is_noticed() {
 async fn a_database_that_is_not_there_is_a_misconfiguration() {
     let redis = Redis::start();
     let link = link(&format!("{}/99", redis.url()));
-    assert_failed(count(&link, "k").await, StoreErrorKind::Misconfigured, Outcome::NotRun);
+    assert_failed(count(&link, "k").await, StoreErrorKind::Misconfigured, CallOutcome::NotRun);
 }
 
 #[tokio::test]
@@ -121,10 +121,10 @@ async fn a_server_with_too_many_clients_is_overloaded() {
     occupant.call(&["CONFIG", "SET", "maxclients", "1"]).unwrap().or_panic();
     for _ in 0..20 {
         let link = link(&redis.url());
-        assert_failed(count(&link, "k").await, StoreErrorKind::Overloaded, Outcome::NotRun);
+        assert_failed(count(&link, "k").await, StoreErrorKind::Overloaded, CallOutcome::NotRun);
     }
     let link = link(&redis.url());
-    assert_failed(count(&link, "k").await, StoreErrorKind::Overloaded, Outcome::NotRun);
+    assert_failed(count(&link, "k").await, StoreErrorKind::Overloaded, CallOutcome::NotRun);
     occupant.call(&["CONFIG", "SET", "maxclients", "100"]).unwrap().or_panic();
     assert_eq!(count_soon(&link, "k", Duration::from_secs(2)).await, 1);
 }
@@ -134,9 +134,9 @@ async fn a_full_server_is_full_and_a_foreign_key_is_of_the_wrong_type() {
     let redis = Redis::start();
     let link = link(&redis.url());
     redis.command(&["RPUSH", "list", "x"]).or_panic();
-    assert_failed(count(&link, "list").await, StoreErrorKind::WrongType, Outcome::Unknown);
+    assert_failed(count(&link, "list").await, StoreErrorKind::WrongType, CallOutcome::Unknown);
     redis.command(&["CONFIG", "SET", "maxmemory", "1"]).or_panic();
-    assert_failed(count(&link, "k").await, StoreErrorKind::Full, Outcome::NotRun);
+    assert_failed(count(&link, "k").await, StoreErrorKind::Full, CallOutcome::NotRun);
     redis.command(&["CONFIG", "SET", "maxmemory", "0"]).or_panic();
     assert_eq!(count(&link, "k").await.unwrap(), 1);
 }
@@ -145,8 +145,12 @@ async fn a_full_server_is_full_and_a_foreign_key_is_of_the_wrong_type() {
 async fn a_user_without_rights_is_a_misconfiguration() {
     let redis = Redis::builder().user("poor on >pw ~* +@connection").start();
     let link = link(&redis.url().replace("://", "://poor:pw@"));
-    assert_failed(count(&link, "k").await, StoreErrorKind::Misconfigured, Outcome::Unknown);
-    assert_failed(link.memory(0, PATIENCE).await, StoreErrorKind::Misconfigured, Outcome::Unknown);
+    assert_failed(count(&link, "k").await, StoreErrorKind::Misconfigured, CallOutcome::Unknown);
+    assert_failed(
+        link.memory(0, PATIENCE).await,
+        StoreErrorKind::Misconfigured,
+        CallOutcome::Unknown,
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -158,7 +162,7 @@ async fn a_demoted_server_is_dialed_anew_and_not_in_a_loop() {
     redis.command(&["REPLICAOF", "127.0.0.1", "1"]).or_panic();
     let before = proxy.connections();
     for _ in 0..750 {
-        assert_failed(count(&link, "k").await, StoreErrorKind::ReadOnly, Outcome::NotRun);
+        assert_failed(count(&link, "k").await, StoreErrorKind::ReadOnly, CallOutcome::NotRun);
         sleep(Duration::from_millis(1)).await;
     }
     let dials = proxy.connections() - before;

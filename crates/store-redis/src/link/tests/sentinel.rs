@@ -27,7 +27,7 @@ async fn the_primary_is_found_and_found_again() {
 }
 
 /// Counts until it works, whatever becomes of connections meanwhile, and sees where.
-async fn assert_counted_at(server: &Redis, link: &Link, key: &str) {
+async fn assert_counted_at(server: &Redis, link: &RedisLink, key: &str) {
     let start = Instant::now();
     while let Err(failure) = count(link, key).await {
         assert!(start.elapsed() < PATIENCE, "still {failure}");
@@ -148,8 +148,8 @@ async fn links_that_lead_to_one_place_share_its_sentinels() {
     let group = Replicated::start();
     // Sentinels know each other by another name.
     let config = config(&group.sentinel_url().replace("127.0.0.1", "localhost"));
-    let to = Destination::of(&config);
-    let links: Vec<_> = (0..8).map(|_| Link::new(config.clone(), to.clone())).collect();
+    let to = LinkDestination::of(&config);
+    let links: Vec<_> = (0..8).map(|_| RedisLink::new(config.clone(), to.clone())).collect();
     for link in &links {
         count(link, "k").await.unwrap();
     }
@@ -166,8 +166,8 @@ async fn links_that_lead_to_one_place_share_its_sentinels() {
 fn sentinels_are_followed_on_another_runtime_when_one_has_ended() {
     let group = Replicated::start();
     let config = config(&group.sentinel_url());
-    let to = Destination::of(&config);
-    let links = [(); 2].map(|()| Link::new(config.clone(), to.clone()));
+    let to = LinkDestination::of(&config);
+    let links = [(); 2].map(|()| RedisLink::new(config.clone(), to.clone()));
     let runtimes = [(); 2].map(|()| tokio::runtime::Runtime::new().unwrap());
     for (runtime, link) in runtimes.iter().zip(&links) {
         runtime.block_on(count(link, "k")).unwrap();
@@ -197,8 +197,8 @@ async fn a_service_that_nobody_knows_is_a_misconfiguration() {
     let group = Replicated::start();
     let unknown = link(&group.sentinel_url().replace("mymaster", "other"));
     let result = count(&unknown, "k").await;
-    let failure = assert_failed(result, StoreErrorKind::Misconfigured, Outcome::NotRun);
+    let failure = assert_failed(result, StoreErrorKind::Misconfigured, CallOutcome::NotRun);
     assert!(failure.message.contains("\"other\""), "{failure}");
     let nowhere = link("redis+sentinel://127.0.0.1:1/mymaster");
-    assert_failed(count(&nowhere, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
+    assert_failed(count(&nowhere, "k").await, StoreErrorKind::Unreachable, CallOutcome::NotRun);
 }

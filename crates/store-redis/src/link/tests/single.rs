@@ -113,7 +113,7 @@ async fn a_socket_will_do() {
     let there = link(&format!("redis+unix://{}", socket.display()));
     assert_eq!(count(&there, "k").await.unwrap(), 1);
     let nowhere = link("redis+unix:///nonexistent/redis.sock");
-    assert_failed(count(&nowhere, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
+    assert_failed(count(&nowhere, "k").await, StoreErrorKind::Unreachable, CallOutcome::NotRun);
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn attack_15_a_password_comes_from_a_file_that_is_read_for_each_connection
     std::fs::write(&file, "second").unwrap();
     assert_eq!(count(&there(), "k").await.unwrap(), 2);
     std::fs::write(&file, "\n").unwrap();
-    assert_failed(count(&there(), "k").await, StoreErrorKind::Misconfigured, Outcome::NotRun);
+    assert_failed(count(&there(), "k").await, StoreErrorKind::Misconfigured, CallOutcome::NotRun);
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn names_are_looked_up() {
     assert_eq!(count(&named, "k").await.unwrap(), 1);
     let patient = config("redis://nonexistent.invalid").connect_timeout(Duration::from_secs(5));
     let nowhere = link_of(patient);
-    assert_failed(count(&nowhere, "k").await, StoreErrorKind::Unreachable, Outcome::NotRun);
+    assert_failed(count(&nowhere, "k").await, StoreErrorKind::Unreachable, CallOutcome::NotRun);
 }
 
 #[tokio::test]

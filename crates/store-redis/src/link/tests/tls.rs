@@ -59,7 +59,7 @@ impl Drop for Certificates {
     }
 }
 
-fn trusting(url: &str, ca: &Path) -> Link {
+fn trusting(url: &str, ca: &Path) -> RedisLink {
     link_of(config(url).ca_file(ca).connect_timeout(std::time::Duration::from_secs(5)))
 }
 
@@ -82,19 +82,19 @@ async fn a_server_is_trusted_if_its_authority_is() {
     assert_eq!(count(&with_client, "k").await.unwrap(), 3);
 
     let stranger = trusting(&url, &certificates.path("other.crt"));
-    assert_failed(count(&stranger, "k").await, misconfigured, Outcome::NotRun);
+    assert_failed(count(&stranger, "k").await, misconfigured, CallOutcome::NotRun);
     let system = link_of(config(&url).connect_timeout(PATIENCE));
-    assert_failed(count(&system, "k").await, misconfigured, Outcome::NotRun);
+    assert_failed(count(&system, "k").await, misconfigured, CallOutcome::NotRun);
     let wrong_name =
         trusting(&url.replace("127.0.0.1", "[::ffff:127.0.0.1]"), &certificates.path("ca.crt"));
-    assert_failed(count(&wrong_name, "k").await, misconfigured, Outcome::NotRun);
+    assert_failed(count(&wrong_name, "k").await, misconfigured, CallOutcome::NotRun);
     for file in ["missing.crt", "names"] {
         let unreadable = trusting(&url, &certificates.path(file));
-        assert_failed(count(&unreadable, "k").await, misconfigured, Outcome::NotRun);
+        assert_failed(count(&unreadable, "k").await, misconfigured, CallOutcome::NotRun);
     }
     let plain = trusting(&redis.url().replace("redis:", "rediss:"), &certificates.path("ca.crt"));
     let failure = count(&plain, "k").await.unwrap_err();
-    assert_eq!(failure.outcome, Outcome::NotRun, "{failure}");
+    assert_eq!(failure.outcome, CallOutcome::NotRun, "{failure}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,7 +104,7 @@ async fn a_new_authority_is_noticed() {
     let trusted = certificates.path("trusted.crt");
     std::fs::copy(certificates.path("other.crt"), &trusted).unwrap();
     let link = trusting(&redis.tls_url().unwrap(), &trusted);
-    assert_failed(count(&link, "k").await, StoreErrorKind::Misconfigured, Outcome::NotRun);
+    assert_failed(count(&link, "k").await, StoreErrorKind::Misconfigured, CallOutcome::NotRun);
     std::fs::copy(certificates.path("ca.crt"), &trusted).unwrap();
     assert_eq!(count_soon(&link, "k", std::time::Duration::from_secs(3)).await, 1);
 }

@@ -7,21 +7,21 @@ async fn where_calls_take_long_nobody_waits_for_one() {
     let (queue, tower) = queue();
     let first = ask_all(&queue, 0..15).await;
     tokio::time::advance(MOMENT).await;
-    tower.land().await;
+    tower.answer_one().await;
     assert!(first.iter().all(JoinHandle::is_finished));
     let _full = ask_all(&queue, 0..15).await;
     let _one = ask_all(&queue, 15..16).await;
-    assert_eq!(tower.departures(), [(0, 15), (0, 15), (1, 1)]);
+    assert_eq!(tower.sent_calls(), [(0, 15), (0, 15), (1, 1)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_full_flight_that_takes_long_is_not_waited_for() {
     let (queue, tower) = queue();
     let _full = ask_all(&queue, 0..15).await;
-    assert_eq!(tower.departures(), [(0, 15)]);
+    assert_eq!(tower.sent_calls(), [(0, 15)]);
     tokio::time::advance(MOMENT).await;
     let _one = ask_all(&queue, 15..16).await;
-    assert_eq!(tower.departures(), [(1, 1)]);
+    assert_eq!(tower.sent_calls(), [(1, 1)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -29,13 +29,13 @@ async fn only_connections_with_a_late_call_are_overdue() {
     let (queue, tower) = queue();
     let _asked = ask_all(&queue, 0..32).await;
     tokio::time::advance(Duration::from_millis(8)).await;
-    assert_eq!(queue.overdue(Duration::from_millis(9)), [0_usize; 0]);
-    assert_eq!(queue.overdue(Duration::from_millis(8)), [0, 1]);
+    assert_eq!(queue.late_lanes(Duration::from_millis(9)), [0_usize; 0]);
+    assert_eq!(queue.late_lanes(Duration::from_millis(8)), [0, 1]);
     // Who misses the deadline at the same moment says the same.
-    assert_eq!(queue.overdue(Duration::from_millis(8)), [0_usize; 0]);
-    tokio::time::advance(FAR).await;
-    tower.land().await;
-    assert_eq!(queue.overdue(Duration::from_millis(8)).len(), 1);
+    assert_eq!(queue.late_lanes(Duration::from_millis(8)), [0_usize; 0]);
+    tokio::time::advance(LONG_ROUND_TRIP).await;
+    tower.answer_one().await;
+    assert_eq!(queue.late_lanes(Duration::from_millis(8)).len(), 1);
 }
 
 /// A runtime that somebody keeps and does not drive any more holds up nobody else.
@@ -45,10 +45,10 @@ fn a_flight_whose_runtime_stands_still_is_not_waited_for() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (stands_still, goes_on) = (runtime(), runtime());
     tower.landing.add_permits(2);
-    assert!(stands_still.block_on(async { queue.ask(ask(1)).await }).is_ok());
+    assert!(stands_still.block_on(async { queue.enqueue(ask(1)).await }).is_ok());
     let answer = goes_on.block_on(async {
         tokio::time::sleep(2 * MOMENT).await;
-        tokio::time::timeout(Duration::from_secs(10), queue.ask(ask(2))).await
+        tokio::time::timeout(Duration::from_secs(10), queue.enqueue(ask(2))).await
     });
     assert!(answer.is_ok_and(|answer| answer.is_ok()));
 }

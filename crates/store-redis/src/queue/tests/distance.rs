@@ -9,18 +9,22 @@ fn millis(millis: u64) -> Duration {
 }
 
 /// A queue to a Redis whose answers take this long.
-fn queue_to(distance: Duration) -> (Arc<Queue<Tower>>, Tower) {
-    let tower = Tower { distance: Some(distance), ..Tower::default() };
-    (Queue::new(tower.clone(), vec![1, 0], DEPTH, 10_000, Deadline::new(DEADLINE)), tower)
+fn queue_to(distance: Duration) -> (Arc<RedisQueue<FakeTransport>>, FakeTransport) {
+    let tower = FakeTransport { distance: Some(distance), ..FakeTransport::default() };
+    (RedisQueue::new(tower.clone(), vec![1, 0], DEPTH, 10_000, RedisDeadline::new(DEADLINE)), tower)
 }
 
 /// How many of the requests that come, this many in a millisecond, are not answered in time.
-async fn missed(queue: &Arc<Queue<Tower>>, in_a_millisecond: u64, counters: u64) -> usize {
+async fn missed(
+    queue: &Arc<RedisQueue<FakeTransport>>,
+    in_a_millisecond: u64,
+    counters: u64,
+) -> usize {
     // The first call finds out how far it is.
-    queue.ask(ask(0)).await.unwrap();
+    queue.enqueue(ask(0)).await.unwrap();
     let mut asked = Vec::new();
     for n in 0..200 * in_a_millisecond {
-        let answer = queue.ask(ask(n % counters));
+        let answer = queue.enqueue(ask(n % counters));
         asked.push(tokio::spawn(async move { timeout(DEADLINE, answer).await.is_err() }));
         if n % in_a_millisecond == 0 {
             sleep(millis(1)).await;
@@ -42,7 +46,7 @@ async fn everybody_is_answered_in_time_however_far_below_the_deadline_it_is() {
             let missed = missed(&queue, in_a_millisecond, counters).await;
             assert_eq!(missed, 0, "{distance} ms, {in_a_millisecond} of {counters} counters");
             // At most one from each connection every half a millisecond, and not one for each request.
-            let calls = tower.departures().len();
+            let calls = tower.sent_calls().len();
             assert!(calls <= 4 * (200 + 10), "{calls} calls");
         }
     }
@@ -53,12 +57,12 @@ async fn nobody_waits_for_a_timer_where_there_is_no_millisecond_to_spare() {
     // A timer may be a millisecond late.
     for (distance, leaves_at_once) in [(4, false), (7, true), (8, true)] {
         let (queue, tower) = queue_to(millis(distance));
-        queue.ask(ask(0)).await.unwrap();
+        queue.enqueue(ask(0)).await.unwrap();
         let _under_way = (ask_all(&queue, 1..2).await, ask_all(&queue, 2..3).await);
-        tower.departures();
+        tower.sent_calls();
         advance(Duration::from_micros(100)).await;
         let _later = ask_all(&queue, 3..4).await;
-        assert_eq!(tower.departures().len(), usize::from(leaves_at_once), "{distance} ms");
+        assert_eq!(tower.sent_calls().len(), usize::from(leaves_at_once), "{distance} ms");
     }
 }
 
@@ -68,7 +72,7 @@ async fn requests_to_one_counter_are_answered_in_order() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut asked = Vec::new();
     for n in 0..100 {
-        let (answer, order) = (queue.ask(ask(7)), Arc::clone(&order));
+        let (answer, order) = (queue.enqueue(ask(7)), Arc::clone(&order));
         asked.push(tokio::spawn(async move {
             answer.await.unwrap();
             order.lock().push(n);
@@ -84,9 +88,9 @@ async fn requests_to_one_counter_are_answered_in_order() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_decided_however_far_it_is() {
     let (queue, _tower) = queue_to(millis(7));
-    queue.ask(ask(0)).await.unwrap();
+    queue.enqueue(ask(0)).await.unwrap();
     for _ in 0..3 {
-        let asked: Vec<_> = (0..400).map(|n| timeout(DEADLINE, queue.ask(ask(n)))).collect();
+        let asked: Vec<_> = (0..400).map(|n| timeout(DEADLINE, queue.enqueue(ask(n)))).collect();
         for answer in asked {
             assert!(answer.await.is_ok_and(|answer| answer.is_ok()));
         }
@@ -101,26 +105,26 @@ async fn only_so_many_calls_are_under_way_if_none_is_answered() {
         asked.extend(ask_all(&queue, n..n + 1).await);
         advance(MOMENT).await;
     }
-    settle().await;
-    let departures = tower.departures();
+    run_until_idle().await;
+    let departures = tower.sent_calls();
     for lane in [0, 1] {
         assert_eq!(departures.iter().filter(|(at, _)| *at == lane).count(), DEPTH);
     }
     // One answer makes room for all that have gathered, as far as they fit into a call.
-    tower.land().await;
-    assert_eq!(tower.departures(), [(0, Batch::MAX_KEYS)]);
+    tower.answer_one().await;
+    assert_eq!(tower.sent_calls(), [(0, RedisBatch::MAX_KEYS)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_a_near_redis_requests_gather_while_a_call_is_under_way() {
     let (queue, tower) = queue();
     let _first = ask_all(&queue, 0..2).await;
-    assert_eq!(tower.departures(), [(0, 2)]);
+    assert_eq!(tower.sent_calls(), [(0, 2)]);
     let _second = ask_all(&queue, 2..4).await;
-    assert_eq!(tower.departures(), [(1, 2)]);
+    assert_eq!(tower.sent_calls(), [(1, 2)]);
     advance(MOMENT).await;
     let _gathered = ask_all(&queue, 4..100).await;
-    assert_eq!(tower.departures(), []);
-    tower.land().await;
-    assert_eq!(tower.departures(), [(0, 96)]);
+    assert_eq!(tower.sent_calls(), []);
+    tower.answer_one().await;
+    assert_eq!(tower.sent_calls(), [(0, 96)]);
 }

@@ -1,10 +1,10 @@
 //! Who flies with whom.
 
 mod counters;
-mod crowds;
 mod delays;
 mod distance;
-mod flights;
+mod identical_requests;
+mod senders;
 
 use std::ops::Range;
 
@@ -13,35 +13,35 @@ use tidegate_store::Verdicts;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, yield_now};
 
-use super::traffic::{FAR, MOMENT};
+use super::call_schedule::{LONG_ROUND_TRIP, MOMENT};
 use super::*;
-use crate::batch::Item;
+use crate::batch::RedisCharge;
 
 const DEADLINE: Duration = Duration::from_millis(10);
 const DEPTH: usize = 32;
 
 /// Keeps calls in the air until they may land, and notes where each went and how full it was.
 #[derive(Clone)]
-struct Tower {
-    departures: Arc<Mutex<Vec<(usize, usize)>>>,
+struct FakeTransport {
+    sent_calls: Arc<Mutex<Vec<(usize, usize)>>>,
     landing: Arc<Semaphore>,
     /// Or lets them land after this time.
     distance: Option<Duration>,
 }
 
-impl Default for Tower {
+impl Default for FakeTransport {
     fn default() -> Self {
-        Self { departures: Arc::default(), landing: Arc::new(Semaphore::new(0)), distance: None }
+        Self { sent_calls: Arc::default(), landing: Arc::new(Semaphore::new(0)), distance: None }
     }
 }
 
-impl Carrier for Tower {
-    fn keeps_slots_apart(&self) -> bool {
+impl RedisTransport for FakeTransport {
+    fn needs_single_slot(&self) -> bool {
         false
     }
 
-    async fn carry(&self, lane: usize, parcel: &Parcel) -> Vec<Answer> {
-        self.departures.lock().push((lane, parcel.requests()));
+    async fn send(&self, lane: usize, parcel: &BatchCall) -> Vec<RedisAnswer> {
+        self.sent_calls.lock().push((lane, parcel.requests()));
         match self.distance {
             Some(time) => tokio::time::sleep(time).await,
             None => self.landing.acquire().await.unwrap().forget(),
@@ -50,20 +50,20 @@ impl Carrier for Tower {
     }
 }
 
-impl Tower {
+impl FakeTransport {
     /// Lets one call land.
-    async fn land(&self) {
+    async fn answer_one(&self) {
         self.landing.add_permits(1);
-        settle().await;
+        run_until_idle().await;
     }
 
-    fn departures(&self) -> Vec<(usize, usize)> {
-        std::mem::take(&mut self.departures.lock())
+    fn sent_calls(&self) -> Vec<(usize, usize)> {
+        std::mem::take(&mut self.sent_calls.lock())
     }
 }
 
 /// All that can happen has happened: on a runtime of one thread, tasks take turns.
-async fn settle() {
+async fn run_until_idle() {
     for _ in 0..1_000 {
         yield_now().await;
     }
@@ -74,37 +74,40 @@ fn rule() -> Rule {
     Rule { id: Fingerprint::NONE, limit, enforced: true, staggered: false }
 }
 
-fn item(n: u64) -> Item {
-    Item::new(b"", &Charge::new(Fingerprint::new(n, n), Cost::ONE, &rule()))
+fn item(n: u64) -> RedisCharge {
+    RedisCharge::new(b"", &Charge::new(Fingerprint::new(n, n), Cost::ONE, &rule()))
 }
 
-fn ask(n: u64) -> Ask {
-    Ask::Settle(std::iter::once(item(n)).collect())
+fn ask(n: u64) -> RedisRequest {
+    RedisRequest::Settle(std::iter::once(item(n)).collect())
 }
 
 /// Each of them asks about somebody else.
-async fn ask_all(queue: &Arc<Queue<Tower>>, all: Range<u64>) -> Vec<JoinHandle<Answer>> {
+async fn ask_all(
+    queue: &Arc<RedisQueue<FakeTransport>>,
+    all: Range<u64>,
+) -> Vec<JoinHandle<RedisAnswer>> {
     let asked = all.map(|n| ask_about(queue, n)).collect();
-    settle().await;
+    run_until_idle().await;
     asked
 }
 
-fn ask_about(queue: &Arc<Queue<Tower>>, n: u64) -> JoinHandle<Answer> {
+fn ask_about(queue: &Arc<RedisQueue<FakeTransport>>, n: u64) -> JoinHandle<RedisAnswer> {
     let queue = Arc::clone(queue);
-    tokio::spawn(async move { queue.ask(ask(n)).await })
+    tokio::spawn(async move { queue.enqueue(ask(n)).await })
 }
 
 /// A queue whose last call took long.
-async fn far_queue() -> (Arc<Queue<Tower>>, Tower) {
+async fn far_queue() -> (Arc<RedisQueue<FakeTransport>>, FakeTransport) {
     let (queue, tower) = queue();
     let _first = ask_all(&queue, 0..1).await;
-    tokio::time::advance(FAR).await;
-    tower.land().await;
-    tower.departures();
+    tokio::time::advance(LONG_ROUND_TRIP).await;
+    tower.answer_one().await;
+    tower.sent_calls();
     (queue, tower)
 }
 
-fn queue() -> (Arc<Queue<Tower>>, Tower) {
-    let tower = Tower::default();
-    (Queue::new(tower.clone(), vec![1, 0], DEPTH, 1_000, Deadline::new(DEADLINE)), tower)
+fn queue() -> (Arc<RedisQueue<FakeTransport>>, FakeTransport) {
+    let tower = FakeTransport::default();
+    (RedisQueue::new(tower.clone(), vec![1, 0], DEPTH, 1_000, RedisDeadline::new(DEADLINE)), tower)
 }

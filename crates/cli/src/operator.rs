@@ -1,0 +1,139 @@
+//! The part of `tidegate serve` for operators: the admin listener, the board, the log.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use tidegate::{SharedSettings, Store};
+use tidegate_server::admin::{self, AdminConfig, AdminTokens};
+use tidegate_server::log::{self, LogFormat, LogLevel};
+use tidegate_server::{
+    App, BoundAddress, ListenAddress, Listener, ListenerConfig, ListenerTls, ReloadRequest,
+};
+
+use crate::serve::StopSignals;
+
+/// Its command-line options.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Operating")]
+pub(crate) struct OperatorArgs {
+    /// Where to answer operators: host:port, unix:/path, or off. Defaults to 127.0.0.1:9090. Beyond
+    /// this machine it needs tokens, or operators with certificates (--admin-client-ca)
+    #[arg(long, env = "TIDEGATE_ADMIN", value_name = "ADDR")]
+    admin: Option<String>,
+    /// A file with a scope (read, write or admin) and a token on each line, and name=NAME for the log.
+    /// TIDEGATE_ADMIN_TOKENS may hold the same
+    #[arg(long, env = "TIDEGATE_ADMIN_TOKENS_FILE", value_name = "FILE")]
+    admin_tokens_file: Option<PathBuf>,
+    /// Operators are clients of the admin listener with a certificate issued by one of these (PEM).
+    /// Needs --tls-cert and --tls-key
+    #[arg(long, env = "TIDEGATE_ADMIN_CLIENT_CA", value_name = "FILE")]
+    admin_client_ca: Option<PathBuf>,
+    /// Show operators the most frequent keys in clear rather than as fingerprints
+    #[arg(long, env = "TIDEGATE_SHOW_KEYS")]
+    show_keys: bool,
+    /// The format of lines on standard error: text or json
+    #[arg(long, env = "TIDEGATE_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+impl OperatorArgs {
+    /// Called before anything is logged.
+    pub(crate) fn set_log_format(&self) {
+        log::set_format(self.log_format);
+    }
+
+    pub(crate) const fn shows_keys(&self) -> bool {
+        self.show_keys
+    }
+
+    /// The most connections of operators.
+    pub(crate) fn max_connections(&self) -> usize {
+        if self.admin.as_deref() == Some("off") { 0 } else { MAX_CONNECTIONS }
+    }
+
+    /// Who signs the certificates of operators.
+    pub(crate) const fn client_ca(&self) -> Option<&PathBuf> {
+        self.admin_client_ca.as_ref()
+    }
+
+    /// Opens the admin listener, if there is to be one, and says where. `tls` is that of clients, or
+    /// of operators, if their certificates are their own.
+    pub(crate) async fn open<S: Store + SharedSettings + 'static>(
+        &self,
+        app: &Arc<App<S>>,
+        tls: Option<Arc<ListenerTls>>,
+        reload: Option<ReloadRequest>,
+        store: &str,
+    ) -> anyhow::Result<Option<String>> {
+        if self.admin.as_deref() == Some("off") {
+            return Ok(None);
+        }
+        let Some((listener, place)) = self.bind()? else { return Ok(None) };
+        let knows_clients = self.admin_client_ca.is_some();
+        // On this machine there is nobody to hide from, and `top` finds it without a certificate.
+        let tls = tls.filter(|_| knows_clients || !place.is_local());
+        let config = AdminConfig::new(place.clone(), self.tokens()?, knows_clients)?;
+        if !knows_clients && tls.as_ref().is_some_and(|tls| tls.knows_clients()) {
+            log::emit(LogLevel::Info, "admin", CLIENTS_ARE_NOT_OPERATORS, &[]);
+        }
+        let mut config = config.setting("store", store);
+        if let Some(file) = &self.admin_tokens_file {
+            config = config.following(file);
+        }
+        if let Some(reload) = reload {
+            config = config.reloading(reload);
+        }
+        let mut stop = StopSignals::new().context("cannot listen for signals")?;
+        let bounds =
+            ListenerConfig { max_connections: MAX_CONNECTIONS, ..ListenerConfig::default() };
+        let app = Arc::clone(app);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let listener = match tls {
+            Some(tls) => listener.with_tls(tls),
+            None => listener,
+        };
+        tokio::spawn(async move {
+            admin::serve(listener, app, config, bounds, stop.next()).await;
+        });
+        Ok(Some(match place {
+            BoundAddress::Tcp(address) => format!("{scheme}://{address}"),
+            BoundAddress::Unix(path) => format!("{scheme}+unix:{}", path.display()),
+        }))
+    }
+
+    /// If it was asked for, it must be opened; if not, another server may be there already.
+    fn bind(&self) -> anyhow::Result<Option<(Listener, BoundAddress)>> {
+        let address: ListenAddress = self.admin.as_deref().unwrap_or(DEFAULT).parse()?;
+        match Listener::open(&address) {
+            Ok(opened) => Ok(Some(opened)),
+            Err(error) if self.admin.is_none() => {
+                log::emit(LogLevel::Warn, "admin", &format!("no admin: {error}"), &[]);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// From the file, otherwise from the environment. Never from the command line, which others can
+    /// see.
+    fn tokens(&self) -> anyhow::Result<AdminTokens> {
+        let Some(file) = &self.admin_tokens_file else {
+            let text = std::env::var("TIDEGATE_ADMIN_TOKENS").unwrap_or_default();
+            return AdminTokens::parse(&text).context("TIDEGATE_ADMIN_TOKENS");
+        };
+        let tokens = AdminTokens::read(file).with_context(|| file.display().to_string())?;
+        if tokens.is_empty() {
+            return Err(anyhow!("no tokens: expected one on a line, after its scope"))
+                .with_context(|| file.display().to_string());
+        }
+        Ok(tokens)
+    }
+}
+
+const DEFAULT: &str = "127.0.0.1:9090";
+const CLIENTS_ARE_NOT_OPERATORS: &str = "admin: a certificate of --tls-client-ca is required, and is \
+    not enough: a token says who may do what. --admin-client-ca FILE makes its certificates those of \
+    operators";
+/// Operators are few.
+const MAX_CONNECTIONS: usize = 64;

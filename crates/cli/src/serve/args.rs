@@ -1,0 +1,277 @@
+//! The flags of `serve`, each with its environment variable.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tidegate::Span;
+use tidegate_server::resp::Password;
+use tidegate_server::{
+    ClientRights, ListenAddress, ListenerConfig, ListenerTls, TlsFiles, Transport,
+};
+
+use super::size;
+use super::store::RedisTlsArgs;
+use super::traces::TraceArgs;
+use crate::gateway::GatewayArgs;
+use crate::operator::OperatorArgs;
+
+/// The server's command-line options.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeCommand {
+    /// The policies; a demo if absent. Reloaded when the file changes, and on SIGHUP
+    #[arg(long, env = "TIDEGATE_CONFIG", value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Where to answer HTTP: host:port, unix:/path, or off; port 0 picks a free one
+    #[arg(long, env = "TIDEGATE_HTTP", value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    http: String,
+    /// Where to answer Envoy, over gRPC: host:port, unix:/path, or off; port 0 picks a free one
+    #[arg(long, env = "TIDEGATE_GRPC", value_name = "ADDR", default_value = "127.0.0.1:8081")]
+    grpc: String,
+    /// Charge each descriptor of an Envoy request on its own, even if another one is over its
+    /// limit, as envoyproxy/ratelimit does. By default all of them are charged or none
+    #[arg(long, env = "TIDEGATE_CHARGE_EACH")]
+    charge_each: bool,
+    /// Where to answer Redis clients: host:port, unix:/path, or off; port 0 picks a free one
+    #[arg(long, env = "TIDEGATE_RESP", value_name = "ADDR", default_value = "127.0.0.1:6380")]
+    resp: String,
+    /// What clients may do besides asking, separated by commas: refund, reset, or of one listener
+    /// http:refund, grpc:refund, resp:refund, resp:reset
+    #[arg(long, env = "TIDEGATE_ALLOW", value_name = "LIST", default_value = "none")]
+    allow: ClientRights,
+    /// Names besides those of this machine under which HTTP is reached on a loopback address,
+    /// separated by commas. Other names are refused: a page in a browser could use them
+    #[arg(long, env = "TIDEGATE_HTTP_HOSTS", value_name = "NAMES", value_delimiter = ',')]
+    http_hosts: Vec<String>,
+    /// A file with the password that Redis clients must send, of at least 16 characters. Defaults to
+    /// none. TIDEGATE_RESP_PASSWORD may hold the password itself
+    #[arg(long, env = "TIDEGATE_RESP_PASSWORD_FILE", value_name = "FILE")]
+    resp_password_file: Option<PathBuf>,
+    /// Where the counters are: memory, redis://, rediss://, redis+unix://, redis+sentinel:// or
+    /// redis+cluster://. Defaults to what the configuration says
+    #[arg(long, env = "TIDEGATE_STORE", value_name = "URL", hide_env_values = true)]
+    pub(super) store: Option<String>,
+    /// A file with the password of a Redis whose URL has none, read again for each connection.
+    /// TIDEGATE_STORE_PASSWORD may hold the password itself
+    #[arg(long, env = "TIDEGATE_STORE_PASSWORD_FILE", value_name = "FILE")]
+    pub(super) store_password_file: Option<PathBuf>,
+    /// A file with the deployment's secret, under which keys are hashed in Redis: the same in all
+    /// instances, and at least 16 characters. TIDEGATE_SECRET may hold the secret itself
+    #[arg(long, env = "TIDEGATE_SECRET_FILE", value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// How many instances share the limits: each gets its part of them while Redis is unavailable
+    #[arg(long, env = "TIDEGATE_EXPECTED_NODES", value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) expected_nodes: u32,
+    /// How many threads answer, each with its own listeners and store connections. Defaults to the
+    /// number of cores
+    #[arg(long, env = "TIDEGATE_WORKERS", value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    workers: Option<u16>,
+    /// The most memory for counters, such as 512MiB or 4GiB. Defaults to half of what this process
+    /// may use. Beyond that, new keys share counters
+    #[arg(long, env = "TIDEGATE_MAX_MEMORY", value_name = "SIZE", value_parser = size::bytes)]
+    pub(super) max_memory: Option<u64>,
+    /// The most keys in memory. Defaults to as many as fit
+    #[arg(long, env = "TIDEGATE_MAX_KEYS", value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    pub(super) max_keys: Option<u64>,
+    #[command(flatten)]
+    pub(super) redis: RedisTlsArgs,
+    #[command(flatten)]
+    pub(super) gateway: GatewayArgs,
+    #[command(flatten)]
+    pub(super) operate: OperatorArgs,
+    #[command(flatten)]
+    pub(super) traces: TraceArgs,
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
+    #[command(flatten)]
+    bounds: BoundArgs,
+}
+
+impl ServeCommand {
+    /// Every listener and its address; one that is `off` has none.
+    pub(super) fn listeners(&self) -> anyhow::Result<Vec<(Transport, ListenAddress)>> {
+        let doors = [
+            (Transport::Http, &self.http),
+            (Transport::Grpc, &self.grpc),
+            (Transport::Resp, &self.resp),
+        ];
+        let open = doors.into_iter().filter(|(_, address)| *address != "off");
+        open.map(|(transport, address)| Ok((transport, address.parse()?))).collect()
+    }
+
+    pub(super) fn workers(&self) -> NonZeroUsize {
+        let chosen = self.workers.and_then(|workers| NonZeroUsize::new(workers.into()));
+        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        chosen.unwrap_or_else(cores)
+    }
+
+    /// What listeners put up with.
+    pub(super) fn config(&self) -> anyhow::Result<ListenerConfig> {
+        let password = secret(self.resp_password_file.as_deref(), "TIDEGATE_RESP_PASSWORD")?;
+        Ok(ListenerConfig {
+            charge_each: self.charge_each,
+            rights: self.allow,
+            http_hosts: self.http_hosts.clone(),
+            resp_password: password.map(Password::new),
+            ..self.bounds.config()
+        })
+    }
+
+    /// The deployment's secret, if there is one.
+    pub(super) fn secret(&self) -> anyhow::Result<Option<String>> {
+        secret(self.secret_file.as_deref(), "TIDEGATE_SECRET")
+    }
+}
+
+/// From a file or from the environment. Never from the command line, where every user of the
+/// machine can read it.
+pub(super) fn secret(file: Option<&Path>, variable: &str) -> anyhow::Result<Option<String>> {
+    let (place, secret) = match file {
+        None => match std::env::var(variable) {
+            Ok(secret) if !secret.is_empty() => (variable.to_owned(), secret),
+            _ => return Ok(None),
+        },
+        Some(path) => {
+            let place = path.display().to_string();
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the secret in {place}"))?;
+            (place, text.trim_end_matches(['\r', '\n']).to_owned())
+        }
+    };
+    match secret.chars().count() {
+        0 => bail!("{place} is empty: expected a secret"),
+        length @ 1..SHORTEST_SECRET => bail!(
+            "{place}: a secret of {length} characters: expected at least {SHORTEST_SECRET}, such as \
+             from: openssl rand -hex 16"
+        ),
+        _ => Ok(Some(secret)),
+    }
+}
+
+/// A shorter one can be guessed.
+const SHORTEST_SECRET: usize = 16;
+
+/// Where certificates are.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "TLS")]
+pub(crate) struct TlsArgs {
+    /// Serve TLS with this certificate and its chain (PEM). Reloaded like the policies
+    #[arg(long, env = "TIDEGATE_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, env = "TIDEGATE_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Only let in clients with a certificate issued by one of these (PEM). It makes nobody an
+    /// operator: see --admin-client-ca
+    #[arg(long, env = "TIDEGATE_TLS_CLIENT_CA", value_name = "FILE")]
+    tls_client_ca: Option<PathBuf>,
+}
+
+impl TlsArgs {
+    pub(super) fn load(&self) -> anyhow::Result<Option<ListenerTls>> {
+        self.load_with(self.tls_client_ca.as_ref())
+    }
+
+    /// The same certificate for a listener whose clients have others.
+    pub(super) fn load_with(
+        &self,
+        client_ca: Option<&PathBuf>,
+    ) -> anyhow::Result<Option<ListenerTls>> {
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(cert), Some(key)) => {
+                let (cert, key) = (cert.clone(), key.clone());
+                Ok(Some(ListenerTls::load(TlsFiles { cert, key, client_ca: client_ca.cloned() })?))
+            }
+            (None, None) if client_ca.is_none() => Ok(None),
+            (cert, _) => {
+                let missing = if cert.is_none() { "--tls-cert" } else { "--tls-key" };
+                bail!("TLS needs a certificate and its key: expected {missing} as well")
+            }
+        }
+    }
+
+    /// The certificate, for clients that have to trust it.
+    pub(super) fn cert(&self) -> Option<&PathBuf> {
+        self.tls_cert.as_ref()
+    }
+}
+
+/// What clients may do.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Bounds")]
+pub(crate) struct BoundArgs {
+    /// The most connections per listener; for others, the client that has the most gives one up
+    #[arg(long, env = "TIDEGATE_MAX_CONNECTIONS", value_name = "N", default_value_t = 10_000,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections: u32,
+    /// How many of them one client keeps when all are taken, whatever it does with them; a tenth by
+    /// default, and then not for loopback addresses
+    #[arg(long, env = "TIDEGATE_MAX_CONNECTIONS_PER_CLIENT", value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections_per_client: Option<u32>,
+    /// How long a request's head may take, and a TLS handshake
+    #[arg(long, env = "TIDEGATE_HEADER_TIMEOUT", value_name = "TIME", default_value = "5s",
+        value_parser = timeout)]
+    header_timeout: Duration,
+    /// How long a request's body may take
+    #[arg(long, env = "TIDEGATE_BODY_TIMEOUT", value_name = "TIME", default_value = "5s",
+        value_parser = timeout)]
+    body_timeout: Duration,
+    /// How long a connection may be silent between requests
+    #[arg(long, env = "TIDEGATE_IDLE_TIMEOUT", value_name = "TIME", default_value = "1m",
+        value_parser = timeout)]
+    idle_timeout: Duration,
+    /// The largest body in bytes
+    #[arg(long, env = "TIDEGATE_MAX_BODY", value_name = "BYTES", default_value_t = 65_536,
+        value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    max_body: u32,
+    /// How long to go on after SIGTERM with /readyz failing, so that load balancers can turn away
+    #[arg(long, env = "TIDEGATE_DRAIN_DELAY", value_name = "TIME", default_value = "0s",
+        value_parser = span)]
+    drain_delay: Duration,
+    /// How long requests in flight may take after that
+    #[arg(long, env = "TIDEGATE_DRAIN_TIMEOUT", value_name = "TIME", default_value = "10s",
+        value_parser = span)]
+    drain_timeout: Duration,
+}
+
+impl BoundArgs {
+    fn config(&self) -> ListenerConfig {
+        ListenerConfig {
+            max_connections: self.max_connections as usize,
+            max_connections_per_client: self.max_connections_per_client.map(|it| it as usize),
+            header_timeout: self.header_timeout,
+            body_timeout: self.body_timeout,
+            idle_timeout: self.idle_timeout,
+            max_body: self.max_body as usize,
+            drain_delay: self.drain_delay,
+            drain_timeout: self.drain_timeout,
+            ..ListenerConfig::default()
+        }
+    }
+}
+
+/// A time, such as `500ms`, `5s` or `1m`.
+fn span(text: &str) -> Result<Duration, String> {
+    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
+    match Duration::from(span) {
+        span if span > LONGEST => Err(format!("expected at most {}s", LONGEST.as_secs())),
+        span => Ok(span),
+    }
+}
+
+/// A time span in which something can happen.
+fn timeout(text: &str) -> Result<Duration, String> {
+    match span(text)? {
+        span if span < SHORTEST => Err(format!("expected at least {SHORTEST:?}")),
+        span => Ok(span),
+    }
+}
+
+const SHORTEST: Duration = Duration::from_millis(1);
+/// Anything longer is a mistake.
+const LONGEST: Duration = Duration::from_secs(86_400);

@@ -1,0 +1,186 @@
+//! What `serve` says when it starts: what an operator would ask.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use tidegate::config::{LimitDescription, PlannedPolicy};
+use tidegate::{Cost, OnStoreError, Plan};
+use tidegate_server::{BoundAddress, ListenerConfig, Transport};
+
+use crate::validate::hints;
+
+/// What there is to say.
+pub(super) struct StartupMessage<'a> {
+    pub(super) listeners: &'a [(Transport, BoundAddress)],
+    /// Where requests are passed on.
+    pub(super) gateways: &'a [BoundAddress],
+    /// Where operators are answered.
+    pub(super) admin: Option<String>,
+    /// The certificate, if TLS is on.
+    pub(super) cert: Option<&'a Path>,
+    pub(super) workers: usize,
+    pub(super) bounds: &'a ListenerConfig,
+    /// Where the counters are, and anything else to say about them.
+    pub(super) store: &'a str,
+    /// Where traces go, if anywhere.
+    pub(super) traces: Option<&'a str>,
+    /// How many instances share the limits, if others do.
+    pub(super) shared_by: Option<u32>,
+    pub(super) config: Option<&'a Path>,
+    pub(super) plan: &'a Plan,
+}
+
+impl StartupMessage<'_> {
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        for door in self.listeners {
+            let _ = writeln!(text, "listening on {}", self.url(door));
+        }
+        for place in self.gateways {
+            let _ = writeln!(text, "gateway on {}", self.url(&(Transport::Http, place.clone())));
+        }
+        if let Some(admin) = &self.admin {
+            let _ = writeln!(text, "admin on {admin}");
+        }
+        let (version, workers) = (env!("CARGO_PKG_VERSION"), self.workers);
+        let (s, most) = (if workers == 1 { "" } else { "s" }, self.bounds.max_connections);
+        let _ = writeln!(
+            text,
+            "tidegate {version}: {workers} worker{s}, at most {most} connections a listener"
+        );
+        let _ = writeln!(text, "store: {}", self.store);
+        if let Some(instances) = self.shared_by {
+            let _ = writeln!(text, "without it: {}", without_store(self.plan, instances));
+        }
+        if let Some(traces) = self.traces {
+            let _ = writeln!(text, "traces: {traces}");
+        }
+        let _ = match self.config {
+            Some(path) => writeln!(
+                text,
+                "config: {}, in effect when it changes and on SIGHUP",
+                path.display()
+            ),
+            None => writeln!(text, "config: a demo; tidegate init prints a file for --config"),
+        };
+        self.policies(&mut text);
+        // The demo is ours, and not to be improved.
+        if self.config.is_some() {
+            text += &hints(self.plan);
+        }
+        if let Some(door) =
+            self.listeners.iter().find(|(transport, _)| *transport == Transport::Http)
+        {
+            let _ = writeln!(text, "try: {}", self.try_it(door));
+        }
+        text
+    }
+
+    fn url(&self, (transport, place): &(Transport, BoundAddress)) -> String {
+        let scheme = transport.scheme(self.cert.is_some());
+        match place {
+            BoundAddress::Tcp(address) => format!("{scheme}://{address}"),
+            BoundAddress::Unix(path) => format!("{scheme}+unix:{}", path.display()),
+        }
+    }
+
+    fn policies(&self, text: &mut String) {
+        let plan = self.plan;
+        *text += "policies:\n";
+        for policy in plan.policies().iter().take(MAX_SHOWN) {
+            describe(policy, plan.domains().is_empty(), text);
+        }
+        if let Some(more) = plan.policies().len().checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
+            let _ = writeln!(text, "  and {more} more");
+        }
+    }
+
+    /// A command that asks the first policy with one attribute, or failing that with as many as one
+    /// needs.
+    fn try_it(&self, door: &(Transport, BoundAddress)) -> String {
+        let body = match self.plan.policies().iter().find(|policy| policy.key().len() == 1) {
+            Some(policy) => format!(r#"{{"policy": "{}", "key": "alice"}}"#, policy.name()),
+            None => format!(r#"{{"attributes": {{{}}}}}"#, example_attributes(self.plan)),
+        };
+        let trust = self.cert.map(|cert| format!(" --cacert {}", cert.display()));
+        let trust = trust.unwrap_or_default();
+        match &door.1 {
+            BoundAddress::Tcp(_) => {
+                format!("curl -i{trust} {}/v1/check -d '{body}'", self.url(door))
+            }
+            BoundAddress::Unix(path) => {
+                let (path, scheme) =
+                    (path.display(), if trust.is_empty() { "http" } else { "https" });
+                format!(
+                    "curl -i{trust} --unix-socket {path} {scheme}://localhost/v1/check -d '{body}'"
+                )
+            }
+        }
+    }
+}
+
+/// Attributes that a limit is about, as members of JSON. What a match asks for besides is not
+/// known here, so a policy that asks for nothing else is preferred.
+fn example_attributes(plan: &Plan) -> String {
+    let keys = || plan.policies().iter().map(example_key).filter(|key| !key.is_empty());
+    let met = keys().find(|key| !plan.charges(key, Cost::ONE).charges().is_empty());
+    let key = met.or_else(|| keys().next()).unwrap_or_else(|| vec![("user", "alice")]);
+    let members: Vec<_> =
+        key.iter().map(|(name, value)| format!(r#""{name}": "{value}""#)).collect();
+    members.join(", ")
+}
+
+fn example_key(policy: &PlannedPolicy) -> Vec<(&str, &'static str)> {
+    let value = |name: &str| match name {
+        "ip" => "203.0.113.9",
+        "path" => "/",
+        _ => "alice",
+    };
+    policy.key().map(|name| (name, value(name))).collect()
+}
+
+/// What each policy does while the store does not answer.
+fn without_store(plan: &Plan, instances: u32) -> String {
+    let mut parts = Vec::new();
+    let local = format!("a share of 1/{instances} of each limit, by this instance alone");
+    for (mode, what) in [
+        (OnStoreError::Local, local.as_str()),
+        (OnStoreError::Closed, "denied"),
+        (OnStoreError::Open, "allowed"),
+    ] {
+        let policies = plan.policies().iter().filter(|policy| policy.on_store_error() == mode);
+        let names: Vec<_> = policies.map(PlannedPolicy::name).collect();
+        let more = names.len().saturating_sub(MAX_NAMED);
+        let shown = names.get(..MAX_NAMED).unwrap_or(&names).join(", ");
+        match more {
+            _ if names.is_empty() => {}
+            0 => parts.push(format!("{what} ({shown})")),
+            more => parts.push(format!("{what} ({shown} and {more} more)")),
+        }
+    }
+    parts.join("; ")
+}
+
+fn describe(policy: &PlannedPolicy, has_attributes: bool, text: &mut String) {
+    let (name, mode) = (policy.name(), policy.mode());
+    let key: Vec<_> = policy.key().collect();
+    let key = match key[..] {
+        [] if has_attributes => "all together".to_owned(),
+        [] => "descriptor".to_owned(),
+        _ => key.join(" and "),
+    };
+    if policy.rules().is_empty() {
+        let _ = writeln!(text, "  {name}: unlimited by {key}, {mode}");
+    }
+    for rule in policy.rules() {
+        let limit = LimitDescription(&rule.limit);
+        let _ = writeln!(text, "  {name}: {limit}; by {key}, {mode}");
+    }
+    if let Some(block) = policy.block() {
+        let _ = writeln!(text, "  {name}: a denial blocks for {}", block.span);
+    }
+}
+
+/// Enough to recognise the file by, if it has ten thousand policies.
+const MAX_SHOWN: usize = 20;
+const MAX_NAMED: usize = 5;

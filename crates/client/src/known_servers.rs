@@ -1,0 +1,161 @@
+//! All servers that a client talks to, as many as there is room for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::known_server::KnownServer;
+use crate::rules::ClientRules;
+
+/// What is known of each server, by its scope. Strangers find room where least is lost: one of which
+/// nothing is known that still holds goes first, then the one whose knowledge ends soonest. One that a
+/// call holds stays, or its server would have two; so there may be more for as long as all are held.
+#[derive(Default)]
+pub(crate) struct KnownServers {
+    known: HashMap<String, Arc<Mutex<KnownServer>>>,
+    /// Who is to go, the next one last, and until when something was known of it.
+    evictable: Vec<(Option<Instant>, String)>,
+    /// How many strangers there are still to come before all are looked at again: to do so for each of
+    /// them would take too long.
+    until_next_scan: usize,
+}
+
+impl KnownServers {
+    pub(crate) fn get(
+        &mut self,
+        scope: String,
+        rules: &ClientRules,
+        now: Instant,
+    ) -> Arc<Mutex<KnownServer>> {
+        if let Some(server) = self.known.get(&scope) {
+            return Arc::clone(server);
+        }
+        if self.known.len() >= MAX_SERVERS {
+            self.make_room(now);
+            // If it has nothing to say, it is the first to go.
+            self.evictable.push((None, scope.clone()));
+        }
+        let server = Arc::new(Mutex::new(KnownServer::new(rules)));
+        self.known.insert(scope, Arc::clone(&server));
+        server
+    }
+
+    fn make_room(&mut self, now: Instant) {
+        self.until_next_scan = self.until_next_scan.saturating_sub(1);
+        while self.known.len() >= MAX_SERVERS
+            && let Some((until, scope)) = self.next_evictable(now)
+        {
+            // A call may hold it by now, or have learnt more.
+            let is_free = |it| known_until(it, now).is_some_and(|known| known <= until);
+            if self.known.get(&scope).is_some_and(is_free) {
+                self.known.remove(&scope);
+            }
+        }
+    }
+
+    fn next_evictable(&mut self, now: Instant) -> Option<(Option<Instant>, String)> {
+        if self.evictable.is_empty() && self.until_next_scan == 0 {
+            self.until_next_scan = SCAN_INTERVAL;
+            self.evictable = self.all_evictable(now);
+        }
+        self.evictable.pop()
+    }
+
+    /// Those whose knowledge ends soonest: as many as are too many, and some in advance.
+    fn all_evictable(&self, now: Instant) -> Vec<(Option<Instant>, String)> {
+        let all = self.known.iter();
+        let free = all.filter_map(|(scope, it)| known_until(it, now).map(|until| (until, scope)));
+        let mut free: Vec<_> = free.collect();
+        free.sort_unstable();
+        free.truncate(self.known.len().saturating_sub(MAX_SERVERS) + SCAN_INTERVAL);
+        free.into_iter().rev().map(|(until, scope)| (until, scope.clone())).collect()
+    }
+}
+
+/// Until when something holds that is known of a server, if anything does. `None` if a call holds it.
+fn known_until(server: &Arc<Mutex<KnownServer>>, now: Instant) -> Option<Option<Instant>> {
+    (Arc::strong_count(server) == 1).then(|| server.lock().known_until(now))
+}
+
+/// More servers than a program talks to at a time.
+const MAX_SERVERS: usize = 1_024;
+/// How many strangers come before all are looked at again.
+const SCAN_INTERVAL: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server_limits::ServerLimits;
+    use std::time::Duration;
+
+    fn seconds(n: usize) -> Duration {
+        Duration::from_secs(n as u64)
+    }
+
+    /// A server that refuses for so long.
+    fn block(servers: &mut KnownServers, scope: &str, wait: Duration, now: Instant) {
+        let told =
+            ServerLimits { is_refused: true, retry_after: Some(wait), ..ServerLimits::default() };
+        get(servers, scope, now).lock().record_response(&told, 0, now);
+    }
+
+    fn get(servers: &mut KnownServers, scope: &str, now: Instant) -> Arc<Mutex<KnownServer>> {
+        servers.get(scope.to_owned(), &ClientRules::default(), now)
+    }
+
+    /// As many as there is room for. The later ones refuse for longer.
+    fn full_of_blocks(now: Instant) -> KnownServers {
+        let mut servers = KnownServers::default();
+        for n in 0..MAX_SERVERS {
+            block(&mut servers, &n.to_string(), seconds(1_000 + n), now);
+        }
+        servers
+    }
+
+    #[test]
+    fn the_one_that_ends_soonest_goes() {
+        let now = Instant::now();
+        let mut servers = full_of_blocks(now);
+        for n in 0..2 * SCAN_INTERVAL {
+            block(&mut servers, &format!("stranger {n}"), seconds(10_000), now);
+            assert!(!servers.known.contains_key(&n.to_string()), "{n}");
+            assert!(servers.known.contains_key(&(n + 1).to_string()), "{n}");
+            assert_eq!(servers.known.len(), MAX_SERVERS);
+        }
+    }
+
+    #[test]
+    fn one_of_which_nothing_is_known_goes_first() {
+        let now = Instant::now();
+        let mut servers = full_of_blocks(now);
+        for n in 0..2 * SCAN_INTERVAL {
+            get(&mut servers, &format!("stranger {n}"), now);
+        }
+        // The first of them had to take somebody's place.
+        assert!((1..MAX_SERVERS).all(|n| servers.known.contains_key(&n.to_string())));
+        // What is over is nothing.
+        let later = now + seconds(1_000 + MAX_SERVERS / 2);
+        for n in 0..MAX_SERVERS / 4 {
+            block(&mut servers, &format!("late {n}"), seconds(10), later);
+        }
+        let rest = MAX_SERVERS / 2 + 1..MAX_SERVERS;
+        assert!(rest.into_iter().all(|n| servers.known.contains_key(&n.to_string())));
+    }
+
+    #[test]
+    fn one_that_a_call_holds_stays() {
+        let now = Instant::now();
+        let mut servers = KnownServers::default();
+        let calls: Vec<_> =
+            (0..2 * MAX_SERVERS).map(|n| get(&mut servers, &n.to_string(), now)).collect();
+        assert_eq!(servers.known.len(), calls.len());
+        assert!(Arc::ptr_eq(&calls[0], &get(&mut servers, "0", now)));
+        drop(calls);
+        for n in 0..=SCAN_INTERVAL {
+            get(&mut servers, &format!("stranger {n}"), now);
+        }
+        assert_eq!(servers.known.len(), MAX_SERVERS);
+    }
+}

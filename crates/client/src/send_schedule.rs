@@ -1,0 +1,106 @@
+//! The requests to one server: those that have left, and those that wait for their turn.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Who leaves when. A turn belongs to a call until it leaves or gives it back; nobody else's moves.
+#[derive(Debug, Default)]
+pub(crate) struct SendSchedule {
+    /// When those that wait will leave, in order.
+    waiting: Vec<Instant>,
+    last_sent: Option<Instant>,
+    sent_count: u64,
+}
+
+impl SendSchedule {
+    /// The first time from `earliest` on that is at least `gap` away from all others.
+    pub(crate) fn first_free(&self, earliest: Instant, gap: Duration) -> Instant {
+        if gap.is_zero() {
+            return earliest;
+        }
+        let mut start = self.last_sent.map_or(earliest, |last| earliest.max(last + gap));
+        for taken in &self.waiting {
+            if start + gap <= *taken {
+                break;
+            }
+            start = start.max(*taken + gap);
+        }
+        start
+    }
+
+    pub(crate) fn reserve(&mut self, start: Instant) {
+        let place = self.waiting.partition_point(|taken| *taken <= start);
+        self.waiting.insert(place, start);
+    }
+
+    /// The call with this turn will not leave. Which one of several with the same is all the same.
+    pub(crate) fn give_back(&mut self, start: Instant) {
+        if let Ok(place) = self.waiting.binary_search(&start) {
+            self.waiting.remove(place);
+        }
+    }
+
+    /// A request leaves, by its turn if it had one. Says which one it is.
+    pub(crate) fn begin_send(&mut self, turn: Option<Instant>, now: Instant) -> u64 {
+        if let Some(start) = turn {
+            self.give_back(start);
+        }
+        self.last_sent = self.last_sent.max(Some(now));
+        self.sent_count += 1;
+        self.sent_count
+    }
+
+    /// How many have left.
+    pub(crate) const fn sent_count(&self) -> u64 {
+        self.sent_count
+    }
+
+    /// How many will leave before then.
+    pub(crate) fn waiting_until(&self, end: Instant) -> u64 {
+        self.waiting.partition_point(|taken| *taken < end) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GAP: Duration = Duration::from_secs(10);
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    #[test]
+    fn turns_are_apart_and_a_free_one_is_taken() {
+        let (mut line, now) = (SendSchedule::default(), Instant::now());
+        assert_eq!(line.first_free(now, GAP), now);
+        line.begin_send(None, now);
+        for turn in 1..=5 {
+            let start = line.first_free(now, GAP);
+            assert_eq!(start - now, GAP * turn);
+            line.reserve(start);
+        }
+        line.give_back(now + GAP * 2);
+        line.give_back(now + GAP * 3);
+        assert_eq!(line.waiting_until(now + seconds(41)), 2);
+        assert_eq!(line.first_free(now, GAP), now + GAP * 2);
+        // The hole is thirty seconds wide, and not more.
+        assert_eq!(line.first_free(now, seconds(15)), now + seconds(25));
+        assert_eq!(line.first_free(now, seconds(16)), now + seconds(50 + 16));
+        assert_eq!(line.first_free(now, Duration::ZERO), now);
+        assert_eq!(line.first_free(now + seconds(100), GAP), now + seconds(100));
+    }
+
+    #[test]
+    fn whoever_leaves_is_not_waited_for() {
+        let (mut line, now) = (SendSchedule::default(), Instant::now());
+        line.reserve(now);
+        line.reserve(now);
+        assert_eq!(line.begin_send(Some(now), now), 1);
+        assert_eq!(line.begin_send(Some(now), now), 2);
+        assert_eq!(line.waiting_until(now + seconds(1)), 0);
+        assert_eq!(line.first_free(now, GAP), now + GAP);
+    }
+}

@@ -1,0 +1,62 @@
+//! Lines that were not written: counted, and told of once for each outage.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidegate_server::log::{self, LogLevel};
+use tokio::time::Instant;
+
+/// The lines that one log has lost.
+#[derive(Debug)]
+pub(super) struct AccessLogLosses {
+    /// Whose they are.
+    name: String,
+    /// Of all logs that this process had: it goes on when a reload opens another.
+    count: Arc<AtomicU64>,
+    outage: Mutex<Option<AccessLogOutage>>,
+}
+
+/// The outage of now.
+#[derive(Debug)]
+struct AccessLogOutage {
+    lines: u64,
+    last: Instant,
+}
+
+impl AccessLogLosses {
+    pub(super) fn new(file: Option<&Path>, count: Arc<AtomicU64>) -> Self {
+        let name = file.map_or_else(|| "-".to_owned(), |file| file.display().to_string());
+        Self { name, count, outage: Mutex::new(None) }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn add(&self, lines: u64, why: &dyn fmt::Display) {
+        self.count.fetch_add(lines, Ordering::Relaxed);
+        let mut outage = self.outage.lock();
+        let before = outage.as_ref().map_or(0, |it| it.lines);
+        if outage.is_none() {
+            let message = format!("access log {}: lines are lost: {why}", self.name);
+            log::emit(LogLevel::Warn, "access_log_lost", &message, &[("file", &self.name)]);
+        }
+        *outage = Some(AccessLogOutage { lines: before + lines, last: Instant::now() });
+    }
+
+    /// Lines are written again: an outage is over if none was lost for a while.
+    pub(super) fn end_outage(&self) {
+        let mut outage = self.outage.lock();
+        if let Some(over) = outage.take_if(|it| it.last.elapsed() >= QUIET) {
+            let message = format!("access log {}: {} lines were lost", self.name, over.lines);
+            log::emit(LogLevel::Info, "access_log_regained", &message, &[("file", &self.name)]);
+        }
+    }
+}
+
+/// A disk that is full now and then has one outage, and not one for every line.
+const QUIET: Duration = Duration::from_secs(5);

@@ -1,0 +1,175 @@
+//! Answers of the gateway's own: refusals, and why a service gave none.
+
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use tidegate::config::gateway::DeniedResponse;
+use tidegate::{Plan, Store};
+use tidegate_http::{
+    PROBLEM_JSON, RateLimitAnswer, RequestFault, denial, describe, describe_legacy, json,
+};
+use tidegate_server::{App, ListenerKind, RefusalReason};
+use tidegate_wire::{ProblemDetails, RefusalMembers};
+
+use crate::body::GatewayBody;
+use crate::upstream::UpstreamFailure;
+
+/// Why a request goes no further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GatewayRefusal {
+    status: StatusCode,
+    detail: String,
+}
+
+impl GatewayRefusal {
+    /// It makes no sense, or could be understood in two ways.
+    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, detail: detail.into() }
+    }
+
+    /// Nobody knows who asks.
+    pub(crate) fn unauthorised(detail: impl Into<String>) -> Self {
+        Self { status: StatusCode::UNAUTHORIZED, detail: detail.into() }
+    }
+
+    pub(crate) fn no_route() -> Self {
+        Self { status: StatusCode::NOT_FOUND, detail: "no route leads there".to_owned() }
+    }
+
+    /// Too much waits already.
+    pub(crate) fn no_memory() -> Self {
+        let detail = "too much waits to be sent: expected a request later".to_owned();
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, detail }
+    }
+
+    /// A service gave no answer.
+    pub(crate) fn of(failure: &UpstreamFailure, upstream: &str) -> Self {
+        let detail = match failure {
+            // Where services are is nobody's business.
+            UpstreamFailure::Connect(_) => format!("{upstream}: cannot connect"),
+            failure => format!("{upstream}: {failure}"),
+        };
+        Self { status: failure.status(), detail }
+    }
+}
+
+impl GatewayRefusal {
+    /// The response, which the metric of refusals has one more of.
+    #[cold]
+    pub(crate) fn into_counted_response<S: Store>(self, app: &App<S>) -> Response<GatewayBody> {
+        if let Some(reason) = RefusalReason::of(self.status) {
+            app.count_refusal(ListenerKind::Gateway, reason);
+        }
+        self.into()
+    }
+}
+
+impl From<RequestFault> for GatewayRefusal {
+    fn from(fault: RequestFault) -> Self {
+        Self { status: fault.status(), detail: fault.to_string() }
+    }
+}
+
+impl From<GatewayRefusal> for Response<GatewayBody> {
+    fn from(refusal: GatewayRefusal) -> Self {
+        let status = refusal.status;
+        let problem = ProblemDetails {
+            kind: ProblemDetails::BLANK,
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
+            detail: &refusal.detail,
+            members: RefusalMembers::default(),
+        };
+        let mut response = Self::new(GatewayBody::whole(json(&problem)));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            StatusCode::METHOD_NOT_ALLOWED => {
+                let others = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+                headers.insert(ALLOW, HeaderValue::from_static(others));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// The answer to a request that may not happen: in the words of its policy, if it has some.
+pub(crate) fn denied_response(
+    plan: &Plan,
+    answer: &RateLimitAnswer<'_, '_>,
+    own: Option<&DeniedResponse>,
+) -> Response<GatewayBody> {
+    let mut response = match own.and_then(|own| own.body.as_ref()) {
+        None => denial(answer).map(GatewayBody::whole),
+        Some((text, kind)) => {
+            let mut response = Response::new(GatewayBody::whole(text.clone().into()));
+            describe(answer, response.headers_mut());
+            if let Ok(kind) = HeaderValue::try_from(kind) {
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+            }
+            response
+        }
+    };
+    describe_if_configured(plan, answer, response.headers_mut());
+    // The policy's own words come last: they may replace any of ours.
+    if let Some(own) = own {
+        *response.status_mut() = StatusCode::from_u16(own.status).unwrap_or_default();
+        apply_policy_fields(own, response.headers_mut());
+    }
+    response
+}
+
+fn apply_policy_fields(own: &DeniedResponse, headers: &mut HeaderMap) {
+    for (name, value) in &own.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+/// The fields that only some want.
+pub(crate) fn describe_if_configured(
+    plan: &Plan,
+    answer: &RateLimitAnswer<'_, '_>,
+    headers: &mut HeaderMap,
+) {
+    if let Some(unit) = plan.settings().legacy_headers() {
+        describe_legacy(answer, unit, headers);
+    }
+}
+
+/// The same for gRPC, whose clients look for a status of their own: all in the head.
+pub(crate) fn denied_grpc_response(
+    plan: &Plan,
+    answer: &RateLimitAnswer<'_, '_>,
+) -> Response<GatewayBody> {
+    let mut response = Response::new(GatewayBody::empty());
+    let headers = response.headers_mut();
+    describe(answer, headers);
+    describe_if_configured(plan, answer, headers);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert("grpc-status", HeaderValue::from_static(RESOURCE_EXHAUSTED));
+    let policy = answer.policy().unwrap_or_default();
+    if let Ok(message) = HeaderValue::try_from(format!("policy {}", policy.escape_default())) {
+        headers.insert("grpc-message", message);
+    }
+    if let Some(wait) = answer.decision().retry_after() {
+        headers.insert("grpc-retry-pushback-ms", wait.as_millis_ceil().into());
+    }
+    response
+}
+
+/// Whether a request is a call of gRPC.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
+}
+
+const RESOURCE_EXHAUSTED: &str = "8";

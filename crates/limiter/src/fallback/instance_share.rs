@@ -1,0 +1,149 @@
+//! An instance's part of a limit.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_core::{Fingerprint, Limit, Quota};
+
+/// How many instances share the limits and, if it knows, which of them this one is.
+///
+/// The parts of instances that know their number add up to the limit. One that does not know it rounds
+/// its part up: together they may have as many units more as there are instances, less one.
+#[derive(Debug)]
+pub(crate) struct InstanceShare {
+    /// How many in the upper half, and one more than the number in the lower one.
+    packed: AtomicU64,
+}
+
+/// The part of one caller's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LimitShare {
+    nodes: u64,
+    /// Less than `nodes`: who gets the units that are left over. The first one gets one whenever
+    /// anything is.
+    place: u64,
+}
+
+impl InstanceShare {
+    /// Of so many, by whoever does not know its number.
+    pub(crate) fn new(nodes: u32) -> Self {
+        Self { packed: AtomicU64::new(pack(nodes, 0)) }
+    }
+
+    /// From now on this is instance `number` of `nodes`, counted from zero.
+    pub(crate) fn set(&self, nodes: u32, number: u32) {
+        self.packed.store(pack(nodes, number.saturating_add(1)), Ordering::Relaxed);
+    }
+
+    pub(crate) fn nodes(&self) -> u64 {
+        self.packed.load(Ordering::Relaxed) >> 32
+    }
+
+    /// Which instance gets what is left over changes from caller to caller, so that no instance is
+    /// without any, and is the same for all limits of one caller, who needs room in all of them.
+    pub(super) fn of(&self, subject: Fingerprint) -> LimitShare {
+        let packed = self.packed.load(Ordering::Relaxed);
+        let (nodes, number) = (packed >> 32, packed & u64::from(u32::MAX));
+        let turned = |number: u64| (number % nodes + subject.high() % nodes) % nodes;
+        LimitShare { nodes, place: number.checked_sub(1).map_or(0, turned) }
+    }
+}
+
+fn pack(nodes: u32, one_more_than_number: u32) -> u64 {
+    u64::from(nodes.max(1)) << 32 | u64::from(one_more_than_number)
+}
+
+impl LimitShare {
+    /// Of so many units.
+    pub(super) const fn of(self, units: u64) -> u64 {
+        (units + self.nodes - 1 - self.place) / self.nodes
+    }
+
+    /// Of what so much was used: what is left is shared like the whole.
+    pub(super) fn of_used(self, used: u64, capacity: u64) -> u64 {
+        self.of(capacity) - self.of(capacity - used.min(capacity))
+    }
+
+    /// The same limit with this part of its units; one that lets nothing pass where the part is nothing.
+    pub(super) fn of_limit(self, limit: &Limit) -> Limit {
+        let quota = limit.quota();
+        let units = self.of(quota.limit());
+        let burst = quota.burst().map(|burst| self.of(burst));
+        let units = if burst == Some(0) { 0 } else { units };
+        let part = Quota::new(units, quota.window()).ok().and_then(|part| match burst {
+            Some(burst) if units > 0 => part.with_burst(burst).ok(),
+            _ => Some(part),
+        });
+        // Rounded parts of a rate and a burst may take too long to refill: then without the burst.
+        let plain = || Quota::new(units, quota.window()).ok();
+        let part = part.and_then(|part| limit.with_quota(&part).ok());
+        let part = part.or_else(|| plain().and_then(|part| limit.with_quota(&part).ok()));
+        part.unwrap_or(*limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tidegate_core::AlgorithmKind;
+
+    use super::*;
+
+    fn parts(nodes: u32, subject: Fingerprint) -> Vec<LimitShare> {
+        let part = |number| {
+            let share = InstanceShare::new(1);
+            share.set(nodes, number);
+            share.of(subject)
+        };
+        (0..nodes).map(part).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn parts_add_up_to_the_whole(
+            units in 0..1_000_000_000_000_000_u64,
+            small in 0..40_u64,
+            used in 0..40_u64,
+            nodes in 1..60_u32,
+            subject in any::<u64>(),
+        ) {
+            let parts = parts(nodes, Fingerprint::new(subject, subject));
+            for units in [units, small] {
+                prop_assert_eq!(parts.iter().map(|part| part.of(units)).sum::<u64>(), units);
+                let (least, most) = (units / u64::from(nodes), units.div_ceil(nodes.into()));
+                prop_assert!(parts.iter().all(|part| (least..=most).contains(&part.of(units))));
+            }
+            let left = parts.iter().map(|part| part.of(small) - part.of_used(used, small));
+            prop_assert_eq!(left.sum::<u64>(), small.saturating_sub(used));
+        }
+
+        #[test]
+        fn parts_of_limits_never_add_up_to_more(
+            kind in prop::sample::select(AlgorithmKind::ALL),
+            limit in 1..30_u64,
+            burst in 1..30_u64,
+            nodes in 1..20_u32,
+        ) {
+            let mut quota: Quota = format!("{limit}/minute").parse().unwrap();
+            if kind == AlgorithmKind::TokenBucket {
+                quota = quota.with_burst(burst).unwrap();
+            }
+            let whole = Limit::new(kind, &quota).unwrap();
+            let parts = parts(nodes, Fingerprint::new(7, 7));
+            let parts: Vec<Limit> = parts.iter().map(|part| part.of_limit(&whole)).collect();
+            let rates: u64 = parts.iter().map(|part| part.quota().limit()).sum();
+            let capacities: u64 = parts.iter().map(Limit::capacity).sum();
+            prop_assert!(rates <= limit && capacities <= whole.capacity());
+            if kind != AlgorithmKind::TokenBucket {
+                prop_assert_eq!(rates, limit);
+            }
+        }
+    }
+
+    #[test]
+    fn who_does_not_know_its_number_rounds_up() {
+        let part = InstanceShare::new(3).of(Fingerprint::new(5, 5));
+        assert_eq!([0, 1, 3, 4].map(|units| part.of(units)), [0, 1, 1, 2]);
+        // Nobody is none.
+        assert_eq!(InstanceShare::new(0).of(Fingerprint::new(5, 5)).of(9), 9);
+    }
+}

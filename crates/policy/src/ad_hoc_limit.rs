@@ -1,0 +1,119 @@
+//! Limits that come with a request and belong to no policy.
+
+use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule};
+
+use crate::policy::kind;
+use crate::{Key, KeyHasher, Plan};
+
+/// A limit that came with a request, and the key it applies to.
+///
+/// ```
+/// use tidegate::config::Source;
+/// use tidegate::{Cost, Plan};
+///
+/// let text = "policies: [{ name: api, key: [user], limits: [100/minute] }]";
+/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let asked = plan.ad_hoc("mails", "5/hour".parse()?, "alice");
+/// assert_eq!(asked.charge(Cost::ONE).rule().limit.capacity(), 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct AdHocLimit {
+    subject: Fingerprint,
+    rule: Rule,
+}
+
+impl AdHocLimit {
+    pub(crate) fn new<K: Key + ?Sized>(
+        hasher: &KeyHasher,
+        space: &str,
+        limit: Limit,
+        key: &K,
+    ) -> Self {
+        let (counts_by, window) = kind(&limit);
+        // Three parts, where a policy's rules have four: they never collide, whatever their names.
+        let id = hasher.unrelated().fingerprint(&(space, counts_by, window.as_micros()));
+        // Whoever asks may bring a thousand windows. They have no more room than one policy.
+        let id = id.with_pool(AD_HOC_POOL);
+        let rule = Rule { id, limit, enforced: true, staggered: false };
+        Self { subject: hasher.fingerprint(key), rule }
+    }
+
+    /// What it owes for something that costs `cost`.
+    pub fn charge(&self, cost: Cost) -> Charge<'_> {
+        Charge::new(self.subject, cost, &self.rule)
+    }
+
+    /// What another key of the same plan owes to the same limit, without the work of describing it
+    /// again.
+    #[inline]
+    pub fn charge_of<K: Key + ?Sized>(&self, key: &K, cost: Cost, plan: &Plan) -> Charge<'_> {
+        Charge::new(plan.hasher.fingerprint(key), cost, &self.rule)
+    }
+}
+
+impl Plan {
+    /// A limit that came with a request, for `key`. Counters are identified by the space, the key,
+    /// the algorithm and the window: another quota finds the old count, as it does with a policy. A
+    /// space is an entry point or a purpose, so that the keys of two spaces do not collide.
+    pub fn ad_hoc<K: Key + ?Sized>(&self, space: &str, limit: Limit, key: &K) -> AdHocLimit {
+        AdHocLimit::new(&self.hasher, space, limit, key)
+    }
+}
+
+/// The pool of all limits that come with requests.
+pub(crate) const AD_HOC_POOL: u16 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Policy;
+
+    fn counter(space: &str, limit: &str, key: &str) -> Fingerprint {
+        let hasher = KeyHasher::of_this_process();
+        AdHocLimit::new(&hasher, space, limit.parse().unwrap(), key).charge(Cost::ONE).counter()
+    }
+
+    #[test]
+    fn only_what_makes_counts_meaningless_changes_the_counter() {
+        let one = counter("a", "5/minute burst 5", "alice");
+        assert_eq!(one, counter("a", "50/minute burst 9", "alice"));
+        for (space, limit, key) in [
+            ("b", "5/minute burst 5", "alice"),
+            ("a", "5/hour burst 5", "alice"),
+            ("a", "5/minute", "alice"),
+            ("a", "5/minute burst 5", "bob"),
+        ] {
+            assert_ne!(one, counter(space, limit, key));
+        }
+    }
+
+    #[test]
+    fn all_of_them_have_one_pool() {
+        let hasher = KeyHasher::of_this_process();
+        for (space, limit) in [("a", "5/minute"), ("a", "5/61s"), ("b", "5/hour burst 9")] {
+            let asked = AdHocLimit::new(&hasher, space, limit.parse().unwrap(), "alice");
+            assert_eq!(asked.charge(Cost::ONE).rule().id.pool(), AD_HOC_POOL);
+        }
+    }
+
+    #[test]
+    fn another_key_of_a_limit_is_as_if_it_had_come_first() {
+        let source =
+            crate::PolicySource::new("test", "policies: [{ name: a, key: [], limits: [1/s] }]");
+        let plan = Plan::compile(&source.unwrap()).unwrap();
+        let ask = |key: &str| plan.ad_hoc("a", "5/minute burst 5".parse().unwrap(), key);
+        let (alice, bob) = (ask("alice"), ask("bob"));
+        let other = alice.charge_of("bob", Cost::ONE, &plan);
+        assert_eq!(other, bob.charge(Cost::ONE));
+        assert_ne!(other, alice.charge(Cost::ONE));
+    }
+
+    #[test]
+    fn a_policy_of_the_same_name_has_other_counters() {
+        let limit: Limit = "5/minute".parse().unwrap();
+        let policy = Policy::new("a", [limit]).unwrap();
+        let theirs = policy.charges("alice", Cost::ONE)[0].counter();
+        assert_ne!(counter("a", "5/minute", "alice"), theirs);
+    }
+}

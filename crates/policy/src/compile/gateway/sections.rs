@@ -1,0 +1,66 @@
+//! Tokens, keys and the access log.
+
+use tidegate_core::Span;
+
+use super::fields::{field_name, path};
+use crate::compile::choices;
+use crate::file::{FileAccessLog, FileApiKey, FileJwt};
+use crate::gateway::{AccessLogPlan, ApiKeyLocation, JwtAlgorithm, JwtPlan};
+use crate::problem::ProblemReport;
+use crate::yaml::SourceValue;
+
+pub(super) fn api_key(file: &FileApiKey, report: &mut ProblemReport<'_>) -> Option<ApiKeyLocation> {
+    match (&file.header, &file.query, &file.cookie) {
+        (Some(name), None, None) => field_name(name, report).map(ApiKeyLocation::Header),
+        (None, Some(name), None) => Some(ApiKeyLocation::Query(name.value.clone())),
+        (None, None, Some(name)) => Some(ApiKeyLocation::Cookie(name.value.clone())),
+        // Already reported.
+        _ => None,
+    }
+}
+
+pub(super) fn jwt(file: &FileJwt, report: &mut ProblemReport<'_>) -> Option<JwtPlan> {
+    let keys = path(&file.keys, report);
+    let mut algorithm = |name: &SourceValue<String>| {
+        if name.value.eq_ignore_ascii_case("none") {
+            report.add(&name.at, "\"none\" is no signature: anybody could make such a token");
+            return None;
+        }
+        choices::choose(name, "signature", JwtAlgorithm::ALL, JwtAlgorithm::name, report)
+    };
+    let algorithms = file.algorithms.iter().filter_map(&mut algorithm).collect();
+    let leeway = file.leeway.as_ref().and_then(|text| choices::timeout(text, report));
+    let max_age = file.max_age.as_ref().and_then(|text| choices::age(text, report));
+    Some(JwtPlan {
+        keys: keys?.into(),
+        algorithms,
+        required: file.required.as_ref().is_some_and(|it| it.value),
+        issuer: file.issuer.as_ref().map(|it| it.value.clone()),
+        audience: file.audience.as_ref().map(|it| it.value.clone()),
+        leeway: leeway.unwrap_or(Span::from_secs(30)),
+        requires_expiry: file.require_exp.as_ref().is_none_or(|it| it.value),
+        max_age,
+    })
+}
+
+pub(super) fn access_log(
+    file: &FileAccessLog,
+    report: &mut ProblemReport<'_>,
+) -> Option<AccessLogPlan> {
+    let target = path(&file.file, report);
+    let sample = match &file.sample {
+        None => Some(1_000),
+        Some(text) => choices::permille(text, 1..=1_000, report),
+    };
+    let keys = [("hashed", false), ("plain", true)];
+    let shows_keys = match &file.keys {
+        None => false,
+        Some(name) => choices::choose(name, "choice", &keys, |it| it.0, report)?.1,
+    };
+    let target = target?;
+    Some(AccessLogPlan {
+        file: (target != "-").then(|| target.into()),
+        sample_permille: sample?,
+        shows_keys,
+    })
+}

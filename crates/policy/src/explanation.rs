@@ -1,0 +1,121 @@
+//! Why a request owes what it owes: for people who wonder about a file.
+
+use std::fmt;
+
+use tidegate_core::algorithm::FixedWindow;
+use tidegate_core::{AlgorithmKind, Limit, Rule};
+
+use crate::matcher::ConditionMismatch;
+use crate::planned_policy::LimitOrigin;
+use crate::{Attributes, Plan, PlannedPolicy, PolicyMode};
+
+/// What one policy makes of a request.
+#[derive(Debug)]
+pub struct PolicyExplanation<'p> {
+    /// The policy.
+    pub policy: &'p PlannedPolicy,
+    /// What it makes of it.
+    pub outcome: PolicyMatch<'p>,
+}
+
+/// Whether a policy applies, and why not.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PolicyMatch<'p> {
+    /// It is switched off.
+    Off,
+    /// A condition asks for an attribute that the request does not have.
+    Missing(&'p str),
+    /// An attribute does not match.
+    Differs(&'p str),
+    /// Its key needs an attribute that the request does not have.
+    NoKey(&'p str),
+    /// It applies.
+    Applies {
+        /// The attributes of its key, each with its value as it is counted: a route rather than a
+        /// path, for IPv6 the network. In quotes, unless it is a word of ours.
+        key: Vec<(&'p str, String)>,
+        /// Where the limits come from: `limits`, `tier 1` or `override`.
+        origin: String,
+        /// The limits; none if it is unlimited.
+        rules: &'p [Rule],
+    },
+}
+
+impl Plan {
+    /// What every policy makes of a request.
+    pub fn explain<A: Attributes + ?Sized>(&self, request: &A) -> Vec<PolicyExplanation<'_>> {
+        let request = self.attributes.resolve(request);
+        let explained = self.policies().iter().map(|policy| {
+            let outcome = match (policy.mode(), policy.mismatch(&request)) {
+                (PolicyMode::Off, _) => PolicyMatch::Off,
+                (_, Some(ConditionMismatch::Missing(number))) => {
+                    PolicyMatch::Missing(self.attributes.name(number))
+                }
+                (_, Some(ConditionMismatch::Differs(number))) => {
+                    PolicyMatch::Differs(self.attributes.name(number))
+                }
+                (_, None) => match policy.subject(&request, &self.hasher) {
+                    None => PolicyMatch::NoKey(policy.missing_part(&request).unwrap_or_default()),
+                    Some(subject) => PolicyMatch::Applies {
+                        key: policy.readable_key(&request),
+                        origin: origin(policy.origin(subject, &request)),
+                        rules: policy.rules_for(subject, &request),
+                    },
+                },
+            };
+            PolicyExplanation { policy, outcome }
+        });
+        explained.collect()
+    }
+}
+
+fn origin(origin: LimitOrigin) -> String {
+    match origin {
+        LimitOrigin::Override => "override".to_owned(),
+        LimitOrigin::Tier(index) => format!("tier {}", index + 1),
+        LimitOrigin::Policy => "limits".to_owned(),
+    }
+}
+
+/// A limit, described for people: its quota, its algorithm and the most it admits.
+///
+/// ```
+/// use tidegate::config::Described;
+///
+/// let limit = "100/minute burst 20".parse()?;
+/// assert_eq!(
+///     Described(&limit).to_string(),
+///     "100/1m burst 20, token-bucket: at most 120 in any 1m"
+/// );
+/// # Ok::<(), tidegate::QuotaError>(())
+/// ```
+#[derive(Debug)]
+pub struct LimitDescription<'a>(
+    /// The limit.
+    pub &'a Limit,
+);
+
+impl fmt::Display for LimitDescription<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (limit, quota) = (self.0, self.0.quota());
+        let units = quota.limit();
+        if units == 0 {
+            return write!(f, "0/{}: denies everything", quota.window());
+        }
+        if limit.calendar().is_some() {
+            return write!(f, "{} (UTC): at most {units} in each", limit.rate());
+        }
+        let (kind, window) = (limit.kind(), quota.window());
+        let most = match kind {
+            AlgorithmKind::FixedWindow => units.saturating_mul(2),
+            AlgorithmKind::SlidingWindow => units.saturating_mul(2).saturating_sub(1),
+            AlgorithmKind::TokenBucket => units.saturating_add(limit.capacity()),
+            _ => units,
+        };
+        write!(f, "{quota}, {kind}: at most {most} in any {window}")?;
+        let counts =
+            matches!(limit, Limit::FixedWindow(fixed) if FixedWindow::counts_denied(fixed));
+        if counts { f.write_str("; denied requests count too") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,305 @@
+//! One policy of a plan, compiled.
+
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
+use tidegate_core::{Cost, Fingerprint, KeyTemplate, Rule, Span};
+
+use crate::KeyHasher;
+use crate::attributes::ResolvedAttributes;
+use crate::cost::{CostFault, CostSource, multiplied_cost};
+use crate::gateway::{DeniedResponse, ResponseCostSource};
+use crate::key_names::KeyNames;
+use crate::matcher::{ConditionMismatch, MatchCondition};
+use crate::settings::{OnStoreError, PolicyMode, Precision};
+use crate::subject::{KeyPart, PolicyKey};
+
+/// A policy with every part checked.
+#[derive(Debug)]
+pub struct PlannedPolicy {
+    pub(crate) name: String,
+    pub(crate) mode: PolicyMode,
+    /// Met by whatever the index finds; see [`Index`](crate::matcher::Index).
+    pub(crate) indexed: Option<MatchCondition>,
+    pub(crate) conditions: Vec<MatchCondition>,
+    pub(crate) key: Vec<KeyPart>,
+    pub(crate) cost: CostSource,
+    pub(crate) limits: LimitSet,
+    pub(crate) tiers: Vec<PlannedTier>,
+    pub(crate) overrides: HashMap<Fingerprint, LimitSet, RandomState>,
+    pub(crate) block: Option<BlockPenalty>,
+    pub(crate) on_store_error: OnStoreError,
+    pub(crate) store_deadline: Span,
+    pub(crate) precision: Precision,
+    pub(crate) key_names: KeyNames,
+    pub(crate) gateway_options: PolicyGatewayOptions,
+    /// Whether it matters to it what a token says.
+    pub(crate) uses_claims: bool,
+}
+
+/// What matters only where whole requests and responses pass.
+#[derive(Debug, Default)]
+pub(crate) struct PolicyGatewayOptions {
+    pub(crate) max_wait: Option<Span>,
+    pub(crate) denied: Option<DeniedResponse>,
+    pub(crate) response_cost: Option<ResponseCostSource>,
+}
+
+/// What applies: no limit at all, or all of some.
+#[derive(Debug)]
+pub(crate) enum LimitSet {
+    Unlimited,
+    Rules(Vec<Rule>),
+}
+
+/// Other limits for requests that match.
+#[derive(Debug)]
+pub(crate) struct PlannedTier {
+    pub(crate) when: Vec<MatchCondition>,
+    pub(crate) limits: LimitSet,
+}
+
+/// The penalty after a denial: everything is denied for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockPenalty {
+    /// How long.
+    pub span: Span,
+    /// A rule of its own: one unit in every `span`. A denial takes the unit; a caller without it is
+    /// blocked, and the verdict says until when.
+    pub rule: Rule,
+}
+
+impl LimitSet {
+    pub(crate) fn rules(&self) -> &[Rule] {
+        match self {
+            Self::Unlimited => &[],
+            Self::Rules(rules) => rules,
+        }
+    }
+
+    fn rules_mut(&mut self) -> &mut [Rule] {
+        match self {
+            Self::Unlimited => &mut [],
+            Self::Rules(rules) => rules,
+        }
+    }
+}
+
+impl PlannedPolicy {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is enforced.
+    pub const fn mode(&self) -> PolicyMode {
+        self.mode
+    }
+
+    /// The limits for a request that no tier or override applies to.
+    pub fn rules(&self) -> &[Rule] {
+        self.limits.rules()
+    }
+
+    /// The limits of all requests but those of keys with limits of their own, and the penalty. A rule
+    /// that several of them use is there several times.
+    pub fn all_rules(&self) -> impl Iterator<Item = &Rule> {
+        let tiers = self.tiers.iter().flat_map(|tier| tier.limits.rules());
+        tiers.chain(self.rules()).chain(self.block.iter().map(|block| &block.rule))
+    }
+
+    /// The attributes that distinguish its callers.
+    pub fn key(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.key.iter().map(|part| &*part.name)
+    }
+
+    /// Whether it matters what a token says: a claim is in its key, its conditions or its cost.
+    pub const fn uses_claims(&self) -> bool {
+        self.uses_claims
+    }
+
+    /// The penalty after a denial.
+    pub const fn block(&self) -> Option<&BlockPenalty> {
+        self.block.as_ref()
+    }
+
+    /// What to do if the store does not answer.
+    pub const fn on_store_error(&self) -> OnStoreError {
+        self.on_store_error
+    }
+
+    /// How long to wait for the store.
+    pub const fn store_deadline(&self) -> Span {
+        self.store_deadline
+    }
+
+    /// How exact a decision must be.
+    pub const fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// The template of its keys in a store, where they are shared with another limiter.
+    pub const fn key_format(&self) -> Option<&KeyTemplate> {
+        self.key_names.template()
+    }
+
+    /// How many keys have limits of their own.
+    pub fn override_count(&self) -> usize {
+        self.overrides.len()
+    }
+
+    /// The limits of all its callers: each has one of these sets.
+    pub(crate) fn limit_sets(&self) -> impl Iterator<Item = &LimitSet> {
+        let tiers = self.tiers.iter().map(|tier| &tier.limits);
+        tiers.chain(self.overrides.values()).chain([&self.limits])
+    }
+
+    /// Enforces the policy from now on, only observes it, or neither.
+    pub(crate) fn set_mode(&mut self, mode: PolicyMode) {
+        self.mode = mode;
+        let tiers = self.tiers.iter_mut().map(|tier| &mut tier.limits);
+        let sets = tiers.chain(self.overrides.values_mut()).chain([&mut self.limits]);
+        let blocks = self.block.iter_mut().map(|block| &mut block.rule);
+        for rule in sets.flat_map(LimitSet::rules_mut).chain(blocks) {
+            rule.enforced = mode != PolicyMode::Shadow;
+        }
+    }
+
+    /// How long denied callers may wait in line at a gateway. By default they are refused at once.
+    pub const fn max_wait(&self) -> Option<Span> {
+        self.gateway_options.max_wait
+    }
+
+    /// What a gateway tells denied callers, in place of the default response.
+    pub const fn denied(&self) -> Option<&DeniedResponse> {
+        self.gateway_options.denied.as_ref()
+    }
+
+    /// The cost that only the response determines.
+    pub const fn response_cost(&self) -> Option<&ResponseCostSource> {
+        self.gateway_options.response_cost.as_ref()
+    }
+
+    /// Whether a candidate applies.
+    pub(crate) fn applies(&self, request: &ResolvedAttributes<'_>) -> bool {
+        self.mode != PolicyMode::Off
+            && self.conditions.iter().all(|condition| condition.holds(request))
+    }
+
+    /// A condition that does not hold.
+    pub(crate) fn mismatch(&self, request: &ResolvedAttributes<'_>) -> Option<ConditionMismatch> {
+        self.conditions
+            .iter()
+            .chain(&self.indexed)
+            .find_map(|condition| condition.mismatch(request))
+    }
+
+    /// The caller; `None` if the request does not say.
+    pub(crate) fn subject(
+        &self,
+        request: &ResolvedAttributes<'_>,
+        hasher: &KeyHasher,
+    ) -> Option<Fingerprint> {
+        if self.key.iter().any(|part| part.value(request).is_none()) {
+            return None;
+        }
+        Some(hasher.fingerprint(&PolicyKey { key: &self.key, request }))
+    }
+
+    /// The caller, as text: the parts of the key, in the form in which they are compared.
+    pub(crate) fn entity(&self, request: &ResolvedAttributes<'_>) -> String {
+        let text = |part: &KeyPart| part.form.text(part.value(request).unwrap_or_default());
+        join_parts(&self.key.iter().map(text).collect::<Vec<_>>())
+    }
+
+    /// The caller, for people: the attributes of the key, each in the form in which it is compared.
+    pub(crate) fn readable_key(&self, request: &ResolvedAttributes<'_>) -> Vec<(&str, String)> {
+        let value = |part: &KeyPart| part.form.shown(part.value(request).unwrap_or_default());
+        self.key.iter().map(|part| (&*part.name, value(part))).collect()
+    }
+
+    /// The first attribute of the key that the request lacks.
+    pub(crate) fn missing_part(&self, request: &ResolvedAttributes<'_>) -> Option<&str> {
+        self.key.iter().find(|part| part.value(request).is_none()).map(|part| &*part.name)
+    }
+
+    pub(crate) fn rules_for(
+        &self,
+        subject: Fingerprint,
+        request: &ResolvedAttributes<'_>,
+    ) -> &[Rule] {
+        self.limits_for(subject, request).rules()
+    }
+
+    fn limits_for(&self, subject: Fingerprint, request: &ResolvedAttributes<'_>) -> &LimitSet {
+        if !self.overrides.is_empty()
+            && let Some(limits) = self.overrides.get(&subject)
+        {
+            return limits;
+        }
+        let holds =
+            |tier: &&PlannedTier| tier.when.iter().all(|condition| condition.holds(request));
+        self.tiers.iter().find(holds).map_or(&self.limits, |tier| &tier.limits)
+    }
+
+    /// Where the limits of a request come from: an override, a tier (by number), or the policy.
+    pub(crate) fn origin(
+        &self,
+        subject: Fingerprint,
+        request: &ResolvedAttributes<'_>,
+    ) -> LimitOrigin {
+        if self.overrides.contains_key(&subject) {
+            return LimitOrigin::Override;
+        }
+        let holds = |tier: &PlannedTier| tier.when.iter().all(|condition| condition.holds(request));
+        self.tiers.iter().position(holds).map_or(LimitOrigin::Policy, LimitOrigin::Tier)
+    }
+
+    /// The cost to this policy. What costs nothing stays a peek.
+    pub(crate) fn cost_of(
+        &self,
+        request: &ResolvedAttributes<'_>,
+        cost: Cost,
+    ) -> Result<Cost, CostFault> {
+        Ok(multiplied_cost(cost, self.cost.unit_cost(request)?))
+    }
+}
+
+/// One text made of several parts, which no other parts make: a colon in a part is written `%3a`,
+/// so that nobody can move the border between two of them. A single part stays as it is.
+pub(crate) fn join_parts(parts: &[String]) -> String {
+    match parts {
+        [part] => part.clone(),
+        parts => {
+            let whole = |part: &String| part.replace('%', "%25").replace(':', "%3a");
+            parts.iter().map(whole).collect::<Vec<_>>().join(":")
+        }
+    }
+}
+
+/// Where limits come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LimitOrigin {
+    Override,
+    Tier(usize),
+    Policy,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::join_parts;
+
+    fn text(parts: &[&str]) -> String {
+        join_parts(&parts.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn no_two_callers_have_one_name() {
+        assert_eq!(text(&["alice"]), "alice");
+        assert_eq!(text(&["2001:db8::1"]), "2001:db8::1");
+        assert_eq!(text(&["alice", "/cart"]), "alice:/cart");
+        assert_eq!(text(&["1:2", "3"]), "1%3a2:3");
+        assert_ne!(text(&["1:2", "3"]), text(&["1", "2:3"]));
+        assert_ne!(text(&["1%3a2", "3"]), text(&["1:2", "3"]));
+    }
+}

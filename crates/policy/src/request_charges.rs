@@ -1,0 +1,232 @@
+//! What one request owes, and to which policies.
+
+use smallvec::SmallVec;
+use tidegate_core::{Charge, Cost, Fingerprint};
+
+use crate::attributes::ResolvedAttributes;
+use crate::cost::{CostFault, cost_above_limits};
+use crate::key_names::{KeyNames, limit_name};
+use crate::planned_policy::PlannedPolicy;
+use crate::{KeyHasher, Plan, PolicyCharges};
+
+/// What one request owes: charges, and the policy that each belongs to. No allocation for up to
+/// four.
+#[derive(Clone, Debug)]
+pub struct RequestCharges<'p> {
+    policies: &'p [PlannedPolicy],
+    charges: PolicyCharges<'p>,
+    owners: SmallVec<[u32; 4]>,
+    exceeds_max_charges: bool,
+    /// The names of charges by their numbers, if the store shows names to others.
+    names: Vec<(usize, ChargeNames)>,
+    /// Whether it does so for all of them.
+    names_all: bool,
+    /// For each charge, if an operator wants to see the caller.
+    entities: Option<Vec<String>>,
+    /// The first policy that applies to the request and sets it no limit.
+    unlimited: Option<u32>,
+    /// Boxed, since hardly any request has one.
+    cost_fault: Option<Box<CostFault>>,
+    is_counted_later: bool,
+}
+
+/// What a charge is called where others read it.
+#[derive(Clone, Debug)]
+struct ChargeNames {
+    entity: String,
+    limit: String,
+    /// The template of the key's name; the store's own if there is none.
+    format: Option<String>,
+}
+
+impl<'p> RequestCharges<'p> {
+    pub(crate) fn new(policies: &'p [PlannedPolicy]) -> Self {
+        Self {
+            policies,
+            charges: PolicyCharges::new(),
+            owners: SmallVec::new(),
+            exceeds_max_charges: false,
+            names: Vec::new(),
+            names_all: false,
+            entities: None,
+            unlimited: None,
+            cost_fault: None,
+            is_counted_later: false,
+        }
+    }
+
+    pub(crate) fn showing_keys(self, shows_keys: bool) -> Self {
+        Self { entities: shows_keys.then(Vec::new), ..self }
+    }
+
+    pub(crate) fn naming_keys(self, names_all: bool) -> Self {
+        Self { names_all, ..self }
+    }
+
+    /// What a store settles, all or nothing.
+    pub fn charges(&self) -> &[Charge<'p>] {
+        &self.charges
+    }
+
+    /// The policy that a charge belongs to; none for a limit that came with the request.
+    pub fn policy(&self, charge: usize) -> Option<&'p PlannedPolicy> {
+        self.owners.get(charge).and_then(|number| self.policies.get(*number as usize))
+    }
+
+    /// The name of the policy that a charge belongs to.
+    pub fn policy_name(&self, charge: usize) -> Option<&'p str> {
+        match self.owners.get(charge)? {
+            &OVERRIDE => Some("override"),
+            _ => self.policy(charge).map(PlannedPolicy::name),
+        }
+    }
+
+    /// A part of it: the charges with these numbers.
+    #[must_use]
+    pub fn subset(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
+        let Self { exceeds_max_charges: is_crowded, is_counted_later, .. } = *self;
+        let mut part =
+            Self { exceeds_max_charges: is_crowded, is_counted_later, ..Self::new(self.policies) };
+        for number in numbers {
+            let (charge, owner) = (self.charges.get(number), self.owners.get(number));
+            let (Some(charge), Some(owner)) = (charge, owner) else { continue };
+            let names = self.names.iter().find(|(named, _)| *named == number);
+            part.names.extend(names.map(|(_, names)| (part.charges.len(), names.clone())));
+            part.push(*owner, *charge);
+        }
+        part
+    }
+
+    /// The same, with this cost for every charge.
+    #[must_use]
+    pub fn with_cost(mut self, cost: Cost) -> Self {
+        self.charges.iter_mut().for_each(|charge| *charge = charge.with_cost(cost));
+        self
+    }
+
+    /// The same, where only the outcome tells whether the request counts: it pays before, and gets back
+    /// what it paid if it does not count. So a denial may be due to requests that will not count, and
+    /// is no reason to block anybody (`block_for`); once one has been counted, there may be.
+    #[must_use]
+    pub fn counted_later(self) -> Self {
+        Self { is_counted_later: true, ..self }
+    }
+
+    /// Whether only the outcome tells if the request counts.
+    pub const fn is_counted_later(&self) -> bool {
+        self.is_counted_later
+    }
+
+    /// The caller, as text, if the plan [shows it](Plan::showing_keys).
+    pub fn entity(&self, charge: usize) -> Option<&str> {
+        self.entities.as_ref()?.get(charge).map(String::as_str)
+    }
+
+    /// Whether nothing applies.
+    pub fn is_empty(&self) -> bool {
+        self.charges.is_empty()
+    }
+
+    /// The policy that lets the request pass whatever it costs, if no other limits it.
+    pub fn unlimited_by(&self) -> Option<&'p PlannedPolicy> {
+        let number = self.unlimited.filter(|_| self.is_empty())?;
+        self.policies.get(number as usize)
+    }
+
+    /// Whether more than [`Plan::MAX_CHARGES`] limits apply. Some are missing here then, and
+    /// rather than forget them the request is to be denied.
+    pub const fn exceeds_max_charges(&self) -> bool {
+        self.exceeds_max_charges
+    }
+
+    /// An attribute that should give the request's cost, and is not a number. A caller that can
+    /// refuse the request with an error should. Its charges fit no limit, so that nobody else lets
+    /// it pass either; with a default instead, nonsense would be the cheapest thing to send.
+    pub fn cost_fault(&self) -> Option<&CostFault> {
+        self.cost_fault.as_deref()
+    }
+
+    /// Adds what a request owes to one policy that applies to it.
+    pub(crate) fn charge(
+        &mut self,
+        number: u32,
+        policy: &'p PlannedPolicy,
+        request: &ResolvedAttributes<'_>,
+        cost: Cost,
+        hasher: &KeyHasher,
+    ) {
+        let Some(subject) = policy.subject(request, hasher) else { return };
+        let rules = policy.rules_for(subject, request);
+        if rules.is_empty() {
+            self.unlimited.get_or_insert(number);
+        }
+        let cost = policy.cost_of(request, cost).unwrap_or_else(|fault| {
+            // A policy that only observes refuses nobody.
+            if rules.iter().any(|rule| rule.enforced) {
+                self.cost_fault.get_or_insert_with(|| Box::new(fault));
+            }
+            cost_above_limits()
+        });
+        for rule in rules {
+            let charge = Charge::new(subject, cost, rule);
+            let names = policy.key_names.of(&rule.limit);
+            let is_own = matches!(names, KeyNames::Own);
+            let format = names.template().map(ToString::to_string);
+            if format.is_some() || (self.names_all && !is_own) {
+                let limit = limit_name(policy.name(), rules, rule);
+                let entity = policy.entity(request);
+                self.names.push((self.charges.len(), ChargeNames { entity, limit, format }));
+            }
+            self.push(number, if is_own { charge.kept_as("") } else { charge });
+            if let Some(entities) = &mut self.entities {
+                entities.push(policy.entity(request));
+            }
+        }
+    }
+
+    /// Whether any of its charges has names.
+    pub fn is_named(&self) -> bool {
+        !self.names.is_empty()
+    }
+
+    /// The charges, with names where the policies or the store have a key format.
+    pub fn named_charges(&self) -> Vec<Charge<'_>> {
+        let mut charges: Vec<Charge<'_>> = self.charges.to_vec();
+        for (number, names) in &self.names {
+            if let Some(charge) = charges.get_mut(*number) {
+                let named = charge.named(&names.entity).of_limit(&names.limit);
+                let format = names.format.as_deref();
+                *charge = format.map_or(named, |format| named.kept_as(format));
+            }
+        }
+        charges
+    }
+
+    pub(crate) fn push(&mut self, policy: u32, charge: Charge<'p>) {
+        if self.charges.len() < Plan::MAX_CHARGES {
+            self.charges.push(charge.of_policy(policy));
+            self.owners.push(policy);
+        } else {
+            self.exceeds_max_charges = true;
+        }
+    }
+
+    /// Adds a charge to a limit that came with the request, with the caller's name and the template
+    /// for the key's name if the store shows them.
+    pub(crate) fn push_override(&mut self, charge: Charge<'p>, shown: Option<(String, String)>) {
+        if let Some((entity, format)) = shown {
+            let limit = format!("override-{}", charge.rule().limit.quota().window());
+            let names = ChargeNames { entity, limit, format: Some(format) };
+            self.names.push((self.charges.len(), names));
+        }
+        self.push(OVERRIDE, charge);
+    }
+
+    /// Who asks, as the charges of a policy see it.
+    pub fn subject(&self, charge: usize) -> Option<Fingerprint> {
+        self.charges.get(charge).map(Charge::subject)
+    }
+}
+
+/// The owner of a charge that belongs to no policy.
+const OVERRIDE: u32 = u32::MAX;

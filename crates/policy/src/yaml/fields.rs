@@ -1,0 +1,136 @@
+//! Reads members of mappings, and reports what is not as expected.
+
+use super::{ByteRange, SourceValue, YamlEntry, YamlNode, YamlValue};
+use crate::problem::{ProblemReport, brief};
+
+/// The members of a mapping whose names are known.
+pub(crate) struct YamlFields<'n> {
+    at: ByteRange,
+    entries: &'n [YamlEntry],
+}
+
+impl<'n> YamlFields<'n> {
+    /// Reports anything that is not a mapping, and every unknown name.
+    pub(crate) fn of(
+        node: &'n YamlNode,
+        what: &str,
+        known: &[&str],
+        report: &mut ProblemReport<'_>,
+    ) -> Option<Self> {
+        let YamlValue::Map(entries) = &node.value else {
+            let expected = format!("{what}: a mapping with {}", known.join(", "));
+            unexpected(node, &expected, report);
+            return None;
+        };
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.name.value.as_str())) {
+            report.add_unknown(&entry.name.at, "field", &entry.name.value, known);
+        }
+        Some(Self { at: node.at.clone(), entries })
+    }
+
+    /// A member that is present and not empty.
+    pub(crate) fn get(&self, name: &str) -> Option<&'n YamlNode> {
+        let entry = self.entries.iter().find(|entry| entry.name.value == name)?;
+        (!entry.node.is_null()).then_some(&entry.node)
+    }
+
+    /// The same, with a problem if it is missing.
+    pub(crate) fn required(
+        &self,
+        name: &str,
+        expected: &str,
+        report: &mut ProblemReport<'_>,
+    ) -> Option<&'n YamlNode> {
+        let found = self.get(name);
+        if found.is_none() {
+            let entry = self.entries.iter().find(|entry| entry.name.value == name);
+            let at = entry.map_or(&self.at, |entry| &entry.name.at);
+            report.add(at, format!("no {name:?}: expected {expected}"));
+        }
+        found
+    }
+
+    pub(crate) fn text(
+        &self,
+        name: &str,
+        report: &mut ProblemReport<'_>,
+    ) -> Option<SourceValue<String>> {
+        self.get(name).and_then(|node| text(node, "text", report))
+    }
+
+    pub(crate) fn truth(
+        &self,
+        name: &str,
+        report: &mut ProblemReport<'_>,
+    ) -> Option<SourceValue<bool>> {
+        let spot = self.get(name).and_then(|node| text(node, "true or false", report))?;
+        match spot.value.as_str() {
+            "true" => Some(spot.map(|_| true)),
+            "false" => Some(spot.map(|_| false)),
+            other => {
+                report.add(&spot.at, format!("{:?}: expected true or false", brief(other)));
+                None
+            }
+        }
+    }
+
+    /// Each of the items of a list.
+    pub(crate) fn list(
+        &self,
+        name: &str,
+        report: &mut ProblemReport<'_>,
+    ) -> Option<&'n [YamlNode]> {
+        let node = self.get(name)?;
+        match &node.value {
+            YamlValue::List(items) => Some(items),
+            _ => {
+                unexpected(node, "a list", report);
+                None
+            }
+        }
+    }
+}
+
+/// A list, or one item in place of a list with one item.
+pub(crate) fn one_or_many(node: &YamlNode) -> &[YamlNode] {
+    match &node.value {
+        YamlValue::List(items) => items,
+        _ => std::slice::from_ref(node),
+    }
+}
+
+pub(crate) fn text(
+    node: &YamlNode,
+    expected: &str,
+    report: &mut ProblemReport<'_>,
+) -> Option<SourceValue<String>> {
+    match &node.value {
+        YamlValue::Text(text) => Some(SourceValue::new(node.at.clone(), text.clone())),
+        _ => {
+            unexpected(node, expected, report);
+            None
+        }
+    }
+}
+
+pub(crate) fn entries<'n>(
+    node: &'n YamlNode,
+    expected: &str,
+    report: &mut ProblemReport<'_>,
+) -> &'n [YamlEntry] {
+    match &node.value {
+        YamlValue::Map(entries) => entries,
+        _ => {
+            unexpected(node, expected, report);
+            &[]
+        }
+    }
+}
+
+pub(crate) fn unexpected(node: &YamlNode, expected: &str, report: &mut ProblemReport<'_>) {
+    let found = match &node.value {
+        YamlValue::Text(text) => format!("{:?}", brief(text)),
+        _ => node.kind().to_owned(),
+    };
+    report.add(&node.at, format!("{found}: expected {expected}"));
+}

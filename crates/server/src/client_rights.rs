@@ -1,0 +1,102 @@
+//! What clients may do besides asking: give back, and reset. Nothing of it, unless an operator allows it.
+
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::Transport;
+
+/// Something that changes a counter in a caller's favour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientRight {
+    /// Giving back: `POST /v1/refund`, `RL.REFUND`, `is_negative_hits`.
+    Refund,
+    /// Forgetting a counter: `RL.RESET`.
+    Reset,
+}
+
+impl ClientRight {
+    /// The name in `--allow`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refund => "refund",
+            Self::Reset => "reset",
+        }
+    }
+}
+
+/// The rights of the clients of each listener.
+///
+/// ```
+/// use tidegate_server::{Right, Rights, Transport};
+///
+/// let rights: Rights = "resp:reset,refund".parse()?;
+/// assert!(rights.permit(Transport::Http, Right::Refund));
+/// assert!(!rights.permit(Transport::Http, Right::Reset));
+/// assert!(!Rights::NONE.permit(Transport::Resp, Right::Reset));
+///
+/// let refused = "resp:delete".parse::<Rights>().unwrap_err();
+/// assert_eq!(refused.to_string(), "\"resp:delete\": expected refund, reset or none, also of one \
+///     listener: http:refund, grpc:refund, resp:refund, resp:reset");
+/// # Ok::<(), tidegate_server::RightsError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientRights(u8);
+
+/// A right that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{0:?}: expected refund, reset or none, also of one listener: http:refund, grpc:refund, \
+     resp:refund, resp:reset"
+)]
+pub struct ClientRightsError(String);
+
+impl ClientRights {
+    /// Clients may only ask.
+    pub const NONE: Self = Self(0);
+    /// Clients may do everything.
+    pub const ALL: Self = Self(u8::MAX);
+
+    /// Whether the clients of a listener have a right.
+    pub const fn permit(self, listener: Transport, right: ClientRight) -> bool {
+        self.0 & bit(listener, right) != 0
+    }
+}
+
+impl FromStr for ClientRights {
+    type Err = ClientRightsError;
+
+    fn from_str(text: &str) -> Result<Self, ClientRightsError> {
+        let mut rights = Self::NONE;
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            rights.0 |= bits(word).ok_or_else(|| ClientRightsError(word.to_owned()))?;
+        }
+        Ok(rights)
+    }
+}
+
+fn bits(word: &str) -> Option<u8> {
+    use ClientRight::{Refund, Reset};
+    use Transport::{Grpc, Http, Resp};
+    Some(match word {
+        "none" => 0,
+        "refund" => bit(Http, Refund) | bit(Grpc, Refund) | bit(Resp, Refund),
+        "reset" | "resp:reset" => bit(Resp, Reset),
+        "http:refund" => bit(Http, Refund),
+        "grpc:refund" => bit(Grpc, Refund),
+        "resp:refund" => bit(Resp, Refund),
+        _ => return None,
+    })
+}
+
+const fn bit(listener: Transport, right: ClientRight) -> u8 {
+    let listener = match listener {
+        Transport::Http => 0,
+        Transport::Grpc => 2,
+        Transport::Resp => 4,
+    };
+    match right {
+        ClientRight::Refund => 1 << listener,
+        ClientRight::Reset => 2 << listener,
+    }
+}

@@ -1,0 +1,105 @@
+//! Clients that come back before the time they were told.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate::{Fingerprint, Span, Timestamp};
+
+/// Remembers which clients were told to wait, in a table of fixed size: half a megabyte.
+///
+/// Each cell holds only the last client told, and sixteen bits of its key. So with more waiting
+/// clients than cells some early returns are missed, and one in 65,536 of the others in a cell is
+/// mistaken for the one that waits. It is a count to judge clients by, not a list of them.
+#[derive(Debug)]
+pub(crate) struct EarlyReturns {
+    cells: Box<[AtomicU64]>,
+}
+
+/// Who was told when, and to wait how long: packed into one word, so that no lock is needed.
+#[derive(Clone, Copy, Debug)]
+struct WaitRecord {
+    tag: u16,
+    /// In milliseconds; it wraps after seven weeks.
+    at: u32,
+    /// In steps of 64 ms, rounded down; more than 70 minutes is taken for 70.
+    wait: u16,
+}
+
+impl EarlyReturns {
+    pub(crate) fn new() -> Self {
+        Self { cells: (0..CELLS).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// A client is denied and told to wait. Returns whether it had been told so already, and has
+    /// not waited. Requests that were already in flight when the first of them was denied do not
+    /// count: their client cannot have been told yet.
+    pub(crate) fn record_denial(&self, who: Fingerprint, wait: Span, now: Timestamp) -> bool {
+        let Some(cell) = self.cells.get(who.high() as usize % CELLS) else { return false };
+        let (tag, at) = (who.low() as u16, (now.as_micros() / 1_000) as u32);
+        let told = WaitRecord::unpack(cell.load(Ordering::Relaxed));
+        let since = at.wrapping_sub(told.at);
+        if told.tag == tag && since < u32::from(told.wait) * STEP {
+            return since >= GRACE;
+        }
+        let wait = u16::try_from(wait.as_micros() / 1_000 / u64::from(STEP)).unwrap_or(u16::MAX);
+        cell.store(WaitRecord { tag, at, wait }.pack(), Ordering::Relaxed);
+        false
+    }
+}
+
+impl WaitRecord {
+    fn pack(self) -> u64 {
+        u64::from(self.tag) << 48 | u64::from(self.at) << 16 | u64::from(self.wait)
+    }
+
+    const fn unpack(word: u64) -> Self {
+        Self { tag: (word >> 48) as u16, at: (word >> 16) as u32, wait: word as u16 }
+    }
+}
+
+const CELLS: usize = 1 << 16;
+const STEP: u32 = 64;
+/// In milliseconds: longer than most requests are in flight.
+const GRACE: u32 = 250;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALICE: Fingerprint = Fingerprint::new(7, 1);
+    const NEIGHBOUR: Fingerprint = Fingerprint::new(7, 2);
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_micros(1_700_000_000_000_000 + millis * 1_000)
+    }
+
+    #[test]
+    fn who_comes_before_the_time_is_early_and_who_waits_is_not() {
+        let early = EarlyReturns::new();
+        let wait = Span::from_secs(10);
+        assert!(!early.record_denial(ALICE, wait, at(0)));
+        assert!(!early.record_denial(ALICE, wait, at(100)), "under way at the same time");
+        assert!(early.record_denial(ALICE, wait, at(1_000)));
+        assert!(early.record_denial(ALICE, Span::from_secs(1), at(9_900)));
+        assert!(!early.record_denial(ALICE, wait, at(10_000)), "waited, and was unlucky");
+        assert!(early.record_denial(ALICE, wait, at(19_000)));
+    }
+
+    #[test]
+    fn a_neighbour_in_the_cell_is_somebody_else() {
+        let early = EarlyReturns::new();
+        let wait = Span::from_secs(10);
+        assert!(!early.record_denial(ALICE, wait, at(0)));
+        assert!(!early.record_denial(NEIGHBOUR, wait, at(1_000)));
+        assert!(!early.record_denial(ALICE, wait, at(2_000)), "the neighbour has the cell");
+        assert!(early.record_denial(ALICE, wait, at(3_000)));
+    }
+
+    #[test]
+    fn a_very_long_wait_and_none_are_no_problem() {
+        let early = EarlyReturns::new();
+        assert!(!early.record_denial(ALICE, Span::from_days(400), at(0)));
+        assert!(early.record_denial(ALICE, Span::ZERO, at(4_000_000)));
+        assert!(!early.record_denial(ALICE, Span::ZERO, at(4_300_000)));
+        assert!(!early.record_denial(ALICE, Span::ZERO, at(4_300_500)));
+    }
+}

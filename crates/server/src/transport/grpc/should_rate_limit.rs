@@ -1,0 +1,42 @@
+//! `ShouldRateLimit`: descriptors in, a decision out.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+use tidegate::config::Descriptor;
+use tidegate::{Rule, Store};
+use tidegate_wire::envoy::{RateLimitRequest, RateLimitResponse};
+
+use super::decision::decide;
+use super::refusal::GrpcRefusal;
+use super::{answer, request};
+use crate::{App, ClientRight, ListenerConfig, Transport};
+
+pub(super) async fn answer<S: Store>(
+    app: &App<S>,
+    config: &ListenerConfig,
+    message: &RateLimitRequest,
+) -> Result<RateLimitResponse, GrpcRefusal> {
+    let may_refund = config.rights.permit(Transport::Grpc, ClientRight::Refund);
+    let wishes = request::read(message, may_refund)?;
+    // Once: the whole answer uses one plan, whatever is loaded meanwhile.
+    let plan = app.limiter().plan();
+    // A value that is not text still has a counter; those that look alike then share it.
+    let all = || message.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
+    let values: SmallVec<[Cow<'_, str>; 4]> =
+        all().map(|entry| String::from_utf8_lossy(&entry.value)).collect();
+    let entries: SmallVec<[(&str, &str); 4]> =
+        all().zip(&values).map(|(entry, value)| (entry.key.as_str(), &**value)).collect();
+    let rules: SmallVec<[Option<Rule>; 4]> =
+        wishes.iter().map(|wish| wish.limit.map(|limit| plan.override_rule(limit))).collect();
+    let mut rest = &entries[..];
+    let mut descriptors: SmallVec<[Descriptor<'_>; 4]> = SmallVec::new();
+    for ((descriptor, wish), rule) in message.descriptors.iter().zip(&wishes).zip(&rules) {
+        let (entries, others) = rest.split_at(descriptor.entries.len().min(rest.len()));
+        rest = others;
+        descriptors.push(Descriptor { entries, cost: wish.cost, limit: rule.as_ref() });
+    }
+    let owed = plan.descriptor_charges(&message.domain, &descriptors);
+    let settled = decide(app, &owed, &wishes, config.charge_each).await;
+    Ok(answer::envoy_response(&owed, &settled))
+}

@@ -1,0 +1,87 @@
+//! A connection that reports when its client begins to speak, and when it stops in the middle of a
+//! head.
+
+use std::io::{IoSlice, Result};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::activity::GrpcActivity;
+use crate::framing::InboundFraming;
+use crate::transport::partial_head::PartialHead;
+
+/// A client that has said something is idle between calls; one that has not is not a client yet.
+pub(super) struct GrpcSocket<T> {
+    inner: T,
+    /// What it has said already.
+    first: Vec<u8>,
+    activity: GrpcActivity,
+    framing: InboundFraming,
+    partial_head: PartialHead,
+}
+
+impl<T> GrpcSocket<T> {
+    pub(super) fn new(inner: T, first: Vec<u8>, activity: GrpcActivity, half: PartialHead) -> Self {
+        Self { inner, first, activity, framing: InboundFraming::http2(), partial_head: half }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for GrpcSocket<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        let before = buf.filled().len();
+        let this = &mut *self;
+        if this.framing.is_broken() {
+            return Poll::Ready(Ok(()));
+        }
+        if this.first.is_empty() {
+            ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
+        } else {
+            let length = this.first.len().min(buf.remaining());
+            buf.put_slice(this.first.get(..length).unwrap_or_default());
+            this.first.drain(..length);
+        }
+        this.activity.record_read();
+        this.framing.follow(buf, before);
+        this.partial_head.update(&this.framing);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for GrpcSocket<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<Result<usize>> {
+        let written = ready!(Pin::new(&mut self.inner).poll_write(cx, buf))?;
+        self.framing.wrote(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        let written = ready!(Pin::new(&mut self.inner).poll_write_vectored(cx, bufs))?;
+        self.framing.wrote(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,91 @@
+//! What is asked now and then: health and reflection, answered by tonic.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+
+use http::Request;
+use hyper::body::Incoming;
+use tidegate_wire::envoy::{DESCRIPTORS, SERVICE};
+use tonic::codegen::Service;
+use tonic::server::NamedService;
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::{HealthReporter, HealthService};
+use tonic_reflection::server::Builder;
+
+/// Services besides the one that decides.
+pub(super) struct TonicServices {
+    health: HealthReporter,
+    services: Vec<(&'static str, BoxedTonicService)>,
+}
+
+type BoxedTonicService = Box<dyn Fn(Request<Incoming>) -> TonicResponseFuture + Send + Sync>;
+type TonicResponseFuture = Pin<Box<dyn Future<Output = http::Response<tonic::body::Body>> + Send>>;
+
+impl TonicServices {
+    pub(super) async fn new() -> Self {
+        let health = HealthReporter::new();
+        for service in HEALTHY {
+            health.set_service_status(service, ServingStatus::Serving).await;
+        }
+        let check = HealthServer::new(HealthService::from_health_reporter(health.clone()))
+            .max_decoding_message_size(MAX_MESSAGE);
+        let mut services = vec![boxed(check)];
+        // Our own descriptors are sound; if they were not, there would be no reflection.
+        if let Ok(reflection) = reflection().build_v1() {
+            services.push(boxed(reflection.max_decoding_message_size(MAX_MESSAGE)));
+        }
+        if let Ok(reflection) = reflection().build_v1alpha() {
+            services.push(boxed(reflection.max_decoding_message_size(MAX_MESSAGE)));
+        }
+        Self { health, services }
+    }
+
+    /// The service that a path is about.
+    pub(super) fn find(&self, path: &str) -> Option<&BoxedTonicService> {
+        let (name, _method) = path.strip_prefix('/')?.split_once('/')?;
+        self.services.iter().find(|(service, _)| *service == name).map(|(_, service)| service)
+    }
+
+    /// Load balancers should no longer send anyone here.
+    pub(super) async fn stop_serving(&self) {
+        for service in HEALTHY {
+            self.health.set_service_status(service, ServingStatus::NotServing).await;
+        }
+    }
+
+    /// All watchers have been told: an endless stream would hold up the drain.
+    pub(super) async fn end_watches(&self) {
+        for service in HEALTHY {
+            self.health.clone().clear_service_status(service).await;
+        }
+    }
+}
+
+fn reflection() -> Builder<'static> {
+    Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}
+
+fn boxed<T>(service: T) -> (&'static str, BoxedTonicService)
+where
+    T: Service<Request<Incoming>, Response = http::Response<tonic::body::Body>, Error = Infallible>,
+    T: NamedService + Clone + Send + Sync + 'static,
+    T::Future: Send + 'static,
+{
+    let call = move |request| -> TonicResponseFuture {
+        let answer = service.clone().call(request);
+        Box::pin(async move {
+            match answer.await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }
+        })
+    };
+    (T::NAME, Box::new(call))
+}
+
+/// The server as a whole has no name.
+const HEALTHY: [&str; 2] = ["", SERVICE];
+const MAX_MESSAGE: usize = 4 << 10;

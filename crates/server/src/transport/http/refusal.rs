@@ -1,0 +1,167 @@
+//! Refusals: requests that are answered with what is wrong with them.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, StatusCode};
+use serde::Serialize;
+use tidegate::RequestCharges;
+use tidegate_http::{PROBLEM_JSON, RequestFault};
+use tidegate_wire::{ProblemDetails, RefusalMembers};
+
+use super::HttpResponse;
+
+/// Why a request gets no decision. A denial is a decision, not a refusal.
+#[derive(Debug)]
+pub(crate) struct HttpRefusal {
+    status: StatusCode,
+    detail: String,
+    member: Option<String>,
+    policies: Option<Vec<String>>,
+}
+
+impl HttpRefusal {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into(), member: None, policies: None }
+    }
+
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// An invalid body, because of `member` if it is known.
+    pub(crate) fn invalid(member: Option<&str>, detail: impl Into<String>) -> Self {
+        let member = member.map(str::to_owned);
+        Self { member, ..Self::new(StatusCode::BAD_REQUEST, detail) }
+    }
+
+    pub(crate) fn unknown_policy<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Self {
+        let mut policies: Vec<String> = known.take(MAX_LISTED + 1).map(str::to_owned).collect();
+        let more = if policies.len() > MAX_LISTED { ", ..." } else { "" };
+        policies.truncate(MAX_LISTED);
+        let list = policies.join(", ");
+        let detail = format!("no policy {:?}: expected {list}{more}", brief(name));
+        let member = Some("policy".to_owned());
+        Self { member, policies: Some(policies), ..Self::new(StatusCode::NOT_FOUND, detail) }
+    }
+
+    /// A key alone means nothing to a policy that has several attributes, or none.
+    pub(crate) fn not_one_key(policy: &str, key: &[&str]) -> Self {
+        let attributes = if key.is_empty() { "nothing".to_owned() } else { key.join(" and ") };
+        let detail = format!(
+            "policy {:?} tells callers apart by {attributes}: expected attributes instead of a key",
+            brief(policy)
+        );
+        Self::invalid(Some("key"), detail)
+    }
+
+    pub(crate) fn no_such_path(path: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("no path {:?}: expected {PATHS}", brief(path)))
+    }
+
+    pub(crate) fn wrong_method(method: &Method, path: &str, allow: &str) -> Self {
+        let method = brief(method.as_str());
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            format!("{method} does not work on {path}: expected {allow}"),
+        )
+    }
+
+    pub(crate) fn too_large(most: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body is too large: expected at most {most} bytes"),
+        )
+    }
+
+    pub(crate) fn timeout(after: Duration) -> Self {
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            format!("the body is not complete: expected all of it within {after:?}"),
+        )
+    }
+}
+
+impl HttpRefusal {
+    /// The same for part of a larger body: the member at fault is within `place`.
+    pub(super) fn within(self, place: &str) -> Self {
+        let member = match self.member {
+            Some(member) => format!("{place}.{member}"),
+            None => place.to_owned(),
+        };
+        Self { member: Some(member), ..self }
+    }
+
+    /// The body of the answer.
+    pub(super) fn problem(&self) -> ProblemDetails<'_, RefusalMembers<'_>> {
+        let policies = self.policies.as_ref();
+        ProblemDetails {
+            kind: ProblemDetails::BLANK,
+            title: title(self.status),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            members: RefusalMembers {
+                member: self.member.as_deref(),
+                policies: policies.map(|names| names.iter().map(String::as_str).collect()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for HttpRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl From<RequestFault> for HttpRefusal {
+    fn from(fault: RequestFault) -> Self {
+        let member = fault.attribute().map(str::to_owned);
+        Self { member, ..Self::new(fault.status(), fault.to_string()) }
+    }
+}
+
+impl From<HttpRefusal> for HttpResponse {
+    fn from(refusal: HttpRefusal) -> Self {
+        json(refusal.status, PROBLEM_JSON, &refusal.problem())
+    }
+}
+
+/// What is owed, unless an attribute that should give the cost does not. `within` is where the
+/// client has sent it.
+pub(crate) fn with_valid_cost<'p>(
+    owed: RequestCharges<'p>,
+    within: &str,
+) -> Result<RequestCharges<'p>, HttpRefusal> {
+    let Some(fault) = owed.cost_fault() else { return Ok(owed) };
+    let member = format!("{within}{}", fault.attribute());
+    let detail = format!("`{member}` is {:?}: expected {}", fault.value(), fault.expected());
+    Err(HttpRefusal::invalid(Some(&member), detail))
+}
+
+/// The status in words.
+fn title(status: StatusCode) -> &'static str {
+    status.canonical_reason().unwrap_or("Error")
+}
+
+pub(crate) fn json(status: StatusCode, kind: &'static str, body: &impl Serialize) -> HttpResponse {
+    let mut response = HttpResponse::new(tidegate_http::json(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// Enough of a client's text to recognise it by.
+pub(crate) fn brief(text: &str) -> String {
+    match text.char_indices().nth(BRIEF) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+const PATHS: &str = "/v1/check, /v1/check/batch, /v1/refund, /v1/authz, /healthz, /readyz, /metrics, \
+    /openapi.json or /docs";
+const BRIEF: usize = 64;
+/// Enough to see what names look like, if there are ten thousand policies.
+const MAX_LISTED: usize = 20;

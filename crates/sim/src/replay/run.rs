@@ -1,0 +1,197 @@
+//! One configuration, and what it does.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+use smallvec::SmallVec;
+use tidegate::config::PlannedPolicy;
+use tidegate::{Attributes, Cost, Plan, RequestCharges};
+use tidegate_core::Fingerprint;
+
+use super::ReplayLimiter;
+use crate::log::LogRequest;
+use crate::report::clip;
+use crate::sketch::{DistinctSketch, FrequentSketch, TimelineSketch};
+
+/// A configuration, what decides by it, and the results.
+#[derive(Debug)]
+pub struct ReplayRun<C> {
+    name: String,
+    limiter: C,
+    numbers: HashMap<String, usize, FixedState>,
+    policies: Vec<PolicyTally>,
+    requests: u64,
+    denied: u64,
+    unmatched: u64,
+    timeline: TimelineSketch<2>,
+    top: FrequentSketch<(usize, Fingerprint)>,
+}
+
+/// What one policy did.
+#[derive(Clone, Debug, Default)]
+pub struct PolicyTally {
+    /// Its name.
+    pub name: String,
+    /// Requests that it applied to.
+    pub requests: u64,
+    /// Requests that it denied.
+    pub denied: u64,
+    /// Requests that it would have denied if it were enforced.
+    pub shadow_denied: u64,
+    /// Keys it applied to.
+    pub keys: DistinctSketch,
+    /// Keys for which it denied a request.
+    pub denied_keys: DistinctSketch,
+}
+
+/// What became of one request.
+#[derive(Debug)]
+pub(super) struct ReplayOutcome {
+    pub(super) allowed: bool,
+    /// The policies that deny, and for which caller.
+    pub(super) denying: PolicyCallers,
+}
+
+/// Policies, by number, and the caller of each.
+type PolicyCallers = SmallVec<[(usize, Fingerprint); 2]>;
+
+/// Requests over time: all of them, and the denied ones.
+pub(super) const OFFERED: usize = 0;
+pub(super) const DENIED: usize = 1;
+
+impl<C: ReplayLimiter> ReplayRun<C> {
+    /// Nothing has happened yet.
+    pub fn new(name: impl Into<String>, court: C) -> Self {
+        let policies: Vec<_> = court
+            .plan()
+            .policies()
+            .iter()
+            .map(|policy| PolicyTally { name: policy.name().to_owned(), ..PolicyTally::default() })
+            .collect();
+        let numbers = policies.iter().enumerate().map(|(n, policy)| (policy.name.clone(), n));
+        Self {
+            name: name.into(),
+            numbers: numbers.collect(),
+            policies,
+            limiter: court,
+            requests: 0,
+            denied: 0,
+            unmatched: 0,
+            timeline: TimelineSketch::default(),
+            top: FrequentSketch::new(MOST_CANDIDATES),
+        }
+    }
+
+    /// Its plan.
+    pub fn plan(&self) -> &Plan {
+        self.limiter.plan()
+    }
+
+    /// The file it is from.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What decides by it.
+    pub const fn limiter(&self) -> &C {
+        &self.limiter
+    }
+
+    /// Requests that came.
+    pub const fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Requests that are denied.
+    pub const fn denied(&self) -> u64 {
+        self.denied
+    }
+
+    /// Requests that no policy applies to.
+    pub const fn unmatched(&self) -> u64 {
+        self.unmatched
+    }
+
+    /// By policy, in the order of the file.
+    pub fn policies(&self) -> &[PolicyTally] {
+        &self.policies
+    }
+
+    pub(super) const fn timeline(&self) -> &TimelineSketch<2> {
+        &self.timeline
+    }
+
+    /// The most denied callers, by policy and key.
+    pub(super) const fn top(&self) -> &FrequentSketch<(usize, Fingerprint)> {
+        &self.top
+    }
+
+    /// Decides, and records it.
+    pub(super) fn decide(&mut self, request: &LogRequest<'_>) -> ReplayOutcome {
+        let plan = self.limiter.plan().clone();
+        let owed = plan.charges(request, Cost::ONE);
+        let decision = self.limiter.decide(&owed, request.at);
+        self.requests += 1;
+        self.unmatched += u64::from(owed.is_empty());
+        self.timeline.add(request.at, OFFERED);
+        let (mut denying, mut watched) = (PolicyCallers::new(), PolicyCallers::new());
+        let mut before = None;
+        for (index, verdict) in decision.verdicts().iter().enumerate() {
+            let Some(number) = self.policy_number(&owed, index) else { continue };
+            let Some(subject) = owed.subject(index) else { continue };
+            let is_first = before.replace(number) != Some(number);
+            let is_enforced =
+                owed.charges().get(index).is_some_and(|charge| charge.rule().enforced);
+            // Once, however many limits of a policy are against it.
+            let against = if is_enforced { &mut denying } else { &mut watched };
+            if !verdict.allowed && against.iter().all(|(other, _)| *other != number) {
+                against.push((number, subject));
+            }
+            if let Some(tally) = self.policies.get_mut(number) {
+                tally.requests += u64::from(is_first);
+                tally.keys.add(subject.high());
+            }
+        }
+        for (number, _) in watched {
+            if let Some(tally) = self.policies.get_mut(number) {
+                tally.shadow_denied += 1;
+            }
+        }
+        let ruling = ReplayOutcome { allowed: decision.is_allowed(), denying };
+        if !ruling.allowed {
+            self.record_denial(request, &plan, &ruling);
+        }
+        ruling
+    }
+
+    fn record_denial(&mut self, request: &LogRequest<'_>, plan: &Plan, ruling: &ReplayOutcome) {
+        self.denied += 1;
+        self.timeline.add(request.at, DENIED);
+        for (number, subject) in &ruling.denying {
+            let Some(policy) = plan.policies().get(*number) else { continue };
+            if let Some(tally) = self.policies.get_mut(*number) {
+                tally.denied += 1;
+                tally.denied_keys.add(subject.high());
+            }
+            self.top.add((*number, *subject), || caller_label(policy, request));
+        }
+    }
+
+    fn policy_number(&self, owed: &RequestCharges<'_>, charge: usize) -> Option<usize> {
+        owed.policy(charge).and_then(|policy| self.numbers.get(policy.name())).copied()
+    }
+}
+
+/// A policy and a caller, for people.
+pub(super) fn caller_label(policy: &PlannedPolicy, request: &LogRequest<'_>) -> String {
+    let value = |name: &str| match request.attribute(name) {
+        Some(value) => clip(&String::from_utf8_lossy(value), 36),
+        None => "(default)".to_owned(),
+    };
+    let parts: Vec<String> = policy.key().map(value).collect();
+    let who = if parts.is_empty() { "all together".to_owned() } else { parts.join(" ") };
+    format!("{}\t{who}", policy.name())
+}
+
+/// Far more than are shown, so that those are exact nearly always.
+const MOST_CANDIDATES: usize = 8_192;

@@ -1,0 +1,49 @@
+//! The truth: how many there were in the window that ends now.
+
+use std::collections::VecDeque;
+
+use tidegate::{Span, Timestamp};
+
+/// Counts exactly what happened within one window before now, whatever an algorithm believes.
+///
+/// ```
+/// use tidegate::{Span, Timestamp};
+/// use tidegate_sim::Trailing;
+///
+/// let mut trailing = Trailing::new(Span::from_secs(60));
+/// trailing.add(Timestamp::from_secs(59));
+/// assert_eq!(trailing.count(Timestamp::from_secs(118)), 1);
+/// assert_eq!(trailing.count(Timestamp::from_secs(119)), 0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct RollingCount {
+    window: Span,
+    times: VecDeque<Timestamp>,
+}
+
+impl RollingCount {
+    /// Over a window of this length.
+    pub const fn new(window: Span) -> Self {
+        Self { window, times: VecDeque::new() }
+    }
+
+    /// Records one. Times must come in order.
+    #[inline]
+    pub fn add(&mut self, at: Timestamp) {
+        self.times.push_back(at);
+    }
+
+    /// How many there were in the window that ends now.
+    #[inline]
+    pub fn count(&mut self, now: Timestamp) -> u64 {
+        while self.times.front().is_some_and(|at| *at + self.window <= now) {
+            self.times.pop_front();
+        }
+        self.times.len() as u64
+    }
+
+    /// Forgets everything, and keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.times.clear();
+    }
+}

@@ -1,0 +1,73 @@
+//! Calls that end in time. Whoever stops waiting says so, or a connection that hangs is never
+//! replaced.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_store::StoreErrorKind;
+use tokio::time::{Instant, timeout};
+
+use super::shared_connection::ConnectionFault;
+use super::{RedisFailure, RedisLink, RedisReply, ScriptCall};
+
+impl RedisLink {
+    /// [`run`](Self::run), with an end to the wait.
+    pub(crate) async fn run_within(
+        &self,
+        slot: u16,
+        lane: usize,
+        call: &ScriptCall,
+        patience: Duration,
+    ) -> Result<RedisReply, RedisFailure> {
+        self.within(slot, lane, patience, self.run(slot, lane, call)).await
+    }
+
+    /// How long a call over one connection takes, once there is one. A connection that nobody else
+    /// uses and that does not answer in all of this time is replaced: callers would find out only
+    /// by waiting for it.
+    pub(crate) async fn probe(
+        &self,
+        slot: u16,
+        lane: usize,
+        call: &ScriptCall,
+        patience: Duration,
+    ) -> Result<Duration, RedisFailure> {
+        let connected = async {
+            let node = self.node(slot).await?;
+            self.connection(&node, lane).await
+        };
+        let late = |_| Err(no_answer(patience));
+        let _ = timeout(patience, connected).await.unwrap_or_else(late)?;
+        let (began, mut over) = (Instant::now(), None);
+        // A node that is alive may send the call on to one that is not.
+        let run = self.run_over(slot, lane, call, |now_over| {
+            over = now_over.map(|(node, live)| (Arc::clone(node), Arc::clone(live)));
+        });
+        let answer = timeout(patience, run).await;
+        answer.unwrap_or_else(|_| {
+            if let Some((node, live)) = over {
+                node.lane(lane).report(&live, ConnectionFault::Silent);
+            }
+            self.suspect_topology();
+            Err(no_answer(patience))
+        })?;
+        Ok(began.elapsed())
+    }
+
+    pub(super) async fn within<T>(
+        &self,
+        slot: u16,
+        lane: usize,
+        patience: Duration,
+        call: impl Future<Output = Result<T, RedisFailure>>,
+    ) -> Result<T, RedisFailure> {
+        timeout(patience, call).await.unwrap_or_else(|_| {
+            self.record_timeout(slot, lane);
+            Err(no_answer(patience))
+        })
+    }
+}
+
+fn no_answer(patience: Duration) -> RedisFailure {
+    RedisFailure::unknown(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
+}

@@ -1,0 +1,61 @@
+//! Requests that are alike wait as one.
+
+use super::*;
+
+/// Asks for one unit of counter `n`, if somebody waits for the same.
+fn join(queue: &Arc<RedisQueue<FakeTransport>>, n: u64) -> Option<PendingReply> {
+    queue.join_identical(&Charge::new(Fingerprint::new(n, n), Cost::ONE, &rule()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_what_somebody_waits_for_waits_as_one_with_them() {
+    let (queue, tower) = queue();
+    assert!(join(&queue, 7).is_none());
+    let first = queue.enqueue(ask(7));
+    let (second, gone, other) = (join(&queue, 7), join(&queue, 7), join(&queue, 8));
+    assert!(gone.is_some() && other.is_none());
+    drop(gone);
+    run_until_idle().await;
+    assert_eq!(tower.sent_calls(), [(0, 2)]);
+    // What has left takes nobody along.
+    assert!(join(&queue, 7).is_none());
+    tower.answer_one().await;
+    assert!(first.await.is_ok() && second.unwrap().await.is_ok());
+    assert_eq!(queue.backlog.lock().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_joins_past_what_was_asked_of_the_counter_later() {
+    let costs_more =
+        || RedisRequest::Settle(vec![RedisCharge { cost: Cost::new(2).unwrap(), ..item(7) }]);
+    let several = || RedisRequest::Settle(vec![item(1), item(7)]);
+    for later in [
+        costs_more(),
+        several(),
+        RedisRequest::Refund(Box::new(item(7))),
+        RedisRequest::Reset(Box::new(item(7))),
+    ] {
+        let (queue, tower) = queue();
+        let _asked = [queue.enqueue(ask(7)), queue.enqueue(later)];
+        assert!(join(&queue, 7).is_none());
+        run_until_idle().await;
+        assert_eq!(tower.sent_calls(), [(0, 2)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crowd_is_bounded_and_so_is_the_queue() {
+    let queue = RedisQueue::new(
+        FakeTransport::default(),
+        vec![0],
+        DEPTH,
+        1_000,
+        RedisDeadline::new(DEADLINE),
+    );
+    let _first = queue.enqueue(ask(7));
+    let crowd: Vec<_> = std::iter::from_fn(|| join(&queue, 7)).collect();
+    assert_eq!(crowd.len(), RedisBatch::MAX_REQUESTS / 2 - 1);
+    let _others: Vec<_> = (0..1_000 - 1 - crowd.len()).map(|_| queue.enqueue(ask(8))).collect();
+    assert_eq!(queue.backlog.lock().len(), 1_000);
+    assert!(join(&queue, 8).is_none());
+}

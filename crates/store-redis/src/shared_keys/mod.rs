@@ -1,0 +1,87 @@
+//! Counters in the format that other limiters use: what is sent, and what the answer means.
+//!
+//! One request makes one call. As with our own keys, the script decides and stores, and `core`
+//! works out the verdicts from what the script found.
+
+mod accounts;
+
+use tidegate_core::{Limit, Span};
+
+use crate::batch::{RedisCharge, RedisRequest};
+use crate::key_format::SharedKeyName;
+use crate::link::{RedisScript, ScriptCall};
+use crate::message_pack;
+
+pub(crate) use accounts::answer;
+
+/// Where another limiter keeps a count.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedKey {
+    pub(crate) name: SharedKeyName,
+    /// The divisor that turns a window's start into the number in its name.
+    pub(crate) unit: Span,
+    /// How much longer than it matters a key is kept.
+    pub(crate) buffer: Span,
+}
+
+/// The call that puts a request to Redis.
+pub(crate) fn call(ask: &RedisRequest, script: &'static RedisScript) -> ScriptCall {
+    let items = ask.items();
+    let keys: Vec<&[u8]> = items.iter().map(|item| item.key.as_bytes()).collect();
+    let mut call = ScriptCall::new(script, &keys);
+    call.arg(argument(ask, items));
+    call
+}
+
+/// What `plain_key.lua` and `plain_settle.lua` unpack.
+fn argument(ask: &RedisRequest, items: &[RedisCharge]) -> Vec<u8> {
+    let verb = match ask {
+        RedisRequest::Settle(_) => 0,
+        RedisRequest::Refund(_) => 1,
+        RedisRequest::Reset(_) => 2,
+        RedisRequest::Peek(_) => 3,
+    };
+    let plain =
+        |item: &RedisCharge| item.shared_key.as_deref().map(|plain| plain.buffer.as_micros());
+    let mut out = Vec::with_capacity(64 + 128 * items.len());
+    message_pack::list(&mut out, 4);
+    message_pack::number(&mut out, verb);
+    message_pack::number(&mut out, items.iter().find_map(plain).unwrap_or_default());
+    message_pack::bytes(&mut out, format!("{:016x}", fastrand::u64(..)).as_bytes());
+    message_pack::list(&mut out, items.len());
+    items.iter().for_each(|item| write(&mut out, item, items));
+    out
+}
+
+fn write(out: &mut Vec<u8>, item: &RedisCharge, items: &[RedisCharge]) {
+    let Some(plain) = &item.shared_key else { return };
+    let quota = item.rule.limit.quota();
+    let numbers = [
+        layout(&item.rule.limit),
+        quota.limit(),
+        quota.window().as_micros(),
+        u64::from(item.rule.limit.counts_denied()),
+        item.cost.get(),
+        item.shadow_position(items),
+        first_of(items, item) as u64 + 1,
+        plain.unit.as_micros(),
+    ];
+    message_pack::list(out, numbers.len() + 2);
+    numbers.iter().for_each(|number| message_pack::number(out, *number));
+    message_pack::bytes(out, &plain.name.head);
+    message_pack::bytes(out, &plain.name.tail);
+}
+
+/// Which part of `plain_settle.lua` decides. Token buckets have been refused already.
+const fn layout(limit: &Limit) -> u64 {
+    match limit {
+        Limit::FixedWindow(_) => 1,
+        Limit::SlidingWindow(_) | Limit::TokenBucket(_) => 2,
+        Limit::SlidingLog(_) => 3,
+    }
+}
+
+/// The position of the first charge to the same counter.
+fn first_of(items: &[RedisCharge], item: &RedisCharge) -> usize {
+    items.iter().position(|other| other.counter == item.counter).unwrap_or_default()
+}

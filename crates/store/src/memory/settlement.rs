@@ -1,0 +1,159 @@
+//! How charges are settled: known keys first, then new ones, then those for which there is no room.
+
+use smallvec::SmallVec;
+use tidegate_core::{Charge, Timestamp, Verdict, settle};
+
+use super::capacity::NoRoomError;
+use super::ledger::Ledger;
+use super::overflow::CellHandover;
+use super::shard::MemoryShard;
+use super::table::TableUpkeep;
+use super::table_account::ChargeContext;
+use super::{MemoryStore, key_of, signpost};
+use crate::sync::{MutexGuard, Ordering};
+use crate::{Clock, Verdicts};
+
+impl<C: Clock> MemoryStore<C> {
+    /// The path of nearly every request: one limit, and a known key.
+    #[inline(never)]
+    pub(super) fn apply_one(&self, charge: &Charge<'_>, out: &mut Verdicts) -> bool {
+        // The clock is read before the lock is taken, so that the lock is held for less time. The
+        // lock's memory arrives while the clock is read. The slot's memory is requested after that:
+        // working out where it is takes a moment, and reading the clock waits for everything before
+        // it.
+        signpost::fetch(self.shard(charge));
+        let reading = self.clock.now();
+        self.signpost(charge).fetch(charge.counter());
+        self.apply_at(charge, reading, out)
+    }
+
+    /// Requests what a decision about a charge will need.
+    #[inline]
+    fn fetch(&self, charge: &Charge<'_>) {
+        signpost::fetch(self.shard(charge));
+        self.signpost(charge).fetch(charge.counter());
+    }
+
+    /// Settles a charge, given a reading of the clock.
+    #[inline(always)]
+    fn apply_at(&self, charge: &Charge<'_>, reading: Timestamp, out: &mut Verdicts) -> bool {
+        let mut shard = self.shard(charge).lock();
+        let time = shard.time(reading, &self.clock);
+        let (key, now) = (key_of(charge), time + charge.phase());
+        match shard.apply_known(charge, key, now, &self.capacity, out) {
+            Some(allowed) => allowed,
+            None => self.apply_new_key(shard, self.ticket(charge, time), out),
+        }
+    }
+
+    /// A new key that finds no room looks for dead ones, at home and in one other shard, before it
+    /// shares a counter.
+    #[cold]
+    #[inline(never)]
+    fn apply_new_key<'a>(
+        &'a self,
+        mut shard: MutexGuard<'a, MemoryShard>,
+        mut ticket: ChargeContext<'a>,
+        out: &mut Verdicts,
+    ) -> bool {
+        let mut room = shard.make_room(ticket);
+        if room.is_err() {
+            // Not while holding this one: only `Ledger` may hold several.
+            drop(shard);
+            self.sweep_elsewhere(ticket.upkeep);
+            (shard, ticket) = self.open(ticket.charge);
+            room = shard.make_room(ticket);
+        }
+        // From here on the shard stays locked, so that a key's place is decided by one at a time.
+        match room {
+            Ok(None) => shard.apply(ticket, out),
+            Ok(Some(_claim)) => self.apply_in_room(&mut shard, ticket, out),
+            Err(NoRoomError) => self.apply_in_overflow(ticket, out),
+        }
+    }
+
+    /// A new key that has room. If it may have shared a counter before, it goes on from there.
+    fn apply_in_room(
+        &self,
+        shard: &mut MemoryShard,
+        ticket: ChargeContext<'_>,
+        out: &mut Verdicts,
+    ) -> bool {
+        if !self.overflow.is_empty() {
+            let mut cells = self.overflow.open(ticket.upkeep.time, &self.clock);
+            match cells.hand_over(ticket.charge) {
+                CellHandover::Later => {
+                    let cell = cells.ticket(ticket.charge);
+                    return cells.shard().apply(cell, out);
+                }
+                CellHandover::StartWith(used) => {
+                    let _ = shard.commit(ticket, used);
+                }
+                CellHandover::Fresh => {}
+            }
+        }
+        shard.apply(ticket, out)
+    }
+
+    /// Each call looks at another shard, so that dead keys anywhere make room everywhere.
+    fn sweep_elsewhere(&self, upkeep: TableUpkeep<'_>) {
+        let turn = self.hand.fetch_add(1, Ordering::Relaxed);
+        self.shards[turn & (self.shards.len() - 1)].lock().sweep(upkeep);
+    }
+
+    fn apply_in_overflow(&self, ticket: ChargeContext<'_>, out: &mut Verdicts) -> bool {
+        let charge = ticket.charge;
+        self.overflow.count(charge);
+        let mut cells = self.overflow.open(ticket.upkeep.time, &self.clock);
+        let cell = cells.ticket(charge);
+        match cells.shard().make_room(cell) {
+            Ok(_claim) => cells.shard().apply(cell, out),
+            Err(NoRoomError) => {
+                out.push(no_room_verdict(charge));
+                false
+            }
+        }
+    }
+
+    pub(super) fn apply_together(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool {
+        settle(charges, &mut Ledger::open(self, charges), out)
+    }
+
+    /// The memory of each is requested as soon as it is known, while the caller makes the next. The
+    /// clock is read once for a group.
+    pub(super) fn apply_each<'c>(
+        &self,
+        mut charges: impl Iterator<Item = Charge<'c>>,
+        mut tell: impl FnMut(&Charge<'c>, &Verdict),
+    ) {
+        let (mut group, mut out) = (SmallVec::<[_; GROUP]>::new(), Verdicts::new());
+        loop {
+            group.extend(charges.by_ref().take(GROUP).inspect(|charge| self.fetch(charge)));
+            if group.is_empty() {
+                return;
+            }
+            let reading = self.clock.now();
+            for charge in group.drain(..) {
+                self.apply_at(&charge, reading, &mut out);
+                out.drain(..).for_each(|verdict| tell(&charge, &verdict));
+            }
+        }
+    }
+}
+
+/// Even the shared counters have no room: too many limits have some. Denied for one period.
+pub(super) fn no_room_verdict(charge: &Charge<'_>) -> Verdict {
+    let limit = charge.rule().limit;
+    let wait = limit.period();
+    Verdict {
+        allowed: false,
+        limit: limit.capacity(),
+        remaining: 0,
+        retry_after: (charge.cost().get() <= limit.capacity()).then_some(wait),
+        reset_after: wait,
+    }
+}
+
+/// So few that what was requested for the first is still at hand when the last is known, and that
+/// their time is still now when the last is settled.
+const GROUP: usize = 32;
