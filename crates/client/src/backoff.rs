@@ -11,9 +11,9 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate::client::{Backoff, PoliteLayer};
+/// use tidegate::client::{RetryBackoff, PoliteLayer};
 ///
-/// let backoff = Backoff { base: Duration::from_millis(50), ..Backoff::default() };
+/// let backoff = RetryBackoff { base: Duration::from_millis(50), ..RetryBackoff::default() };
 /// let layer = PoliteLayer::new().backoff(backoff);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// costs nothing: the server has room for it then. `Retry-After: 0` says nothing of the kind.
 ///
 /// ```
-/// use tidegate::client::{Budget, PoliteLayer};
+/// use tidegate::client::{RetryBudget, PoliteLayer};
 ///
 /// // At most one retry for ten calls, and five to begin with.
-/// let layer = PoliteLayer::new().budget(Budget::new(10, 5));
+/// let layer = PoliteLayer::new().budget(RetryBudget::new(10, 5));
 /// ```
 #[derive(Debug)]
 pub struct RetryBudget {

@@ -31,10 +31,10 @@
 //!   call: only a refusal does.
 //! - **It retries** what may be sent twice, with a random wait on top of what was told, so that not
 //!   everyone comes back at once; with exponential backoff where nothing was told. Within a number
-//!   of attempts, a time, and a [`Budget`].
-//! - **It refuses by itself**, if told to by a [`Throttle`], while the server refuses most.
+//!   of attempts, a time, and a [`RetryBudget`].
+//! - **It refuses by itself**, if told to by an [`AdaptiveThrottle`], while the server refuses most.
 //!
-//! An [`Observer`] hears of all of it.
+//! A [`ClientObserver`] hears of all of it.
 //!
 //! reqwest's client is no service of http requests: with the feature `reqwest`, `ReqwestService` makes
 //! one of it. [`examples/survivor.rs`] does that.

@@ -7,10 +7,10 @@ use http::StatusCode;
 /// Hears what a polite client does: for logs and metrics. Closures are observers.
 ///
 /// ```
-/// use tidegate::client::{Event, PoliteLayer};
+/// use tidegate::client::{ClientEvent, PoliteLayer};
 ///
-/// let layer = PoliteLayer::new().observer(|event: &Event| {
-///     if let Event::Retrying { wait, attempt } = event {
+/// let layer = PoliteLayer::new().observer(|event: &ClientEvent| {
+///     if let ClientEvent::Retrying { wait, attempt } = event {
 ///         println!("attempt {attempt} in {wait:?}");
 ///     }
 /// });
@@ -74,6 +74,6 @@ pub enum GiveUpReason {
     Attempts,
     /// It would have to wait for longer than allowed.
     Wait,
-    /// There are no retries left in the [`Budget`](crate::Budget).
+    /// There are no retries left in the [`RetryBudget`](crate::RetryBudget).
     Budget,
 }

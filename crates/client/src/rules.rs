@@ -49,7 +49,7 @@ impl Default for ClientRules {
 
 impl fmt::Debug for ClientRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rules")
+        f.debug_struct("ClientRules")
             .field("max_retries", &self.max_retries)
             .field("max_wait", &self.max_wait)
             .field("max_block", &self.max_block)

@@ -72,6 +72,6 @@ where
 
 impl<S: fmt::Debug, R> fmt::Debug for PoliteClient<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Polite").field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("PoliteClient").field("inner", &self.inner).finish_non_exhaustive()
     }
 }

@@ -16,12 +16,12 @@ use crate::backoff::Jitter;
 ///
 /// Each server has counts of its own, by the layer's [`scope`](crate::PoliteLayer::scope). Every attempt
 /// counts as a request, also a retry; only calls are refused, since retries have a
-/// [`Budget`](crate::Budget). A call that is too early to be sent counts as nothing.
+/// [`RetryBudget`](crate::RetryBudget). A call that is too early to be sent counts as nothing.
 ///
 /// ```
-/// use tidegate::client::{PoliteLayer, Throttle};
+/// use tidegate::client::{PoliteLayer, AdaptiveThrottle};
 ///
-/// let layer = PoliteLayer::new().throttle(Throttle::default());
+/// let layer = PoliteLayer::new().throttle(AdaptiveThrottle::default());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveThrottle {

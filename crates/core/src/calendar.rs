@@ -7,11 +7,11 @@ use crate::{Span, Timestamp};
 /// A day, week or month of the calendar, in UTC. Weeks begin on Mondays.
 ///
 /// ```
-/// use tidegate::{Calendar, Timestamp};
+/// use tidegate::{CalendarPeriod, Timestamp};
 ///
 /// let leap_day = Timestamp::from_secs(1_709_208_000); // 2024-02-29 12:00
 /// let march = Timestamp::from_secs(1_709_251_200);
-/// assert_eq!(Calendar::Month.end(leap_day), march);
+/// assert_eq!(CalendarPeriod::Month.end(leap_day), march);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

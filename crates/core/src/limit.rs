@@ -139,11 +139,11 @@ impl Limit {
     ///
     /// ```
     /// use tidegate_core::algorithm::FixedWindow;
-    /// use tidegate_core::{Calendar, Limit};
+    /// use tidegate_core::{CalendarPeriod, Limit};
     ///
-    /// let limit = Limit::from(FixedWindow::by_calendar(100, Calendar::Month)?);
+    /// let limit = Limit::from(FixedWindow::by_calendar(100, CalendarPeriod::Month)?);
     /// let half = limit.with_quota(&"50/day".parse()?)?;
-    /// assert_eq!((half.capacity(), half.calendar()), (50, Some(Calendar::Month)));
+    /// assert_eq!((half.capacity(), half.calendar()), (50, Some(CalendarPeriod::Month)));
     /// # Ok::<(), tidegate_core::QuotaError>(())
     /// ```
     pub fn with_quota(&self, quota: &Quota) -> Result<Self, QuotaError> {

@@ -22,13 +22,13 @@ pub trait ChargeAccounts {
 /// be if the policy were enforced. Two charges to one counter are judged by their sum.
 ///
 /// ```
-/// use tidegate_core::{Accounts, Charge, Cost, Verdict, settle};
+/// use tidegate_core::{ChargeAccounts, Charge, Cost, Verdict, settle};
 /// # use tidegate_core::{Fingerprint, Limit, Rule, Timestamp};
 ///
-/// /// Accounts of keys never seen.
+/// /// ChargeAccounts of keys never seen.
 /// struct Fresh<'a>(&'a [Charge<'a>]);
 ///
-/// impl Accounts for Fresh<'_> {
+/// impl ChargeAccounts for Fresh<'_> {
 ///     fn probe(&mut self, index: usize, cost: Cost) -> Verdict {
 ///         self.0[index].rule().limit.probe_fresh(cost, Timestamp::ZERO)
 ///     }

@@ -72,7 +72,7 @@ impl<T: Send + 'static> Drop for DetachableWork<T> {
 
 impl<T: Send + 'static> fmt::Debug for DetachableWork<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outliving").field("departure", &self.departure).finish_non_exhaustive()
+        f.debug_struct("DetachableWork").field("departure", &self.departure).finish_non_exhaustive()
     }
 }
 

@@ -24,11 +24,11 @@ use crate::upstream::health;
 /// ```
 /// use std::sync::Arc;
 /// use tidegate::Plan;
-/// use tidegate::config::{Source, gateway};
+/// use tidegate::config::{PolicySource, gateway};
 /// use tidegate_gateway::Gateway;
 ///
 /// let text = "policies: [{ name: demo, key: [ip], limits: [100/minute] }]";
-/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
 /// // What the file does not say, a command line may.
 /// let upstream = gateway::Gateway::to("http://127.0.0.1:3000")?;
 /// let gateway = Gateway::new(Arc::new(plan), Some(upstream))?;
@@ -136,7 +136,7 @@ impl Gateway {
     }
 
     /// Those that are ready for this plan, or those of now if it changes nothing about them. Only for a
-    /// plan that came past [`prepare`](Follower::prepare) files are read here.
+    /// plan that came past [`prepare`](PlanFollower::prepare) files are read here.
     fn services(
         &self,
         plan: &Plan,

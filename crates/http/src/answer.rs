@@ -57,7 +57,7 @@ impl<'a, 'p> RateLimitAnswer<'a, 'p> {
         }
     }
 
-    /// With the [stencils](Stencil::each_of) of the policy that was asked.
+    /// With the [stencils](CachedPolicyHeader::each_of) of the policy that was asked.
     #[must_use]
     pub const fn with_policy_headers(self, stencils: &'a [&'static CachedPolicyHeader]) -> Self {
         Self { policy_headers: stencils, ..self }

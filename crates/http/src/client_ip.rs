@@ -20,7 +20,7 @@ use tidegate_limiter::{IpAddress, IpNetwork};
 /// let proxy = Some("10.0.0.1".parse()?);
 ///
 /// let of = |trust: ClientIp| trust.of(proxy, &headers).map(|ip| ip.to_string());
-/// assert_eq!(of(ClientIp::of_the_socket()).as_deref(), Some("10.0.0.1"));
+/// assert_eq!(of(ClientIp::of_socket()).as_deref(), Some("10.0.0.1"));
 /// assert_eq!(of(ClientIp::behind_hops(1)).as_deref(), Some("203.0.113.9"));
 /// let networks = ["10.0.0.0/8".parse()?];
 /// assert_eq!(of(ClientIp::behind_proxies(networks)).as_deref(), Some("203.0.113.9"));

@@ -17,7 +17,7 @@ pub fn denial(answer: &RateLimitAnswer<'_, '_>) -> Response<Bytes> {
     response
 }
 
-/// The same without the [fields](crate::Fields) that go with it.
+/// The same without the [fields](crate::RateLimitFields) that go with it.
 pub fn denial_without_fields(answer: &RateLimitAnswer<'_, '_>) -> Response<Bytes> {
     let mut text = Vec::with_capacity(ENOUGH);
     write_denial(answer, &mut text);

@@ -1,6 +1,6 @@
 //! A decision in HTTP, for whoever answers requests: the server, the gateway, a tower layer.
 //!
-//! [`Answer`] is a decision beside the limits that it is about. [`describe`] writes it into header
+//! [`RateLimitAnswer`] is a decision beside the limits that it is about. [`describe`] writes it into header
 //! fields, [`body`] makes it the JSON of `/v1/check`, and [`denial`] is the whole answer to a request
 //! that may not happen. [`HttpRequest`] has the attributes of a request, by the names that policies use,
 //! and [`ClientIp`] says whose it is when proxies stand in between. Whoever finds attributes in another
@@ -8,12 +8,12 @@
 //!
 //! ```
 //! use tidegate::Limiter;
-//! use tidegate_http::{Answer, denial};
+//! use tidegate_http::{RateLimitAnswer, denial};
 //!
 //! let limiter = Limiter::builder().name("login").limit("1/hour").build()?;
 //! let _ = limiter.check_now("alice");
 //! let decision = limiter.check_now("alice");
-//! let response = denial(&Answer::of_policy(limiter.policy(), &decision));
+//! let response = denial(&RateLimitAnswer::of_policy(limiter.policy(), &decision));
 //! assert_eq!(response.status(), 429);
 //! assert!(response.headers().contains_key("retry-after"));
 //! # Ok::<(), tidegate::BuildError>(())

@@ -12,7 +12,7 @@ use tidegate_store::Verdicts;
 /// all of them.
 ///
 /// ```
-/// use tidegate::{Limiter, Reason};
+/// use tidegate::{Limiter, DecisionReason};
 ///
 /// let limiter = Limiter::builder().limit("1/minute burst 1").build()?;
 /// let decision = limiter.check_now("alice");
@@ -20,7 +20,7 @@ use tidegate_store::Verdicts;
 /// assert_eq!((decision.limit(), decision.remaining()), (Some(1), Some(0)));
 ///
 /// let decision = limiter.check_now("alice");
-/// assert_eq!(decision.reason(), Reason::LimitExceeded);
+/// assert_eq!(decision.reason(), DecisionReason::LimitExceeded);
 /// if let Some(wait) = decision.retry_after() {
 ///     println!("denied; try again in {}", wait.roughly());
 /// }

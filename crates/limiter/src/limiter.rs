@@ -99,9 +99,9 @@ impl<S: Store> Limiter<S> {
     /// then. Whether there is one.
     ///
     /// ```
-    /// # use tidegate::{Cost, Decision, Limiter, Source};
+    /// # use tidegate::{Cost, Decision, Limiter, DecisionSource};
     /// let limiter = Limiter::builder().limit("2/day").build()?;
-    /// let mut decision = Decision::unsettled(false, Source::None);
+    /// let mut decision = Decision::unsettled(false, DecisionSource::None);
     /// assert!(limiter.try_check_into("alice", Cost::ONE, &mut decision));
     /// assert_eq!(decision.remaining(), Some(1));
     /// # Ok::<(), tidegate::BuildError>(())

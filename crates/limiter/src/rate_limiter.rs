@@ -11,14 +11,14 @@ use crate::{Decision, Limiter};
 /// Anything that decides: a [`Limiter`], or your own in its place.
 ///
 /// ```
-/// use tidegate::{Cost, Decision, Key, Limiter, RateLimiter, Source};
+/// use tidegate::{Cost, Decision, Key, Limiter, RateLimiter, DecisionSource};
 ///
 /// /// For tests of code that is limited.
 /// struct Unlimited;
 ///
 /// impl RateLimiter for Unlimited {
 ///     async fn decide<K: Key + Sync + ?Sized>(&self, _: &K, _: Cost) -> Decision {
-///         Decision::unsettled(true, Source::None)
+///         Decision::unsettled(true, DecisionSource::None)
 ///     }
 /// }
 ///

@@ -10,14 +10,14 @@ use crate::{Decision, DecisionSource, RateLimiter};
 /// Closures are resolvers. `None` means that the limit does not apply.
 ///
 /// ```
-/// use tidegate::{KeyResolver, Limiter, Resolved};
+/// use tidegate::{KeyResolver, Limiter, ResolvingLimiter};
 ///
 /// struct Mail { from: String, tenant: Option<u64> }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), tidegate::BuildError> {
 /// let limiter = Limiter::builder().limit("1/day").build()?;
-/// let mails = Resolved::new(limiter, |mail: &Mail| Some((mail.tenant?, mail.from.clone())));
+/// let mails = ResolvingLimiter::new(limiter, |mail: &Mail| Some((mail.tenant?, mail.from.clone())));
 ///
 /// let mail = Mail { from: "alice".to_owned(), tenant: Some(7) };
 /// assert!(mails.check(&mail).await.is_allowed());

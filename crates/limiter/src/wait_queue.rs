@@ -17,11 +17,11 @@ use crate::{DecisionReason, Limiter};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate::{Limiter, Patience};
+/// use tidegate::{Limiter, WaitLimits};
 ///
 /// let limiter = Limiter::builder()
 ///     .limit("10/second burst 1")
-///     .patience(Patience { max_wait: Duration::from_secs(2), max_queue: 50 })
+///     .patience(WaitLimits { max_wait: Duration::from_secs(2), max_queue: 50 })
 ///     .build()?;
 /// # Ok::<(), tidegate::BuildError>(())
 /// ```
@@ -61,8 +61,8 @@ impl<S: Store> Limiter<S> {
     /// Waits until `key` may do something that costs one unit, and takes it.
     ///
     /// Callers of the same key wait in line, first come, first served; nobody overtakes. A caller
-    /// that would have to wait for longer than [`Patience`] allows is told so at once, if that is
-    /// known ([`NotReady::Later`]). Callers of [`check`](Limiter::check), and other processes on a shared store, do not
+    /// that would have to wait for longer than [`WaitLimits`] allows is told so at once, if that is
+    /// known ([`WaitError::Later`]). Callers of [`check`](Limiter::check), and other processes on a shared store, do not
     /// stand in this line.
     ///
     /// Dropping the future leaves the line and takes nothing. Timers are tokio's, which tick in

@@ -8,11 +8,11 @@ use crate::{Key, KeyHasher, Plan};
 /// A limit that came with a request, and the key it applies to.
 ///
 /// ```
-/// use tidegate::config::Source;
+/// use tidegate::config::PolicySource;
 /// use tidegate::{Cost, Plan};
 ///
 /// let text = "policies: [{ name: api, key: [user], limits: [100/minute] }]";
-/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
 /// let asked = plan.ad_hoc("mails", "5/hour".parse()?, "alice");
 /// assert_eq!(asked.charge(Cost::ONE).rule().limit.capacity(), 5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -46,21 +46,21 @@ impl Amendment {
 ///
 /// ```
 /// use tidegate_core::Cost;
-/// use tidegate_policy::{Amended, Amendment, KeyHasher, Plan, Source};
+/// use tidegate_policy::{AmendedPlan, Amendment, KeyHasher, Plan, PolicySource};
 ///
 /// let text = "policies: [{ name: api, key: [user], limits: [10/minute] }]";
-/// let source = Source::new("limits.yaml", text)?;
+/// let source = PolicySource::new("limits.yaml", text)?;
 /// let more = Amendment::Override {
 ///     policy: "api".to_owned(),
 ///     key: "user=42".to_owned(),
 ///     limits: vec!["500/minute".to_owned()],
 /// };
-/// let Amended { plan, refused } =
+/// let AmendedPlan { plan, refused } =
 ///     Plan::compile_amended(KeyHasher::of_this_process(), &source, &[more])?;
 /// assert!(refused.is_empty());
 /// let owed = plan.charges(&[("user", "42")], Cost::ONE);
 /// assert_eq!(owed.charges()[0].rule().limit.capacity(), 500);
-/// # Ok::<(), tidegate_policy::Problems>(())
+/// # Ok::<(), tidegate_policy::FileProblems>(())
 /// ```
 #[derive(Debug)]
 pub struct AmendedPlan {

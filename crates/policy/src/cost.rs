@@ -17,17 +17,17 @@ pub(crate) enum CostSource {
 /// An attribute that should give a request's cost, but does not.
 ///
 /// ```
-/// use tidegate::config::Source;
+/// use tidegate::config::PolicySource;
 /// use tidegate::{Cost, Plan};
 ///
 /// let text = "policies: [{ name: a, key: [], limits: [9/s], cost: { attribute: tokens } }]";
-/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
 /// let owed = plan.charges(&[("tokens", "many")], Cost::ONE);
 /// assert_eq!(
 ///     owed.cost_fault().map(ToString::to_string).as_deref(),
 ///     Some("tokens is \"many\": expected a whole number from 0 to 1000000000000000")
 /// );
-/// # Ok::<(), tidegate::config::Problems>(())
+/// # Ok::<(), tidegate::config::FileProblems>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CostFault {

@@ -54,16 +54,16 @@ impl Plan {
     /// our own policies, the entries of each descriptor are attributes, and so is the `domain`.
     ///
     /// ```
-    /// use tidegate::config::{Descriptor, Source};
+    /// use tidegate::config::{Descriptor, PolicySource};
     /// use tidegate::{Cost, Plan};
     ///
     /// let text = "policies: [{ name: api, match: { domain: edge }, key: [user], limits: [5/s] }]";
-    /// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+    /// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
     /// let entries = [("user", "alice")];
     /// let descriptor = Descriptor { entries: &entries, cost: Cost::ONE, limit: None };
     /// assert_eq!(plan.descriptor_charges("edge", &[descriptor]).owed.charges().len(), 1);
     /// assert!(plan.descriptor_charges("other", &[descriptor]).owed.is_empty());
-    /// # Ok::<(), tidegate::config::Problems>(())
+    /// # Ok::<(), tidegate::config::FileProblems>(())
     /// ```
     pub fn descriptor_charges<'r>(
         &'r self,

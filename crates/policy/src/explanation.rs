@@ -81,11 +81,11 @@ fn origin(origin: LimitOrigin) -> String {
 /// A limit, described for people: its quota, its algorithm and the most it admits.
 ///
 /// ```
-/// use tidegate::config::Described;
+/// use tidegate::config::LimitDescription;
 ///
 /// let limit = "100/minute burst 20".parse()?;
 /// assert_eq!(
-///     Described(&limit).to_string(),
+///     LimitDescription(&limit).to_string(),
 ///     "100/1m burst 20, token-bucket: at most 120 in any 1m"
 /// );
 /// # Ok::<(), tidegate::QuotaError>(())

@@ -20,12 +20,12 @@ impl Plan {
     ///
     /// ```
     /// use tidegate::Plan;
-    /// use tidegate::config::Source;
+    /// use tidegate::config::PolicySource;
     ///
     /// let text = "policies: [{ name: sms, key: [phone], limits: [1/30s] }]";
-    /// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+    /// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
     /// assert!(plan.hints()[0].contains("token-bucket or sliding-log"));
-    /// # Ok::<(), tidegate::config::Problems>(())
+    /// # Ok::<(), tidegate::config::FileProblems>(())
     /// ```
     pub fn hints(&self) -> Vec<String> {
         self.policies

@@ -1,6 +1,6 @@
 //! From a policy file to a compiled plan, and from a request to its charges.
 //!
-//! A [`Source`] is what the user wrote; [`Plan::compile`] checks all of it once, and reports every
+//! A [`PolicySource`] is what the user wrote; [`Plan::compile`] checks all of it once, and reports every
 //! problem with its location. From then on nothing can fail: [`Plan::charges`] finds the policies
 //! that apply to a request, and what it owes to each. Charges are what a store settles; nothing in
 //! this crate knows about stores, or reads a clock. Applications depend on `tidegate`, which

@@ -17,7 +17,7 @@ use crate::{Attributes, KeyHasher, PolicySource, RequestCharges};
 /// A set of policies, checked once, so that asking them cannot fail.
 ///
 /// ```
-/// use tidegate::config::Source;
+/// use tidegate::config::PolicySource;
 /// use tidegate::{Cost, Plan};
 ///
 /// let text = "
@@ -30,13 +30,13 @@ use crate::{Attributes, KeyHasher, PolicySource, RequestCharges};
 ///     key: [user]
 ///     limits: [100/minute]
 /// ";
-/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
 ///
 /// let login = [("path", "/login"), ("method", "POST"), ("ip", "203.0.113.9")];
 /// let owed = plan.charges(&login, Cost::ONE);
 /// assert_eq!(owed.charges().len(), 2);
 /// assert_eq!(owed.policy(0).map(|policy| policy.name()), Some("login"));
-/// # Ok::<(), tidegate::config::Problems>(())
+/// # Ok::<(), tidegate::config::FileProblems>(())
 /// ```
 #[derive(Debug)]
 pub struct Plan {

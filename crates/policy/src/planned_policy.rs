@@ -19,7 +19,7 @@ use crate::subject::{KeyPart, PolicyKey};
 pub struct PlannedPolicy {
     pub(crate) name: String,
     pub(crate) mode: PolicyMode,
-    /// Met by whatever the index finds; see [`Index`](crate::matcher::Index).
+    /// Met by whatever the index finds; see [`PolicyIndex`](crate::matcher::PolicyIndex).
     pub(crate) indexed: Option<MatchCondition>,
     pub(crate) conditions: Vec<MatchCondition>,
     pub(crate) key: Vec<KeyPart>,

@@ -52,14 +52,14 @@ impl FileProblem {
 ///
 /// ```
 /// use tidegate::Plan;
-/// use tidegate::config::Source;
+/// use tidegate::config::PolicySource;
 ///
 /// let text = "policies:\n- { name: a, key: [user], limit: [5/minute] }\n";
-/// let problems = Plan::compile(&Source::new("limits.yaml", text)?).unwrap_err();
+/// let problems = Plan::compile(&PolicySource::new("limits.yaml", text)?).unwrap_err();
 /// let shown = problems.to_string();
 /// assert!(shown.contains("limits.yaml:2:27: unknown field \"limit\""));
 /// assert!(shown.contains("did you mean \"limits\"?"));
-/// # Ok::<(), tidegate::config::Problems>(())
+/// # Ok::<(), tidegate::config::FileProblems>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileProblems {

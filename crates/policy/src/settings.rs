@@ -144,7 +144,7 @@ impl PlanSettings {
 /// Without the address, which may hold a password.
 impl fmt::Debug for PlanSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("key_format", &self.key_format).finish_non_exhaustive()
+        f.debug_struct("PlanSettings").field("key_format", &self.key_format).finish_non_exhaustive()
     }
 }
 

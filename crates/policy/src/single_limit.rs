@@ -13,11 +13,11 @@ use crate::subject::KeyPart;
 /// for many keys need not describe each request. It holds for the plan in which it was found.
 ///
 /// ```
-/// use tidegate::config::{SingleLimit, Source};
+/// use tidegate::config::{SingleLimit, PolicySource};
 /// use tidegate::{Cost, Plan};
 ///
 /// let text = "policies: [{ name: api, key: [user], limits: [100/minute] }]";
-/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
 /// let api = SingleLimit::find(&plan, "api").ok_or("api has one limit")?;
 /// let owed = plan.charges_of("api", &[("user", "alice")], Cost::ONE);
 /// let charge = api.charge(b"alice", Cost::ONE, &plan);

@@ -13,14 +13,14 @@ use crate::secrets::SecretRanges;
 /// A configuration as it was found: a name for messages, and the text.
 ///
 /// ```
-/// use tidegate::config::Source;
+/// use tidegate::config::PolicySource;
 ///
-/// let source = Source::new("limits.yaml", "policies: []")?;
+/// let source = PolicySource::new("limits.yaml", "policies: []")?;
 /// assert_eq!(source.name(), "limits.yaml");
 ///
-/// let problems = Source::from_bytes("limits.yaml", b"policies: \xff").unwrap_err();
+/// let problems = PolicySource::from_bytes("limits.yaml", b"policies: \xff").unwrap_err();
 /// assert!(problems.to_string().starts_with("limits.yaml:1:11: byte 0xff is not UTF-8"));
-/// # Ok::<(), tidegate::config::Problems>(())
+/// # Ok::<(), tidegate::config::FileProblems>(())
 /// ```
 #[derive(Clone)]
 pub struct PolicySource {
@@ -33,7 +33,7 @@ pub struct PolicySource {
 /// Without the text, which may hold secrets.
 impl fmt::Debug for PolicySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("PolicySource").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -112,11 +112,11 @@ impl PolicySource {
     /// or added, and whatever is called a password, a token or the like.
     ///
     /// ```
-    /// use tidegate::config::Source;
+    /// use tidegate::config::PolicySource;
     ///
-    /// let source = Source::new("limits.yaml", "set: { x-key: hunter2 }")?;
+    /// let source = PolicySource::new("limits.yaml", "set: { x-key: hunter2 }")?;
     /// assert_eq!(source.shown(), "set: { x-key: *** }");
-    /// # Ok::<(), tidegate::config::Problems>(())
+    /// # Ok::<(), tidegate::config::FileProblems>(())
     /// ```
     pub fn redacted_text(&self) -> String {
         self.secrets().redact(&self.text, 0..self.text.len())

@@ -28,17 +28,17 @@ impl ClientRight {
 /// The rights of the clients of each listener.
 ///
 /// ```
-/// use tidegate_server::{Right, Rights, Transport};
+/// use tidegate_server::{ClientRight, ClientRights, Transport};
 ///
-/// let rights: Rights = "resp:reset,refund".parse()?;
-/// assert!(rights.permit(Transport::Http, Right::Refund));
-/// assert!(!rights.permit(Transport::Http, Right::Reset));
-/// assert!(!Rights::NONE.permit(Transport::Resp, Right::Reset));
+/// let rights: ClientRights = "resp:reset,refund".parse()?;
+/// assert!(rights.permit(Transport::Http, ClientRight::Refund));
+/// assert!(!rights.permit(Transport::Http, ClientRight::Reset));
+/// assert!(!ClientRights::NONE.permit(Transport::Resp, ClientRight::Reset));
 ///
-/// let refused = "resp:delete".parse::<Rights>().unwrap_err();
+/// let refused = "resp:delete".parse::<ClientRights>().unwrap_err();
 /// assert_eq!(refused.to_string(), "\"resp:delete\": expected refund, reset or none, also of one \
 ///     listener: http:refund, grpc:refund, resp:refund, resp:reset");
-/// # Ok::<(), tidegate_server::RightsError>(())
+/// # Ok::<(), tidegate_server::ClientRightsError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientRights(u8);

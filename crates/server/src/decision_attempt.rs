@@ -23,7 +23,7 @@ impl DecisionAttempt {
 }
 
 impl<S: Store> App<S> {
-    /// Decides as [`settle`](Self::settle) does, and counts nothing yet: for those who wait in line and
+    /// Decides as [`decide`](Self::decide) does, and counts nothing yet: for those who wait in line and
     /// ask again when it is their turn.
     pub async fn attempt(&self, owed: &RequestCharges<'_>) -> DecisionAttempt {
         let (watch, asked) = (self.metrics().begin(), self.decision_timer());

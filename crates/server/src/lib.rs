@@ -8,14 +8,14 @@
 //! ```
 //! use std::sync::Arc;
 //! use tidegate::MemoryStore;
-//! use tidegate_server::{App, Config, serve};
+//! use tidegate_server::{App, ListenerConfig, serve};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
 //! let app = Arc::new(App::demo(MemoryStore::new())?);
 //! let shutdown = async { /* until somebody says stop */ };
-//! serve(listener, app, Config::default(), shutdown).await;
+//! serve(listener, app, ListenerConfig::default(), shutdown).await;
 //! # Ok(())
 //! # }
 //! ```

@@ -11,12 +11,12 @@ use thiserror::Error;
 /// A place to listen: `host:port`, or `unix:/path`. Port 0 picks a free one.
 ///
 /// ```
-/// use tidegate_server::Address;
+/// use tidegate_server::ListenAddress;
 ///
-/// let address: Address = "unix:/run/tidegate.sock".parse()?;
+/// let address: ListenAddress = "unix:/run/tidegate.sock".parse()?;
 /// assert_eq!(address.to_string(), "unix:/run/tidegate.sock");
-/// assert!("8080".parse::<Address>().unwrap_err().to_string().contains("expected host:port"));
-/// # Ok::<(), tidegate_server::OpenError>(())
+/// assert!("8080".parse::<ListenAddress>().unwrap_err().to_string().contains("expected host:port"));
+/// # Ok::<(), tidegate_server::ListenError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {

@@ -22,12 +22,12 @@ use crate::{App, BoundAddress, ListenAddress, ListenError, Listener, ListenerCon
 /// use std::num::NonZeroUsize;
 /// use std::sync::Arc;
 /// use tidegate::MemoryStore;
-/// use tidegate_server::{App, Config, Server, Transport};
+/// use tidegate_server::{App, ListenerConfig, Server, Transport};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let app = Arc::new(App::demo(MemoryStore::new())?);
-/// let mut server = Server::new(app, Config::default(), NonZeroUsize::MIN);
+/// let mut server = Server::new(app, ListenerConfig::default(), NonZeroUsize::MIN);
 /// let place = server.open(Transport::Http, &"127.0.0.1:0".parse()?, None)?;
 /// println!("listening on {place}");
 /// let shutdown = async { /* until somebody says stop */ };

@@ -11,10 +11,10 @@ use crate::worker;
 /// worker has its own, and all other threads share the first.
 ///
 /// ```
-/// use tidegate_server::PerWorker;
+/// use tidegate_server::WorkerStores;
 /// use tidegate::MemoryStore;
 ///
-/// let stores = PerWorker::new(2, MemoryStore::new);
+/// let stores = WorkerStores::new(2, MemoryStore::new);
 /// assert_eq!(stores.each().count(), 3);
 /// ```
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 //! Everything here drives the shipping algorithms and stores, never a model of them:
 //!
 //! - [`Simulation`]: synthetic traffic against limits, and the truth beside it.
-//! - [`Accuracy`]: how often an algorithm is wrong, over a large population.
-//! - [`Replay`]: what a configuration would have done to the requests of a log.
-//! - [`Suggest`]: the smallest limit that denies no more of them than you tolerate.
+//! - [`AccuracyStudy`]: how often an algorithm is wrong, over a large population.
+//! - [`LogReplay`]: what a configuration would have done to the requests of a log.
+//! - [`LimitSearch`]: the smallest limit that denies no more of them than you tolerate.
 //! - [`report`]: findings as text, HTML, SVG and JSON.
 //!
 //! ```

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// a terminal nor reads a clock.
 ///
 /// ```
-/// use tidegate_sim::Progress;
+/// use tidegate_sim::WorkProgress;
 ///
-/// let progress = Progress::default();
+/// let progress = WorkProgress::default();
 /// progress.expect(200);
 /// progress.add(50);
 /// assert_eq!(progress.share(), Some(0.25));

@@ -3,9 +3,9 @@
 /// Splitmix64. Our own, so that a new version of a library does not change printed results.
 ///
 /// ```
-/// use tidegate_sim::Random;
+/// use tidegate_sim::SeededRandom;
 ///
-/// let (mut one, mut same) = (Random::new(7), Random::new(7));
+/// let (mut one, mut same) = (SeededRandom::new(7), SeededRandom::new(7));
 /// assert_eq!(one.below(100), same.below(100));
 /// ```
 #[derive(Clone, Debug)]

@@ -110,7 +110,7 @@ pub trait Store: Send + Sync {
         async { Ok(StoreUsage::default()) }
     }
 
-    /// Of [`Usage::overflowed`], what this rule's keys had part in, if that is known.
+    /// Of [`StoreUsage::overflowed`], what this rule's keys had part in, if that is known.
     fn overflowed_of(&self, rule: &Rule) -> Option<u64> {
         let _ = rule;
         None

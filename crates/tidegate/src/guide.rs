@@ -22,15 +22,15 @@
 //! # Whose limit
 //!
 //! Keys are text, numbers, addresses and tuples of them. Parts stay apart, and only a fingerprint
-//! is stored. For an address use [`Address`](crate::Address), which is one key however it is
+//! is stored. For an address use [`IpAddress`](crate::IpAddress), which is one key however it is
 //! written, and counts an IPv6 network as one caller:
 //!
 //! ```
-//! use tidegate::{Address, Limiter};
+//! use tidegate::{IpAddress, Limiter};
 //!
 //! # fn main() -> Result<(), tidegate::BuildError> {
 //! let limiter = Limiter::builder().limit("1/minute").build()?;
-//! let caller = |text: &str| Address::read(text.as_bytes());
+//! let caller = |text: &str| IpAddress::read(text.as_bytes());
 //! assert!(limiter.check_now(&("login", caller("2001:db8::1").unwrap())).is_allowed());
 //! assert!(!limiter.check_now(&("login", caller("[2001:DB8::2]:443").unwrap())).is_allowed());
 //! # Ok(())
@@ -138,9 +138,9 @@
 //! # #[cfg(feature = "axum")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use axum::{Router, routing::get};
-//! use tidegate::tower::{Key, RateLimitLayer};
+//! use tidegate::tower::{RequestKey, RateLimitLayer};
 //!
-//! let limit = RateLimitLayer::new("100/minute burst 20")?.by(Key::client_ip().trust_hops(1));
+//! let limit = RateLimitLayer::new("100/minute burst 20")?.by(RequestKey::client_ip().trust_hops(1));
 //! let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(limit);
 //! # Ok(())
 //! # }

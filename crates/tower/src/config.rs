@@ -148,7 +148,7 @@ impl LayerConfig {
 
 impl fmt::Debug for LayerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
+        f.debug_struct("LayerConfig")
             .field("key", &self.key)
             .field("is_shadow", &self.is_shadow)
             .finish_non_exhaustive()

@@ -11,16 +11,16 @@ use tidegate_limiter::Decision;
 /// extensions, as a plain [`Decision`].
 ///
 /// ```
-/// use tidegate::tower::Decided;
+/// use tidegate::tower::RateLimitDecision;
 ///
-/// async fn hello(Decided(decision): Decided) -> String {
+/// async fn hello(RateLimitDecision(decision): RateLimitDecision) -> String {
 ///     format!("{:?} more", decision.remaining())
 /// }
 /// ```
 ///
 /// For a request that the layer does not limit, the decision is that there was none to make
-/// ([`Source::None`](tidegate_limiter::Source::None)). A handler that is not behind a layer answers
-/// 500; `Option<Decided>` is `None` there.
+/// ([`DecisionSource::None`](tidegate_limiter::DecisionSource::None)). A handler that is not behind a layer answers
+/// 500; `Option<RateLimitDecision>` is `None` there.
 #[derive(Clone, Debug)]
 pub struct RateLimitDecision(pub Decision);
 

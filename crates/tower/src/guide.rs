@@ -7,9 +7,9 @@
 //! nothing:
 //!
 //! ```
-//! use tidegate::tower::{Key, RateLimitLayer};
+//! use tidegate::tower::{RequestKey, RateLimitLayer};
 //!
-//! let layer = RateLimitLayer::new("100/minute")?.by(Key::client_ip().trust_hops(1));
+//! let layer = RateLimitLayer::new("100/minute")?.by(RequestKey::client_ip().trust_hops(1));
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 //!
@@ -17,17 +17,17 @@
 //! the request's extensions; requests without one are counted by address.
 //!
 //! ```
-//! use tidegate::tower::{Key, RateLimitLayer};
+//! use tidegate::tower::{RequestKey, RateLimitLayer};
 //!
 //! #[derive(Clone)]
 //! struct UserId(u64);
 //!
 //! let layer = RateLimitLayer::new("100/minute")?
-//!     .by(Key::extension(|user: &UserId| user.0).trust_hops(1));
+//!     .by(RequestKey::extension(|user: &UserId| user.0).trust_hops(1));
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 //!
-//! [`Key`](crate::Key) has more: headers, API keys, path templates, functions, and combinations.
+//! [`RequestKey`](crate::RequestKey) has more: headers, API keys, path templates, functions, and combinations.
 //!
 //! # Where the layer goes
 //!
@@ -39,9 +39,9 @@
 //! # #[cfg(feature = "axum")]
 //! # fn main() -> Result<(), tidegate::BuildError> {
 //! use axum::{Router, routing::get};
-//! use tidegate::tower::{Key, RateLimitLayer};
+//! use tidegate::tower::{RequestKey, RateLimitLayer};
 //!
-//! let each_route = Key::all([Key::client_ip(), Key::path_template()]);
+//! let each_route = RequestKey::all([RequestKey::client_ip(), RequestKey::path_template()]);
 //! let app: Router = Router::new()
 //!     .route("/users/{id}", get(|| async { "a user" }))
 //!     .route("/search", get(|| async { "results" }))
@@ -54,7 +54,7 @@
 //!
 //! For addresses, serve with `into_make_service_with_connect_info::<SocketAddr>()` and turn on the
 //! feature `axum`. With tonic, the feature `tonic` is enough, also with tonic's TLS. Anywhere else, put
-//! a [`Peer`](crate::Peer) into the extensions.
+//! a [`PeerIp`](crate::PeerIp) into the extensions.
 //!
 //! # Several limits, another algorithm, Redis
 //!
@@ -63,7 +63,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use tidegate::{AlgorithmKind, Limiter};
-//! use tidegate::tower::{Key, RateLimitLayer};
+//! use tidegate::tower::{RequestKey, RateLimitLayer};
 //!
 //! let limiter = Arc::new(
 //!     Limiter::builder()
@@ -72,7 +72,7 @@
 //!         .limits(["5/minute", "100/day"])
 //!         .build()?,
 //! );
-//! let layer = RateLimitLayer::limiter(Arc::clone(&limiter)).by(Key::header("x-account"));
+//! let layer = RateLimitLayer::limiter(Arc::clone(&limiter)).by(RequestKey::header("x-account"));
 //! limiter.reset_now("account 42");
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
@@ -86,9 +86,9 @@
 //! it knows about a request; you add what it cannot know:
 //!
 //! ```
-//! use tidegate::config::Source;
+//! use tidegate::config::PolicySource;
 //! use tidegate::{MemoryStore, PlanLimiter};
-//! use tidegate::tower::{Key, RateLimitLayer};
+//! use tidegate::tower::{RequestKey, RateLimitLayer};
 //!
 //! #[derive(Clone)]
 //! struct User { id: u64, plan: &'static str }
@@ -100,11 +100,11 @@
 //!     limits: [100/minute]
 //!     tiers: [{ when: { plan: pro }, limits: [10000/day] }]
 //! ";
-//! let limiter = PlanLimiter::load(&Source::new("limits.yaml", text)?, MemoryStore::new())?;
+//! let limiter = PlanLimiter::load(&PolicySource::new("limits.yaml", text)?, MemoryStore::new())?;
 //! let layer = RateLimitLayer::limiter(limiter)
-//!     .attribute("user", Key::extension(|user: &User| user.id.to_string()))
-//!     .attribute("plan", Key::extension(|user: &User| user.plan));
-//! # Ok::<(), tidegate::config::Problems>(())
+//!     .attribute("user", RequestKey::extension(|user: &User| user.id.to_string()))
+//!     .attribute("plan", RequestKey::extension(|user: &User| user.plan));
+//! # Ok::<(), tidegate::config::FileProblems>(())
 //! ```
 //!
 //! If the file names `trusted_proxies`, those determine the `ip`; otherwise
@@ -125,14 +125,14 @@
 //! minute blocks the address for a quarter of an hour:
 //!
 //! ```
-//! use tidegate::config::Source;
+//! use tidegate::config::PolicySource;
 //! use tidegate::{MemoryStore, PlanLimiter};
 //! use tidegate::tower::RateLimitLayer;
 //!
 //! let text = "policies: [{ name: login, key: [ip], limits: [5/minute], block_for: 15m }]";
-//! let limiter = PlanLimiter::load(&Source::new("limits.yaml", text)?, MemoryStore::new())?;
+//! let limiter = PlanLimiter::load(&PolicySource::new("limits.yaml", text)?, MemoryStore::new())?;
 //! let layer = RateLimitLayer::limiter(limiter).count_failures();
-//! # Ok::<(), tidegate::config::Problems>(())
+//! # Ok::<(), tidegate::config::FileProblems>(())
 //! ```
 //!
 //! # Before it is enforced

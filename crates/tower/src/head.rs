@@ -51,12 +51,12 @@ impl<'a> RequestHead<'a> {
         self.extensions
     }
 
-    /// The peer that connected, if the server says so: a [`Peer`], `axum::extract::ConnectInfo`
+    /// The peer that connected, if the server says so: a [`PeerIp`], `axum::extract::ConnectInfo`
     /// (feature `axum`), tonic's `TcpConnectInfo` (feature `tonic`), or a bare [`SocketAddr`] in
     /// the extensions. It may be a proxy. IPv4 within IPv6, which a socket for both says, is IPv4.
     ///
-    /// [`Key::client_ip`](crate::Key::client_ip) finds the client behind proxies too. As a key of
-    /// your own, an address counts by its network, as `tidegate::Address` does.
+    /// [`RequestKey::client_ip`](crate::RequestKey::client_ip) finds the client behind proxies too. As a key of
+    /// your own, an address counts by its network, as `tidegate::IpAddress` does.
     pub fn peer(&self) -> Option<IpAddr> {
         let extensions = self.extensions;
         let peer = extensions.get().map(|PeerIp(ip)| *ip);
@@ -100,10 +100,10 @@ impl<'a> RequestHead<'a> {
 /// The peer that connected: an extension for servers that do not provide it in a way we know.
 ///
 /// ```
-/// use tidegate::tower::{Peer, RequestHead};
+/// use tidegate::tower::{PeerIp, RequestHead};
 ///
 /// let mut request = http::Request::new(());
-/// request.extensions_mut().insert(Peer("203.0.113.9".parse()?));
+/// request.extensions_mut().insert(PeerIp("203.0.113.9".parse()?));
 /// assert_eq!(RequestHead::of(&request).peer(), "203.0.113.9".parse().ok());
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```

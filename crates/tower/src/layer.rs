@@ -17,10 +17,10 @@ use crate::{Denial, RateLimit, RequestHead, RequestKey, ResponseHead};
 ///
 /// ```
 /// use axum::{Router, routing::get};
-/// use tidegate::tower::{Key, RateLimitLayer};
+/// use tidegate::tower::{RequestKey, RateLimitLayer};
 ///
 /// # fn main() -> Result<(), tidegate::BuildError> {
-/// let limit = RateLimitLayer::new("100/minute burst 20")?.by(Key::client_ip().trust_hops(1));
+/// let limit = RateLimitLayer::new("100/minute burst 20")?.by(RequestKey::client_ip().trust_hops(1));
 /// let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(limit);
 /// # Ok(())
 /// # }
@@ -97,15 +97,15 @@ impl RateLimitLayer {
     /// `10.0.0.1`.
     ///
     /// ```no_run
-    /// use tidegate::tower::{Key, RateLimitLayer};
+    /// use tidegate::tower::{RequestKey, RateLimitLayer};
     ///
     /// #[derive(Clone)]
     /// struct User { id: String, plan: &'static str }
     ///
     /// let layer = RateLimitLayer::policy_file("limits.yaml")?
-    ///     .attribute("user", Key::extension(|user: &User| user.id.clone()))
-    ///     .attribute("plan", Key::extension(|user: &User| user.plan));
-    /// # Ok::<(), tidegate::config::Problems>(())
+    ///     .attribute("user", RequestKey::extension(|user: &User| user.id.clone()))
+    ///     .attribute("plan", RequestKey::extension(|user: &User| user.plan));
+    /// # Ok::<(), tidegate::config::FileProblems>(())
     /// ```
     pub fn attribute(self, name: &str, value: RequestKey) -> Self {
         self.with(|config| config.attributes.push((name.into(), value)))

@@ -18,12 +18,12 @@
 //! }
 //! ```
 //!
-//! - [`RateLimitLayer`] says what is limited: [`by`](RateLimitLayer::by) which [`Key`], at what
+//! - [`RateLimitLayer`] says what is limited: [`by`](RateLimitLayer::by) which [`RequestKey`], at what
 //!   [`cost`](RateLimitLayer::cost), what to [`skip`](RateLimitLayer::skip), and what to say
 //!   [`on_denied`](RateLimitLayer::on_denied).
 //! - [`RateLimitLayer::limiter`] takes any limiter of `tidegate`, including one whose counters are
 //!   in Redis, and [`policy_file`](RateLimitLayer::policy_file) whole policies with tiers.
-//! - Handlers find the `Decision` in the request's extensions, and in axum with [`Decided`].
+//! - Handlers find the `Decision` in the request's extensions, and in axum with [`RateLimitDecision`].
 //!
 //! The [`guide`] covers the common cases. Depend on `tidegate` with its feature `tower`, `axum` or
 //! `tonic`; it re-exports this crate as `tidegate::tower`.

@@ -8,14 +8,14 @@ use crate::CheckResponse;
 /// What went wrong, with its own members besides the standard ones.
 ///
 /// ```
-/// use tidegate_wire::{Problem, Refused};
+/// use tidegate_wire::{ProblemDetails, RefusalMembers};
 ///
-/// let problem = Problem {
-///     kind: Problem::BLANK,
+/// let problem = ProblemDetails {
+///     kind: ProblemDetails::BLANK,
 ///     title: "Bad Request",
 ///     status: 400,
 ///     detail: "`cost` is -1: expected a whole number",
-///     members: Refused { member: Some("cost"), ..Refused::default() },
+///     members: RefusalMembers { member: Some("cost"), ..RefusalMembers::default() },
 /// };
 /// assert_eq!(
 ///     serde_json::to_string(&problem)?,

@@ -42,9 +42,9 @@ impl FixedWindow {
     ///
     /// ```
     /// use tidegate::algorithm::{Algorithm, FixedWindow};
-    /// use tidegate::{Calendar, Cost, Span, Timestamp};
+    /// use tidegate::{CalendarPeriod, Cost, Span, Timestamp};
     ///
-    /// let limit = FixedWindow::by_calendar(1_000, Calendar::Month)?;
+    /// let limit = FixedWindow::by_calendar(1_000, CalendarPeriod::Month)?;
     /// let february = Timestamp::from_secs(1_706_745_600); // 2024-02-01
     /// let verdict = limit.probe(&Default::default(), Cost::ONE, february);
     /// assert_eq!(verdict.reset_after, Span::from_days(29));

@@ -30,10 +30,10 @@ use crate::Span;
 /// `api:{entity}:{window_start} +5s`.
 ///
 /// ```
-/// use tidegate_core::{KeyTemplate, Placeholder};
+/// use tidegate_core::{KeyTemplate, KeyPlaceholder};
 ///
 /// let template: KeyTemplate = "api:{entity}:{limit}".parse()?;
-/// assert!(template.has(Placeholder::Limit) && template.window().is_none());
+/// assert!(template.has(KeyPlaceholder::Limit) && template.window().is_none());
 ///
 /// let error = "api:{user}".parse::<KeyTemplate>().unwrap_err();
 /// assert_eq!((error.position(), error.unknown()), (Some(5), Some("user")));

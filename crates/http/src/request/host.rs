@@ -11,11 +11,11 @@ use crate::RequestFault;
 /// Whom a request is for, in one spelling: in lower case, and without a dot at its end.
 ///
 /// ```
-/// use tidegate_http::Host;
+/// use tidegate_http::RequestHost;
 ///
-/// let host = Host::read(b"Example.com.:8080")?;
+/// let host = RequestHost::read(b"Example.com.:8080")?;
 /// assert_eq!((host.name(), host.text()), ("example.com", "example.com:8080"));
-/// assert!(Host::read(b"example.com..").is_err());
+/// assert!(RequestHost::read(b"example.com..").is_err());
 /// # Ok::<(), tidegate_http::RequestFault>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

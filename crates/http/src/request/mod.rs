@@ -48,11 +48,11 @@ pub use query::{only_parameter, query_value, query_values};
 ///
 /// ```
 /// use http::HeaderMap;
-/// use tidegate::{Cost, Plan, config::Source};
+/// use tidegate::{Cost, Plan, config::PolicySource};
 /// use tidegate_http::HttpRequest;
 ///
 /// let text = "policies: [{ name: search, match: { path: /search }, key: [ip], limits: [5/s] }]";
-/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
 /// let headers = HeaderMap::new();
 /// let request = HttpRequest {
 ///     method: Some(b"GET"),

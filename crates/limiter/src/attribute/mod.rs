@@ -43,7 +43,7 @@
 //!
 //! // A RedisStore, in a program that has siblings.
 //! attribute::use_store(MemoryStore::builder().max_keys(10_000).build())?;
-//! # Ok::<(), attribute::AlreadyInUse>(())
+//! # Ok::<(), attribute::LateSetupError>(())
 //! ```
 //!
 //! # Functions that are not async

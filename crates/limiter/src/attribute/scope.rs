@@ -33,12 +33,12 @@ pub struct FunctionCall {
 /// A resolver that finds nobody (`None`) exempts the call. As long as there is no resolver, all
 /// calls share one counter: forgetting it closes a door rather than opening one.
 ///
-/// With `scope = ip`, an address counts as an [`Address`], be it an `IpAddr` or its text: every
+/// With `scope = ip`, an address counts as an [`IpAddress`], be it an `IpAddr` or its text: every
 /// address of an IPv6 network of 64 bits is one caller. A resolver that knows both users and
 /// addresses returns an [`OwnedKey`] of either.
 ///
 /// ```
-/// use tidegate::attribute::{self, Call, Scope};
+/// use tidegate::attribute::{self, FunctionCall, FunctionScope};
 /// use tidegate::{Denied, rate_limit};
 ///
 /// tokio::task_local! {
@@ -52,8 +52,8 @@ pub struct FunctionCall {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// attribute::resolve_with(|call: &Call| match call.scope {
-///     Scope::User => USER.try_with(|user| *user).ok(),
+/// attribute::resolve_with(|call: &FunctionCall| match call.scope {
+///     FunctionScope::User => USER.try_with(|user| *user).ok(),
 ///     _ => None,
 /// })?;
 ///

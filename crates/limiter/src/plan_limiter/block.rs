@@ -167,7 +167,7 @@ impl<S: Store> PlanLimiter<S> {
     }
 
     /// Blocks the callers of policies whose quota is used up by now: where only the response tells what
-    /// a request costs, or whether it [counts](Owed::counted_later), when one has been counted. What
+    /// a request costs, or whether it [counts](RequestCharges::counted_later), when one has been counted. What
     /// others have under way is part of what is used.
     pub async fn block_if_used_up(&self, owed: &RequestCharges<'_>) {
         let blocks = blocks_of(owed);

@@ -26,12 +26,12 @@ use crate::{Decision, DecisionSource, StoreReport};
 ///
 /// ```
 /// use tidegate::{Cost, MemoryStore, Plan, PlanLimiter};
-/// use tidegate::config::Source;
+/// use tidegate::config::PolicySource;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), tidegate::config::Problems> {
+/// # async fn main() -> Result<(), tidegate::config::FileProblems> {
 /// let text = "policies: [{ name: api, key: [user], limits: [1/hour] }]";
-/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
 /// let limiter = PlanLimiter::new(plan, MemoryStore::new());
 ///
 /// assert!(limiter.check(&[("user", "42")], Cost::ONE).await.is_allowed());
@@ -213,7 +213,7 @@ impl<S: Store> PlanLimiter<S> {
         self.gate.decide(charges, terms, |_| on_store_error).await
     }
 
-    /// [`settle_charges`](Self::settle_charges) for a caller that cannot wait. `None` if a remote
+    /// [`decide_charges`](Self::decide_charges) for a caller that cannot wait. `None` if a remote
     /// store has to be asked: then nothing was done.
     pub fn try_decide_charges(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         match charges.len() {
@@ -223,7 +223,7 @@ impl<S: Store> PlanLimiter<S> {
     }
 
     /// Decides each charge by itself, for a caller that has many and cannot wait; see
-    /// [`Store::settle_each_at_once`]. Returns whether it was done: not if a remote store has to be
+    /// [`Store::settle_each`]. Returns whether it was done: not if a remote store has to be
     /// asked.
     pub fn decide_each<'c>(
         &self,

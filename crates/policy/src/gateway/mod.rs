@@ -26,7 +26,7 @@ use crate::matcher::MatchCondition;
 ///
 /// ```
 /// use tidegate::Plan;
-/// use tidegate::config::Source;
+/// use tidegate::config::PolicySource;
 ///
 /// let text = "
 /// gateway:
@@ -36,12 +36,12 @@ use crate::matcher::MatchCondition;
 ///     - { upstream: pages }
 /// policies: [{ name: all, key: [ip], limits: [100/minute] }]
 /// ";
-/// let plan = Plan::compile(&Source::new("limits.yaml", text)?)?;
+/// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
 /// let gateway = plan.gateway().unwrap();
 /// let number = gateway.route(&[("path", "/api/users")]).unwrap();
 /// let route = &gateway.routes()[number];
 /// assert_eq!(gateway.upstreams()[route.upstream()].name, "api");
-/// # Ok::<(), tidegate::config::Problems>(())
+/// # Ok::<(), tidegate::config::FileProblems>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -240,7 +240,7 @@ impl RoutePlan {
         }
     }
 
-    /// The number of its service among [`Gateway::upstreams`].
+    /// The number of its service among [`GatewayPlan::upstreams`].
     pub const fn upstream(&self) -> usize {
         self.upstream
     }

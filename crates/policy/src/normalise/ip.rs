@@ -71,10 +71,10 @@ impl IpAddress {
 /// same address as text is a different key.
 ///
 /// ```
-/// use tidegate::{Address, Policy};
+/// use tidegate::{IpAddress, Policy};
 ///
 /// let policy = Policy::new("api", ["5/minute".parse()?])?;
-/// let key = |text: &str| Address::read(text.as_bytes()).map(|it| policy.fingerprint(&it));
+/// let key = |text: &str| IpAddress::read(text.as_bytes()).map(|it| policy.fingerprint(&it));
 /// assert_eq!(key("2001:db8::1"), key("[2001:DB8:0:0:ffff::]:443"));
 /// assert_eq!(key("203.0.113.9"), key("::ffff:203.0.113.9"));
 /// assert_ne!(key("2001:db8:0:1::1"), key("2001:db8::1"));
@@ -110,11 +110,11 @@ fn with_port(text: &str) -> Option<IpAddr> {
 /// Addresses that begin with the same bits.
 ///
 /// ```
-/// use tidegate::{Address, Network};
+/// use tidegate::{IpAddress, IpNetwork};
 ///
-/// let network: Network = "203.0.113.0/24".parse()?;
-/// assert!(Address::read(b"[::ffff:203.0.113.9]:443").is_some_and(|it| network.contains(it)));
-/// # Ok::<(), tidegate::NoNetwork>(())
+/// let network: IpNetwork = "203.0.113.0/24".parse()?;
+/// assert!(IpAddress::read(b"[::ffff:203.0.113.9]:443").is_some_and(|it| network.contains(it)));
+/// # Ok::<(), tidegate::IpNetworkError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpNetwork {

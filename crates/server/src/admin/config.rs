@@ -14,13 +14,13 @@ use crate::{BoundAddress, ReloadRequest, StreamPeer};
 /// Who may use the admin listener, and what else it shows.
 ///
 /// ```
-/// use tidegate_server::Place;
-/// use tidegate_server::admin::{AdminConfig, Tokens};
+/// use tidegate_server::BoundAddress;
+/// use tidegate_server::admin::{AdminConfig, AdminTokens};
 ///
-/// let here = Place::Tcp("127.0.0.1:9090".parse()?);
-/// assert!(AdminConfig::new(here, Tokens::default(), false).is_ok());
-/// let everywhere = Place::Tcp("0.0.0.0:9090".parse()?);
-/// let refused = AdminConfig::new(everywhere, Tokens::default(), false);
+/// let here = BoundAddress::Tcp("127.0.0.1:9090".parse()?);
+/// assert!(AdminConfig::new(here, AdminTokens::default(), false).is_ok());
+/// let everywhere = BoundAddress::Tcp("0.0.0.0:9090".parse()?);
+/// let refused = AdminConfig::new(everywhere, AdminTokens::default(), false);
 /// assert!(refused.unwrap_err().to_string().starts_with("admin on 0.0.0.0:9090 would be open"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

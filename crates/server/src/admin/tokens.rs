@@ -35,14 +35,14 @@ impl AdminScope {
 /// Tokens and their scopes. Tokens are never shown.
 ///
 /// ```
-/// use tidegate_server::admin::Tokens;
+/// use tidegate_server::admin::AdminTokens;
 ///
-/// let tokens = Tokens::parse("read  0123456789abcdef0123456789abcdef  name=dashboard")?;
-/// assert_eq!(format!("{tokens:?}"), "Tokens([Read])");
+/// let tokens = AdminTokens::parse("read  0123456789abcdef0123456789abcdef  name=dashboard")?;
+/// assert_eq!(format!("{tokens:?}"), "AdminTokens([Read])");
 ///
-/// let refused = Tokens::parse("read hunter2").unwrap_err();
+/// let refused = AdminTokens::parse("read hunter2").unwrap_err();
 /// assert_eq!(refused.to_string(), "line 1: a token of 7 bytes: expected 24 to 128");
-/// # Ok::<(), tidegate_server::admin::TokensError>(())
+/// # Ok::<(), tidegate_server::admin::AdminTokensError>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct AdminTokens(Vec<AdminToken>);
@@ -128,7 +128,7 @@ impl AdminTokens {
 impl fmt::Debug for AdminTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scopes: Vec<AdminScope> = self.0.iter().map(|token| token.scope).collect();
-        f.debug_tuple("Tokens").field(&scopes).finish()
+        f.debug_tuple("AdminTokens").field(&scopes).finish()
     }
 }
 

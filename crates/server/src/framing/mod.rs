@@ -25,13 +25,13 @@ use self::head::{Http1Head, RequestBodyFraming};
 /// Follows the requests on one connection.
 ///
 /// ```
-/// use tidegate_server::framing::Framing;
+/// use tidegate_server::framing::InboundFraming;
 /// use tokio::io::ReadBuf;
 ///
 /// let mut read = *b"POST / HTTP/1.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n";
 /// let mut buf = ReadBuf::new(&mut read);
 /// buf.set_filled(buf.capacity());
-/// let mut framing = Framing::http1();
+/// let mut framing = InboundFraming::http1();
 /// framing.follow(&mut buf, 0);
 /// assert!(framing.is_broken());
 /// ```

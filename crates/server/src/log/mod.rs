@@ -55,9 +55,9 @@ pub fn set_format(format: LogFormat) {
 /// Logs an event. `event` is a stable name, `message` is for people.
 ///
 /// ```
-/// use tidegate_server::log::{self, Level};
+/// use tidegate_server::log::{self, LogLevel};
 ///
-/// log::say(Level::Info, "reload", "limits.yaml: in effect", &[("file", "limits.yaml")]);
+/// log::say(LogLevel::Info, "reload", "limits.yaml: in effect", &[("file", "limits.yaml")]);
 /// ```
 pub fn emit(level: LogLevel, event: &str, message: &str, fields: &[(&str, &str)]) {
     let format = FORMAT.get().copied().unwrap_or_default();

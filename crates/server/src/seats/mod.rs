@@ -169,7 +169,7 @@ impl SeatPool {
 
 impl fmt::Debug for SeatPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Room").field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("SeatPool").field("size", &self.size).finish_non_exhaustive()
     }
 }
 

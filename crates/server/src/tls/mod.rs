@@ -21,14 +21,14 @@ use crate::stream::{ClientStream, RawStream};
 /// How TLS is served: our certificate, and which ones clients must have.
 ///
 /// ```no_run
-/// use tidegate_server::{Tls, TlsFiles};
+/// use tidegate_server::{ListenerTls, TlsFiles};
 ///
-/// let tls = Tls::load(TlsFiles {
+/// let tls = ListenerTls::load(TlsFiles {
 ///     cert: "server.crt".into(),
 ///     key: "server.key".into(),
 ///     client_ca: None,
 /// })?;
-/// # Ok::<(), tidegate_server::TlsError>(())
+/// # Ok::<(), tidegate_server::TlsFileError>(())
 /// ```
 #[derive(Debug)]
 pub struct ListenerTls {

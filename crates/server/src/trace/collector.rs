@@ -24,11 +24,11 @@ use crate::transport::grpc::message;
 /// Where a collector is.
 ///
 /// ```
-/// use tidegate_server::trace::Collector;
+/// use tidegate_server::trace::TraceCollector;
 ///
-/// let collector: Collector = "http://127.0.0.1:4317".parse()?;
+/// let collector: TraceCollector = "http://127.0.0.1:4317".parse()?;
 /// assert!(!collector.is_secure());
-/// assert!("127.0.0.1:4317".parse::<Collector>().is_err());
+/// assert!("127.0.0.1:4317".parse::<TraceCollector>().is_err());
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! What a request did and how long that took, for an OpenTelemetry collector.
 //!
-//! A sampled request has a [`Span`] from its head to its answer. Transports [begin](Tracer::begin)
+//! A sampled request has a [`TraceSpan`] from its head to its answer. Transports [begin](Tracer::begin)
 //! and [end](Tracer::end) it, and answer [`within`] it, so that [`App`](crate::App) finds it when
-//! it decides. Finished spans wait in a queue of fixed size until the [`Exporter`] takes them
+//! it decides. Finished spans wait in a queue of fixed size until the [`SpanExporter`] takes them
 //! along; nobody waits for it. Without a tracer, all that a request pays is one look at an
 //! `Option`.
 //!
@@ -32,14 +32,14 @@ pub use trace_parent::TraceParent;
 /// Samples the requests to trace, and takes their spans.
 ///
 /// ```
-/// use tidegate_server::trace::{Collector, Ratio, TraceParent, Tracer};
+/// use tidegate_server::trace::{TraceCollector, SamplingRatio, TraceParent, Tracer};
 ///
-/// let (tracer, exporter) = Tracer::new(Ratio::ALL, "tidegate");
+/// let (tracer, exporter) = Tracer::new(SamplingRatio::ALL, "tidegate");
 /// let caller = TraceParent::parse(b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
 /// let span = tracer.begin("POST /v1/check", caller).ok_or("all are drawn")?;
 /// tracer.end(span);
 /// // On a runtime, for as long as there are spans: `exporter.run(collector, stop)`.
-/// let collector: Collector = "http://127.0.0.1:4317".parse()?;
+/// let collector: TraceCollector = "http://127.0.0.1:4317".parse()?;
 /// # drop((exporter, collector));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

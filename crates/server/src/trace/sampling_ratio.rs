@@ -6,11 +6,11 @@ use std::str::FromStr;
 /// A share of all traces, between none and all.
 ///
 /// ```
-/// use tidegate_server::trace::Ratio;
+/// use tidegate_server::trace::SamplingRatio;
 ///
-/// let ratio: Ratio = "0.25".parse()?;
+/// let ratio: SamplingRatio = "0.25".parse()?;
 /// assert!(ratio.draws(1 << 61) && !ratio.draws(1 << 62));
-/// assert!("1.5".parse::<Ratio>().is_err());
+/// assert!("1.5".parse::<SamplingRatio>().is_err());
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,11 +27,11 @@ use crate::WorkProgress;
 /// What is measured.
 ///
 /// ```
-/// use tidegate_sim::{Accuracy, Progress};
+/// use tidegate_sim::{AccuracyStudy, WorkProgress};
 ///
 /// let quota = "100/minute".parse()?;
-/// let accuracy = Accuracy { sources: 100, requests: 50_000, ..Accuracy::new(quota) };
-/// let findings = accuracy.run(&Progress::default())?;
+/// let accuracy = AccuracyStudy { sources: 100, requests: 50_000, ..AccuracyStudy::new(quota) };
+/// let findings = accuracy.run(&WorkProgress::default())?;
 /// assert!(findings.total(tidegate_sim::Population::Near).requests > 10_000);
 /// # Ok::<(), tidegate::QuotaError>(())
 /// ```

@@ -13,10 +13,10 @@ use super::{common, json};
 /// How lines are written.
 ///
 /// ```
-/// use tidegate_sim::log::Format;
+/// use tidegate_sim::log::LogLineFormat;
 ///
-/// assert_eq!("combined".parse(), Ok(Format::Common));
-/// assert!("xml".parse::<Format>().unwrap_err().to_string().contains("common, json or csv"));
+/// assert_eq!("combined".parse(), Ok(LogLineFormat::Common));
+/// assert!("xml".parse::<LogLineFormat>().unwrap_err().to_string().contains("common, json or csv"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLineFormat {

@@ -14,9 +14,9 @@ use crate::traffic::{PoissonTraffic, RateShape, TrafficStream as _};
 /// out of order; and an hour of an attack on the login.
 ///
 /// ```
-/// use tidegate_sim::log::{Format, Generator};
+/// use tidegate_sim::log::{LogLineFormat, LogGenerator};
 ///
-/// let generator = Generator { lines: 3, seed: 7, format: Format::Common };
+/// let generator = LogGenerator { lines: 3, seed: 7, format: LogLineFormat::Common };
 /// let (mut one, mut same) = (Vec::new(), Vec::new());
 /// generator.write(&mut one)?;
 /// generator.write(&mut same)?;

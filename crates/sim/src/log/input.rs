@@ -93,7 +93,7 @@ impl LogInput {
 
 impl std::fmt::Debug for LogInput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Input").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("LogInput").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

@@ -18,17 +18,17 @@ use crate::WorkProgress;
 ///
 /// ```
 /// use tidegate::Attributes;
-/// use tidegate_sim::Progress;
-/// use tidegate_sim::log::{Input, LogReader};
+/// use tidegate_sim::WorkProgress;
+/// use tidegate_sim::log::{LogInput, LogReader};
 ///
 /// let line = r#"9.9.9.9 - eve [10/Oct/2000:13:55:36 -0700] "GET /a?b=c HTTP/1.1" 200 5"#;
 /// let reader = LogReader::new(["ip", "path"]);
-/// let reading = reader.read(vec![Input::bytes("access.log", line)], &Progress::default(), |request| {
+/// let reading = reader.read(vec![LogInput::bytes("access.log", line)], &WorkProgress::default(), |request| {
 ///     assert_eq!(request.attribute("ip"), Some(&b"9.9.9.9"[..]));
 ///     assert_eq!(request.attribute("path"), Some(&b"/a"[..]));
 /// })?;
 /// assert_eq!(reading.requests, 1);
-/// # Ok::<(), tidegate_sim::log::LogError>(())
+/// # Ok::<(), tidegate_sim::log::LogReadError>(())
 /// ```
 #[derive(Debug)]
 pub struct LogReader {

@@ -23,15 +23,15 @@ use crate::log::{LogInput, LogReadError, LogReader, LogSummary};
 /// A configuration, and optionally the current one to compare it with.
 ///
 /// ```
-/// use tidegate::config::Source;
-/// use tidegate_sim::log::Input;
-/// use tidegate_sim::{Progress, Replay};
+/// use tidegate::config::PolicySource;
+/// use tidegate_sim::log::LogInput;
+/// use tidegate_sim::{WorkProgress, LogReplay};
 ///
 /// let text = "policies: [{ name: per-ip, key: [ip], limits: [1/minute] }]";
-/// let replay = Replay::load(&Source::new("new.yaml", text)?, None)?;
+/// let replay = LogReplay::load(&PolicySource::new("new.yaml", text)?, None)?;
 /// let line = r#"9.9.9.9 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.1" 200 5"#;
-/// let log = Input::bytes("access.log", format!("{line}\n{line}\n"));
-/// let replayed = replay.run(vec![log], |reader| reader, &Progress::default())?;
+/// let log = LogInput::bytes("access.log", format!("{line}\n{line}\n"));
+/// let replayed = replay.run(vec![log], |reader| reader, &WorkProgress::default())?;
 /// assert_eq!(replayed.new.denied(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -13,7 +13,7 @@ pub struct Chart {
     pub x: AxisScale,
     /// How to read the vertical axis.
     pub y: AxisScale,
-    /// Where the horizontal axis begins and ends; in seconds since the epoch for [`Scale::Moment`].
+    /// Where the horizontal axis begins and ends; in seconds since the epoch for [`AxisScale::Moment`].
     pub range: (f64, f64),
     /// Drawn on top of each other.
     pub series: Vec<ChartSeries>,

@@ -1,6 +1,6 @@
 //! Findings, for people as text, as one HTML file or as SVG, and for scripts as JSON.
 //!
-//! A command describes its findings once, as a [`Report`]; how it looks is decided here.
+//! A command describes its findings once, as a [`FindingsReport`]; how it looks is decided here.
 
 mod chart;
 mod format;
@@ -18,14 +18,14 @@ pub use table::{ReportCell, ReportTable};
 /// Findings.
 ///
 /// ```
-/// use tidegate_sim::report::{Cell, Item, Report, Section, Table};
+/// use tidegate_sim::report::{ReportCell, ReportItem, FindingsReport, ReportSection, ReportTable};
 ///
-/// let mut table = Table::new(["algorithm", "admitted"]);
-/// table.row([Cell::text("fixed-window"), Cell::count(1_000)]);
-/// let report = Report {
+/// let mut table = ReportTable::new(["algorithm", "admitted"]);
+/// table.row([ReportCell::text("fixed-window"), ReportCell::count(1_000)]);
+/// let report = FindingsReport {
 ///     title: "A burst".to_owned(),
-///     sections: vec![Section::new("What passed").with(Item::Table(table))],
-///     ..Report::default()
+///     sections: vec![ReportSection::new("What passed").with(ReportItem::Table(table))],
+///     ..FindingsReport::default()
 /// };
 /// assert!(report.text().contains("fixed-window     1,000"));
 /// assert!(report.html().starts_with("<!doctype html>"));

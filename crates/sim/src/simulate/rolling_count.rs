@@ -8,9 +8,9 @@ use tidegate::{Span, Timestamp};
 ///
 /// ```
 /// use tidegate::{Span, Timestamp};
-/// use tidegate_sim::Trailing;
+/// use tidegate_sim::RollingCount;
 ///
-/// let mut trailing = Trailing::new(Span::from_secs(60));
+/// let mut trailing = RollingCount::new(Span::from_secs(60));
 /// trailing.add(Timestamp::from_secs(59));
 /// assert_eq!(trailing.count(Timestamp::from_secs(118)), 1);
 /// assert_eq!(trailing.count(Timestamp::from_secs(119)), 0);

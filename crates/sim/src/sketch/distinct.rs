@@ -7,9 +7,9 @@ use foldhash::fast::FixedState;
 /// Counts distinct hashes: exactly up to 65,536, then within about 1 % (HyperLogLog).
 ///
 /// ```
-/// use tidegate_sim::sketch::Distinct;
+/// use tidegate_sim::sketch::DistinctSketch;
 ///
-/// let mut seen = Distinct::default();
+/// let mut seen = DistinctSketch::default();
 /// for hash in [1, 2, 2, 1] {
 ///     seen.add(hash);
 /// }

@@ -8,13 +8,13 @@ use foldhash::fast::FixedState;
 /// The most frequent items of a stream, in bounded memory.
 ///
 /// When there are too many candidates, the lower half is dropped and every count falls by the
-/// median. So a count is too low by at most [`error`](Frequent::error), every item that came more
+/// median. So a count is too low by at most [`error`](FrequentSketch::error), every item that came more
 /// often than that is found, and a step takes constant time on average.
 ///
 /// ```
-/// use tidegate_sim::sketch::Frequent;
+/// use tidegate_sim::sketch::FrequentSketch;
 ///
-/// let mut callers = Frequent::new(100);
+/// let mut callers = FrequentSketch::new(100);
 /// for caller in [1, 2, 1, 3, 1] {
 ///     callers.add(caller, || format!("caller {caller}"));
 /// }

@@ -9,9 +9,9 @@ use tidegate::{Span, Timestamp};
 ///
 /// ```
 /// use tidegate::{Span, Timestamp};
-/// use tidegate_sim::sketch::Timeline;
+/// use tidegate_sim::sketch::TimelineSketch;
 ///
-/// let mut timeline = Timeline::<1>::default();
+/// let mut timeline = TimelineSketch::<1>::default();
 /// for second in 0..3_600 {
 ///     timeline.add(Timestamp::from_secs(second), 0);
 /// }

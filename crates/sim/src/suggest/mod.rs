@@ -19,13 +19,13 @@ use crate::replay::compile;
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, Span};
-/// use tidegate_sim::log::Input;
-/// use tidegate_sim::{Progress, Suggest};
+/// use tidegate_sim::log::LogInput;
+/// use tidegate_sim::{WorkProgress, LimitSearch};
 ///
 /// let lines: String = (0..100).map(|n| format!("{n},10.0.0.{}\n", n % 10)).collect();
-/// let log = Input::bytes("log.csv", format!("time,ip\n{lines}"));
-/// let suggest = Suggest::new(vec!["ip".to_owned()], Span::from_secs(60));
-/// let suggestion = suggest.run(vec![log], |reader| reader, &Progress::default())?;
+/// let log = LogInput::bytes("log.csv", format!("time,ip\n{lines}"));
+/// let suggest = LimitSearch::new(vec!["ip".to_owned()], Span::from_secs(60));
+/// let suggestion = suggest.run(vec![log], |reader| reader, &WorkProgress::default())?;
 /// // Each address comes every ten seconds, so an exact limit must be six a minute.
 /// let exact = suggestion.found.iter().find(|found| found.algorithm == AlgorithmKind::SlidingLog);
 /// assert_eq!(exact.map(|found| found.quota.limit()), Some(6));

@@ -22,7 +22,7 @@ use tidegate_core::{KeyTemplate, Limit, Span, WindowName};
 /// // RLaaS: fixed windows, and its log.
 /// let windows: KeyFormat = "rlaas:rate_limit:{entity}:{window_index}".parse()?;
 /// let log: KeyFormat = "rlaas:rate_limit:{entity}".parse()?;
-/// // A gateway's fixed windows; two adjacent windows, in one slot of a Cluster; a Java library.
+/// // A gateway's fixed windows; two adjacent windows, in one slot of a RedisCluster; a Java library.
 /// let gateway: KeyFormat = "rate_limit:{entity}:{limit}:{window_start}".parse()?;
 /// let hybrid: KeyFormat = "sw:{{entity}}:{window_start}".parse()?;
 /// let java: KeyFormat = "ratelimiter:{entity}:{window_start_ms}".parse()?;

@@ -1,6 +1,6 @@
 //! The only module that knows the `redis` crate.
 //!
-//! A [`Link`] runs scripts on the server that has their keys. Each server has a few connections,
+//! A [`RedisLink`] runs scripts on the server that has their keys. Each server has a few connections,
 //! the [lanes](lane); each lane has a [supervisor] that makes its connection, replaces it when it
 //! fails or grows old, and turns callers away while there is none. Sentinels and Clusters are
 //! handled by our own code ([sentinel], [cluster]): the client library's is wrong for counters,
@@ -55,7 +55,7 @@ use crate::url::{RedisAddress, RedisDeployment};
 /// made that call, and end when this is dropped.
 ///
 /// A call is sent again only if it provably did not run. It is up to the caller to bound the wait:
-/// to give up, drop the future and report it with [`timed_out`](Self::timed_out), or a connection
+/// to give up, drop the future and report it with [`record_timeout`](Self::record_timeout), or a connection
 /// that hangs is never replaced. [`run_within`](Self::run_within) does both.
 #[derive(Debug)]
 pub(crate) struct RedisLink {

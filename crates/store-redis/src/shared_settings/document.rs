@@ -77,7 +77,7 @@ impl SettingsDocument {
         for entry in &self.entries {
             bytes.extend(entry.until.to_be_bytes());
             for part in [entry.name.as_bytes(), &entry.text] {
-                // Both are far below 64 KiB: `Notice::check` has seen to that.
+                // Both are far below 64 KiB: `SettingEntry::check` has seen to that.
                 bytes.extend(u16::try_from(part.len()).unwrap_or(u16::MAX).to_be_bytes());
                 bytes.extend(part);
             }

@@ -56,7 +56,7 @@ impl fmt::Display for RedisLogin {
 impl fmt::Debug for RedisLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let password = self.password.as_ref().map(|_| MASK);
-        f.debug_struct("Login").field("user", &self.user).field("password", &password).finish()
+        f.debug_struct("RedisLogin").field("user", &self.user).field("password", &password).finish()
     }
 }
 

@@ -84,7 +84,7 @@ impl<'a, C: Clock> Ledger<'a, C> {
         }
     }
 
-    /// A new key that has room: as in `settle_in_room`.
+    /// A new key that has room: as in `apply_in_room`.
     fn locate_in_room(&mut self, ticket: ChargeContext<'a>) -> StateLocation {
         let charge = ticket.charge;
         if self.cells.is_none() && self.store.overflow.is_empty() {

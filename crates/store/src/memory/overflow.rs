@@ -15,7 +15,7 @@ use crate::sync::{Mutex, MutexGuard, Ordering};
 /// newcomer that finds no room shares a counter with a few others.
 ///
 /// A cell counts what all of its keys take, so none of them gets more than its limit. A key that
-/// finds room later takes over what its cell has counted: see [`Cells::hand_over`].
+/// finds room later takes over what its cell has counted: see [`OverflowCells::hand_over`].
 #[derive(Debug)]
 pub(super) struct OverflowCounters {
     /// Locked after every other shard.

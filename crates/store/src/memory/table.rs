@@ -260,7 +260,7 @@ impl<A: Algorithm> StateTable<A> {
     }
 
     /// Claims the first empty slot at or after the key's home. There always is one: see
-    /// [`Table::admit`].
+    /// [`StateTable::admit`].
     fn insert(&mut self, key: Fingerprint) -> usize {
         let home = self.home_slot(key);
         let (before, from_home) = self.slots.split_at(home);

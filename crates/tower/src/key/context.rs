@@ -245,7 +245,7 @@ impl AddressRule {
     }
 
     fn counted(&self, ip: IpAddr) -> IpAddress {
-        // A key keeps 64 bits at most: that is what an `Address` counts by.
+        // A key keeps 64 bits at most: that is what an `IpAddress` counts by.
         IpAddress::from(ip).truncated(self.ipv6_prefix.unwrap_or(64))
     }
 }

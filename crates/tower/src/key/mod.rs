@@ -15,22 +15,22 @@ use crate::RequestHead;
 /// What distinguishes one caller from another.
 ///
 /// ```
-/// use tidegate::tower::Key;
+/// use tidegate::tower::RequestKey;
 ///
 /// #[derive(Clone)]
 /// struct UserId(u64);
 ///
-/// let by_address = Key::client_ip().trust_hops(1);
-/// let by_user = Key::extension(|user: &UserId| user.0);
-/// let by_both = Key::all([by_user, Key::header("x-tenant")]).trust_hops(1);
+/// let by_address = RequestKey::client_ip().trust_hops(1);
+/// let by_user = RequestKey::extension(|user: &UserId| user.0);
+/// let by_both = RequestKey::all([by_user, RequestKey::header("x-tenant")]).trust_hops(1);
 /// ```
 ///
 /// # Requests that do not say who they are
 ///
 /// A request without the header or the extension is counted by its client's address, so that
 /// leaving something out is no way around a limit, and nobody suffers for what others leave out.
-/// Choose otherwise with [`or`](Key::or), [`or_shared`](Key::or_shared) or
-/// [`or_unlimited`](Key::or_unlimited).
+/// Choose otherwise with [`or`](RequestKey::or), [`or_shared`](RequestKey::or_shared) or
+/// [`or_unlimited`](RequestKey::or_unlimited).
 ///
 /// If not even an address is known (see [`RequestHead::peer`]), all such requests share one
 /// counter, and a warning says so once.
@@ -124,7 +124,7 @@ impl RequestKey {
     /// address is one key.
     ///
     /// By default no proxy is trusted: the client is the peer that connects. Behind a proxy that is
-    /// the proxy, for everyone: see [`trust_hops`](Key::trust_hops).
+    /// the proxy, for everyone: see [`trust_hops`](RequestKey::trust_hops).
     pub const fn client_ip() -> Self {
         Self::new(KeySource::ClientIp)
     }
@@ -144,7 +144,7 @@ impl RequestKey {
 
     /// The token of `Authorization: Bearer`, else `X-API-Key`. A request that has both, and they
     /// differ, is answered with 400. Where one of them is something else than the key, use
-    /// [`bearer`](Key::bearer) or [`header`](Key::header).
+    /// [`bearer`](RequestKey::bearer) or [`header`](RequestKey::header).
     pub const fn api_key() -> Self {
         Self::new(KeySource::ApiKey)
     }
@@ -159,11 +159,11 @@ impl RequestKey {
     /// Something that an earlier layer has put into the request's extensions.
     ///
     /// ```
-    /// # use tidegate::tower::Key;
+    /// # use tidegate::tower::RequestKey;
     /// #[derive(Clone)]
     /// struct User { id: u64, tenant: String }
     ///
-    /// let by_user = Key::extension(|user: &User| (user.tenant.clone(), user.id));
+    /// let by_user = RequestKey::extension(|user: &User| (user.tenant.clone(), user.id));
     /// ```
     pub fn extension<T, K>(key: impl Fn(&T) -> K + Send + Sync + 'static) -> Self
     where
@@ -173,12 +173,12 @@ impl RequestKey {
         Self::from_fn(move |head: RequestHead<'_>| head.extensions().get().map(&key))
     }
 
-    /// Whatever a function finds. An `IpAddr` counts as a `tidegate::Address`: IPv6 by its first 64
-    /// bits. For the client's address, [`client_ip`](Key::client_ip) is better: it knows proxies.
+    /// Whatever a function finds. An `IpAddr` counts as a `tidegate::IpAddress`: IPv6 by its first 64
+    /// bits. For the client's address, [`client_ip`](RequestKey::client_ip) is better: it knows proxies.
     ///
     /// ```
-    /// # use tidegate::tower::{Key, RequestHead};
-    /// let by_host = Key::from_fn(|head: RequestHead<'_>| Some(head.uri().host()?.to_owned()));
+    /// # use tidegate::tower::{RequestKey, RequestHead};
+    /// let by_host = RequestKey::from_fn(|head: RequestHead<'_>| Some(head.uri().host()?.to_owned()));
     /// ```
     pub fn from_fn<K, F>(key: F) -> Self
     where
@@ -219,7 +219,7 @@ impl RequestKey {
     ///
     /// The server has to tell the peer's address (see [`RequestHead::peer`]). If it does not, nobody is
     /// trusted, all requests share one counter, and a warning is printed once. On a unix socket, put a
-    /// [`Peer`](crate::Peer) with a loopback address into the extensions, and trust that.
+    /// [`PeerIp`](crate::PeerIp) with a loopback address into the extensions, and trust that.
     #[must_use]
     pub fn trust_proxies(self, networks: impl IntoIterator<Item = IpNetwork>) -> Self {
         self.with_client(&ClientIp::behind_proxies(networks))

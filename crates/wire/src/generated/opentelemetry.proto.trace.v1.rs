@@ -107,7 +107,7 @@ pub struct Status {
     #[prost(enumeration = "status::StatusCode", tag = "3")]
     pub code: i32,
 }
-/// Nested message and enum types in `Status`.
+/// Nested message and enum types in `ServerStatus`.
 pub mod status {
     /// Well or badly.
     #[derive(

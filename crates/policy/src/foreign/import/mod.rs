@@ -14,7 +14,7 @@ use writer::{ImportWriter, PolicyText};
 ///
 /// ```
 /// use tidegate::Plan;
-/// use tidegate::config::{Source, import};
+/// use tidegate::config::{PolicySource, import};
 ///
 /// let theirs = "
 /// domain: edge
@@ -22,10 +22,10 @@ use writer::{ImportWriter, PolicyText};
 ///   - key: remote_address
 ///     rate_limit: { unit: minute, requests_per_unit: 100 }
 /// ";
-/// let ours = import(&Source::new("ratelimit.yaml", theirs)?)?;
+/// let ours = import(&PolicySource::new("ratelimit.yaml", theirs)?)?;
 /// assert!(ours.contains("limits: [100/minute]"));
-/// assert!(Plan::compile(&Source::new("limits.yaml", ours)?).is_ok());
-/// # Ok::<(), tidegate::config::Problems>(())
+/// assert!(Plan::compile(&PolicySource::new("limits.yaml", ours)?).is_ok());
+/// # Ok::<(), tidegate::config::FileProblems>(())
 /// ```
 pub fn import(source: &PolicySource) -> Result<String, FileProblems> {
     let mut report = ProblemReport::new(source);

@@ -2,7 +2,7 @@
 //!
 //! The one call that matters is served below any gRPC library, on hyper's HTTP/2: a message in, a
 //! decision, a message out. The rest, which is asked now and then, is handled by tonic
-//! ([`others`]).
+//! ([`tonic_services`]).
 
 mod activity;
 mod answer;

@@ -2,7 +2,7 @@
 //!
 //! hyper writes each answer to the socket by itself, or with `pipeline_flush` withholds answers
 //! while any byte of another request is unread. Here answers gather until hyper has done what it
-//! can for now, and then leave in one piece: [`Wire::poll_send`] is called each time after the
+//! can for now, and then leave in one piece: [`HttpWire::poll_send`] is called each time after the
 //! connection was polled. So nothing that hyper has written ever waits for the client.
 
 use std::future::poll_fn;
@@ -199,7 +199,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for HttpWire<T> {
         Poll::Ready(Ok(buf.len()))
     }
 
-    /// Happens in [`Wire::poll_send`].
+    /// Happens in [`HttpWire::poll_send`].
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

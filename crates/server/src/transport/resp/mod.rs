@@ -1,7 +1,7 @@
 //! The Redis protocol, so that every Redis client is a client of ours.
 //!
 //! `CL.THROTTLE` answers as redis-cell does, `RL.*` ask the policies, and the rest is what clients
-//! send before they get to the point. [`decode`] finds commands in bytes, [`request`] what they
+//! send before they get to the point. [`decoder`] finds commands in bytes, [`request`] what they
 //! mean, [`batch`] decides them, and [`reply`] writes the answers, all of a pipeline in one go.
 
 mod batch;
@@ -42,14 +42,14 @@ use crate::{App, Listener, ListenerConfig, accept};
 /// ```
 /// use std::sync::Arc;
 /// use tidegate::MemoryStore;
-/// use tidegate_server::{App, Config, resp};
+/// use tidegate_server::{App, ListenerConfig, resp};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
 /// let app = Arc::new(App::demo(MemoryStore::new())?);
 /// let shutdown = async { /* until somebody says stop */ };
-/// resp::serve(listener, app, Config::default(), shutdown).await;
+/// resp::serve(listener, app, ListenerConfig::default(), shutdown).await;
 /// # Ok(())
 /// # }
 /// ```
